@@ -1,0 +1,71 @@
+"""What the pipeline asks of an embedding model. Every provider is a class with these names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["document", "query"]
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedLimits:
+    """The bounds of one request.
+
+    Attributes:
+        max_texts: texts in a request, >= 1.
+        max_characters: code points in a request, >= 1.
+        max_text_characters: code points in one text, >= 1.
+        concurrency: requests under way at once, >= 1.
+    """
+
+    max_texts: int = 256
+    max_characters: int = 200_000
+    max_text_characters: int = 30_000
+    concurrency: int = 4
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. One call of `embed` is one request to the provider, without retries."""
+
+    @property
+    def model_id(self) -> str:
+        """Names the vector space, e.g. `openai:text-embedding-3-small`."""
+        ...
+
+    @property
+    def dimensions(self) -> int | None:
+        """Length of a vector, or None while nobody has asked the model yet."""
+        ...
+
+    @property
+    def limits(self) -> EmbedLimits:
+        """The bounds of one request."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+        """Turn texts into vectors, in the same order, in one request.
+
+        Args:
+            texts: n texts, none of them blank, 1 <= n <= limits.max_texts.
+            kind: what the texts are, for models that tell queries from documents.
+
+        Returns:
+            float32 array of shape (n, dimensions), finite, each row of length 1.
+
+        Raises:
+            RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
+            OutageError: refused for a reason that no text can change (401, 402, 403, 404, 429).
+            TooLargeError: the provider says that the request is too large.
+            RejectedError: any other 4xx.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,96 @@
+"""Every error of Livedex, named for what the caller must do.
+
+    LivedexError
+    ├── RetryableError          try again later; the input is not to blame
+    │   └── OutageError         a dependency is away: pause, say so, go on when it is back
+    ├── RejectedError           this input never works: dead letter, or an answer of 4xx
+    │   └── TooLargeError       smaller pieces may work: halve, then reject
+    ├── NoTextError             a document holds no text; its state says why
+    ├── ConfigError             refuse to start
+    ├── TenantRequiredError     a call without a tenant (HTTP 403)
+    └── NotFoundError           what was named is not there (HTTP 404)
+
+Messages carry ids, versions and counts, never a document's text or a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+NoTextState = Literal["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable"]
+
+
+class LivedexError(Exception):
+    """The base of every error that Livedex raises on purpose."""
+
+
+class RetryableError(LivedexError):
+    """Try again later: the input is not to blame.
+
+    Args:
+        message: what happened, without text of documents.
+        retry_after_s: seconds to wait at least, >= 0, where the other side said so.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class OutageError(RetryableError):
+    """A dependency does not work for anybody: pause, show it in the health, go on by itself.
+
+    Args:
+        component: `database`, `broker` or `embedder`.
+        message: what happened.
+        retry_after_s: seconds to wait at least, where known.
+    """
+
+    def __init__(self, component: str, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.component = component
+
+
+class RejectedError(LivedexError):
+    """This input never works, however often it is tried.
+
+    Args:
+        message: what is wrong and what to do.
+        reason: a short code from a closed set, for metrics and dead letters.
+    """
+
+    def __init__(self, message: str, *, reason: str = "rejected") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TooLargeError(RejectedError):
+    """More than the other side takes in one request; smaller pieces may work."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="too_large")
+
+
+class NoTextError(LivedexError):
+    """No text could be had from a document.
+
+    Args:
+        state: the state the document gets.
+        message: what to do about it.
+    """
+
+    def __init__(self, state: NoTextState, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class ConfigError(LivedexError):
+    """The settings or the surroundings do not allow a start; the message names the setting and what to do."""
+
+
+class TenantRequiredError(LivedexError):
+    """A call without a tenant, in a service that has several."""
+
+
+class NotFoundError(LivedexError):
+    """What was named is not there."""

@@ -1,0 +1,112 @@
+"""The words of the design as types: ids, chunks, manifests, documents.
+
+Everything here is frozen; nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NewType
+
+TenantId = NewType("TenantId", str)
+DocumentId = NewType("DocumentId", str)
+PassageId = NewType("PassageId", int)
+GenerationId = NewType("GenerationId", int)
+
+DEFAULT_TENANT = TenantId("default")
+DEFAULT_COLLECTION = "default"
+
+DocumentState = Literal[
+    "pending", "synced", "empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable", "dead"
+]
+TextFormat = Literal["markdown", "rst", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a text: `text[start:end]`, in code points, under its headings.
+
+    Attributes:
+        start: first code point, >= 0.
+        end: one past the last code point, > start.
+        heading: the titles from the outermost heading down to the one the chunk stands under.
+    """
+
+    start: int
+    end: int
+    heading: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a manifest: a passage and its place, relative to the entry before it.
+
+    Attributes:
+        passage_id: the passage shown.
+        gap: code points from the end of the entry before to this start; negative where they overlap.
+        length: code points of the passage, > 0.
+        heading: the heading path.
+    """
+
+    passage_id: PassageId
+    gap: int
+    length: int
+    heading: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What decides which of two events of a document wins: the greater one, compared as a tuple.
+
+    Attributes:
+        version: grows with each change at the source, 0 <= version < 2**63.
+        digest: at equal versions a delete beats content, and then the greater SHA-256 of the event's content wins;
+            33 bytes: one for the delete, 32 of the hash.
+    """
+
+    version: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a document carries besides its text.
+
+    Attributes:
+        collection: its collection.
+        source: the source it comes from.
+        metadata: JSON object; no NUL, no lone surrogates.
+        changed_at: when it changed at its source, aware.
+    """
+
+    collection: str = DEFAULT_COLLECTION
+    source: str = ""
+    title: str | None = None
+    uri: str | None = None
+    mime_type: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of a document: the ordered passages that make it.
+
+    Attributes:
+        outcome: the state the document gets; `deleted` leaves a tombstone.
+        keep: leave the chunks that are visible as they are (an unreadable document).
+        cut: how the text was cut (chunker version, size, overlap); another cut means: cut anew.
+        error: what to do, where the outcome is a state without text.
+    """
+
+    tenant_id: TenantId
+    document_id: DocumentId
+    fence: Fence
+    outcome: str
+    attributes: Attributes
+    entries: tuple[Entry, ...] = ()
+    cut: str = ""
+    keep: bool = False
+    error: str | None = None
