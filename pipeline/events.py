@@ -1,0 +1,193 @@
+"""The messages between the stages: CloudEvents 1.0 in structured JSON, with frozen payloads and a schema version.
+
+Messages carry identity and references. Only `livedex.changed` may carry content, up to `INLINE_LIMIT_BYTES`; larger content
+waits in the blob store and the message names it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar
+
+import orjson
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.errors import RejectedError
+from pipeline.model import Attributes, DocumentId, Fence, TenantId
+
+SCHEMA_VERSION = 1
+INLINE_LIMIT_BYTES = 262_144
+
+CHANGED = "livedex.changed"
+CHUNKED = "livedex.chunked"
+EMBEDDED = "livedex.embedded"
+SYNCED = "livedex.synced"
+
+
+class Payload(BaseModel):
+    """The base of every payload: frozen, and nothing unknown in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Changed(Payload):
+    """A document changed at its source.
+
+    Attributes:
+        deleted: it is gone; nothing else matters then.
+        unreadable: why its content could not be read (permission, I/O): the last synced version stays.
+        content: the bytes, base64; None where `blob` names them.
+        blob: SHA-256 of the content in the blob store, hexadecimal.
+        name: a file name, for the format.
+    """
+
+    tenant_id: str = Field(min_length=1, max_length=200)
+    document_id: str = Field(min_length=1, max_length=2000)
+    version: int = Field(ge=0, lt=2**63)
+    deleted: bool = False
+    unreadable: str | None = None
+    content: str | None = None
+    blob: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    size_bytes: int = Field(default=0, ge=0)
+    name: str = ""
+    mime_type: str | None = None
+    collection: str = "default"
+    source: str = ""
+    title: str | None = None
+    uri: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    changed_at: AwareDatetime | None = None
+
+    @property
+    def fence(self) -> Fence:
+        """What decides between this event and another of the same document: see `Fence`."""
+        own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "changed_at", "content", "blob"})
+        own["sha256"] = self.content_sha256
+        digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
+        return Fence(self.version, bytes([self.deleted]) + digest)
+
+    @property
+    def content_sha256(self) -> str | None:
+        """SHA-256 of the content, hexadecimal; None where there is none."""
+        if self.blob is not None or self.content is None:
+            return self.blob
+        return hashlib.sha256(self.inline()).hexdigest()
+
+    def inline(self) -> bytes:
+        """The bytes of `content`.
+
+        Raises:
+            RejectedError: it is no base64.
+        """
+        try:
+            return base64.b64decode(self.content or "", validate=True)
+        except ValueError as exc:
+            raise RejectedError(f"{self.document_id} v{self.version}: content is no base64", reason="invalid_event") from exc
+
+    @property
+    def attributes(self) -> Attributes:
+        """What it carries besides its text."""
+        return Attributes(self.collection, self.source, self.title, self.uri, self.mime_type, self.metadata, self.changed_at)
+
+
+class Step(Payload):
+    """A manifest goes on to the next stage: identity alone, the manifest itself stands in the store.
+
+    Attributes:
+        digest: of the fence, hexadecimal.
+    """
+
+    tenant_id: str = Field(min_length=1, max_length=200)
+    document_id: str = Field(min_length=1, max_length=2000)
+    version: int = Field(ge=0, lt=2**63)
+    digest: str = Field(pattern=r"^[0-9a-f]{66}$")
+
+    @property
+    def fence(self) -> Fence:
+        """The fence of the version under way."""
+        return Fence(self.version, bytes.fromhex(self.digest))
+
+
+P = TypeVar("P", Changed, Step)
+
+
+class Event(BaseModel, Generic[P]):
+    """The envelope: CloudEvents 1.0.
+
+    Attributes:
+        id: unique; kept through all stages, so that one change can be followed.
+        subject: the document id.
+        accepted: extension: when the change was accepted by Livedex; carried through all stages.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    specversion: Literal["1.0"] = "1.0"
+    id: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    type: str
+    subject: str | None = None
+    time: AwareDatetime
+    datacontenttype: Literal["application/json"] = "application/json"
+    schemaversion: Literal[1] = 1
+    accepted: AwareDatetime
+    data: P
+
+    @property
+    def tenant_id(self) -> TenantId:
+        """The tenant it is about."""
+        return TenantId(self.data.tenant_id)
+
+    @property
+    def document_id(self) -> DocumentId:
+        """The document it is about."""
+        return DocumentId(self.data.document_id)
+
+    def key(self) -> str:
+        """The key of its record: tenant and document, so that one document's events stay in order."""
+        return f"{self.data.tenant_id}/{self.data.document_id}"
+
+    def encode(self) -> bytes:
+        """The event as JSON in UTF-8."""
+        return orjson.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+def changed(data: Changed) -> Event[Changed]:
+    """An envelope, accepted now, for a change."""
+    now = datetime.now(UTC)
+    kind = "livedex.document.deleted" if data.deleted else "livedex.document.changed"
+    source = f"/sources/{data.source or 'api'}"
+    return Event[Changed](id=uuid.uuid4().hex, source=source, type=kind, subject=data.document_id, time=now, accepted=now, data=data)
+
+
+def step(kind: str, before: Event[Any], fence: Fence) -> Event[Step]:
+    """The envelope of the next stage, with the same id and time of acceptance.
+
+    Args:
+        kind: `CHUNKED`, `EMBEDDED` or `SYNCED`.
+    """
+    data = Step(tenant_id=before.data.tenant_id, document_id=before.data.document_id, version=fence.version, digest=fence.digest.hex())
+    return Event[Step](
+        id=before.id, source=f"/stages/{kind}", type=kind, subject=before.subject, time=datetime.now(UTC), accepted=before.accepted, data=data
+    )
+
+
+def decode(raw: bytes | None, payload: type[P]) -> Event[P]:
+    """Read an event.
+
+    Raises:
+        RejectedError: the bytes are no such event; the message says which field, never what stood in it.
+    """
+    if not raw:
+        raise RejectedError("the record is empty", reason="invalid_event")
+    try:
+        return Event[payload].model_validate(orjson.loads(raw))  # type: ignore[valid-type]
+    except orjson.JSONDecodeError as exc:
+        raise RejectedError(f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event") from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {place}: {first['msg']}", reason="invalid_event") from exc

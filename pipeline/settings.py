@@ -1,0 +1,154 @@
+"""The settings, read once at the entry point and passed down as values.
+
+Source of the names and defaults: `LIVEDEX_…` environment variables, then `livedex.toml` in the working folder.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from pipeline.chunking import check_sizes
+from pipeline.errors import ConfigError
+
+PREFIX = "LIVEDEX_"
+FILE_NAME = "livedex.toml"
+
+
+class FolderSource(BaseModel):
+    """A watched folder, as a `[[source]]` of kind `folder`.
+
+    Attributes:
+        include, exclude: globs relative to the folder; `include` empty means every format that can be read.
+        metadata: given to each of its documents; a document's own front matter wins.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["folder"] = "folder"
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
+    path: Path
+    tenant: str = Field(default="default", min_length=1, max_length=200)
+    collection: str = Field(default="default", min_length=1, max_length=200)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set; see the README's table for what each means."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    database_url: SecretStr | None = None
+    owner_database_url: SecretStr | None = None
+    broker_url: str = "postgres"
+    embedder: str = "local"
+    embedder_url: str | None = None
+    embedder_api_key: SecretStr | None = None
+    dimensions: int | None = Field(default=None, ge=1, le=4000)
+    store: str = "pgvector"
+    text_search_config: str = Field(default="english", pattern=r"^[a-z_][a-z0-9_]*$")
+    chunk_size: int = 1400
+    chunk_overlap: int = 0
+    max_document_bytes: int = Field(default=67_108_864, ge=1)
+    keep_unused_days: float = Field(default=30, ge=0)
+    tenant_scoped: bool = True
+    blob_url: str | None = None
+    vector_index_rows: int = Field(default=50_000, ge=1)
+    reconcile_interval_s: float = Field(default=300, gt=0)
+    max_delete_share: float = Field(default=0.5, gt=0, le=1)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    source: tuple[FolderSource, ...] = ()
+
+    @field_validator("broker_url")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if value == "postgres":
+            return value
+        if value.startswith("kafka://"):
+            raise ValueError("Kafka is not offered yet: use postgres")
+        raise ValueError(f"{value!r} is no broker: use postgres")
+
+    @field_validator("store")
+    @classmethod
+    def _known_store(cls, value: str) -> str:
+        if value != "pgvector":
+            raise ValueError(f"{value!r} is not offered: use pgvector")
+        return value
+
+    @field_validator("blob_url")
+    @classmethod
+    def _known_blobs(cls, value: str | None) -> str | None:
+        if value is not None:
+            raise ValueError("object stores are not offered yet: leave it unset, large content waits in the database")
+        return value
+
+    @model_validator(mode="after")
+    def _sizes_make_sense(self) -> Settings:
+        check_sizes(self.chunk_size, self.chunk_overlap)
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over what is passed in, and that is what stands in the file."""
+        return env_settings, init_settings
+
+
+def load_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of a working folder.
+
+    Args:
+        folder: where `livedex.toml` may stand.
+        environment: checked for misspelt names; default: the process's.
+
+    Raises:
+        ConfigError: an unknown name, or a value without sense; one line that names it.
+    """
+    names = {PREFIX + name.upper() for name in Settings.model_fields if name != "source"}
+    for name in sorted(os.environ if environment is None else environment):
+        if name.startswith(PREFIX) and name not in names:
+            raise ConfigError(f"{name} is no setting: did you misspell it? Known are {', '.join(sorted(names))}")
+    try:
+        return Settings(**_read_file(folder / FILE_NAME))
+    except ValidationError as exc:
+        raise ConfigError(_first_problem(exc)) from exc
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read: {exc}") from exc
+    flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
+    for source in flat.get("source", []):
+        if isinstance(source, dict) and source.get("kind", "folder") != "folder":
+            raise ConfigError(f"{path}: a source of kind {source.get('kind')!r} is not offered yet: use kind = \"folder\"")
+    return flat
+
+
+def _first_problem(exc: ValidationError) -> str:
+    problem = exc.errors()[0]
+    place = [str(part) for part in problem["loc"]]
+    message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
+    if not place:
+        return message
+    name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] != "source" else ".".join(place)
+    given = problem.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and "key" not in place[0] and "url" not in place[0] else ""
+    return f"{name}: {message}{shown}"

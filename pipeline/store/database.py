@@ -1,0 +1,134 @@
+"""The connection pool, transactions that belong to one tenant, and the one place where driver errors become ours.
+
+Invariants: the tenant is set inside the transaction and ends with it; a unit of work holds one connection; nothing here waits for
+anything but the database while a transaction is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeAlias
+
+import asyncpg
+import orjson
+from pgvector.asyncpg import register_vector
+
+from migrations.runner import APPLICATION_ROLE
+from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError
+from pipeline.model import TenantId
+
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+ACQUIRE_TIMEOUT_S = 30.0
+
+_AWAY = (
+    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError, asyncpg.InsufficientResourcesError, asyncpg.DiskFullError, ConnectionError, TimeoutError, OSError,
+)  # fmt: skip
+_AGAIN = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the driver's errors into Livedex's.
+
+    Args:
+        what: what was being done, with ids and versions but without text.
+
+    Raises:
+        OutageError: the database is away.
+        RetryableError: it works the next time (deadlock, serialisation, a passage that was cleared away meanwhile).
+        RejectedError: the values can never be stored.
+    """
+    try:
+        yield
+    except _AGAIN as exc:
+        raise RetryableError(f"{what}: {type(exc).__name__}") from exc
+    except (asyncpg.DataError, asyncpg.ProgramLimitExceededError) as exc:
+        raise RejectedError(f"{what}: {type(exc).__name__}: {exc}", reason="not_storable") from exc
+    except asyncpg.InterfaceError as exc:
+        if isinstance(exc, asyncpg.exceptions.DataError):
+            raise RejectedError(f"{what}: {exc}", reason="not_storable") from exc
+        raise OutageError("database", f"{what}: {exc}") from exc
+    except _AWAY as exc:
+        raise OutageError("database", f"{what}: {type(exc).__name__}: {exc}") from exc
+
+
+class Database:
+    """A pool of connections as the application's role."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: TenantId, what: str = "transaction") -> AsyncIterator[Connection]:
+        """A transaction that sees and writes the rows of one tenant.
+
+        Args:
+            what: named in errors.
+
+        Raises:
+            OutageError, RetryableError, RejectedError: see `translated`.
+        """
+        with translated(what):
+            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction():
+                await connection.fetchval("select set_config('livedex.tenant', $1, true)", tenant_id)
+                yield connection
+
+    @asynccontextmanager
+    async def system(self, what: str = "transaction") -> AsyncIterator[Connection]:
+        """A transaction for what belongs to no tenant; rows of tenants are not visible in it."""
+        with translated(what):
+            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction():
+                yield connection
+
+    async def tenants(self) -> list[TenantId]:
+        """Every tenant there is, in order."""
+        async with self.system("list tenants") as connection:
+            return [TenantId(row[0]) for row in await connection.fetch("select tenant_ids()")]
+
+
+@asynccontextmanager
+async def open_database(url: str, *, min_size: int = 1, max_size: int = 10) -> AsyncIterator[Database]:
+    """Connect as the application's role, for as long as the block lasts.
+
+    Args:
+        url: of the database; a role other than the application's switches to it at connect.
+        max_size: connections at most.
+
+    Raises:
+        ConfigError: the role could bypass row level security, or the schema is missing.
+        OutageError: the database does not answer.
+    """
+    with translated("connect"):
+        pool = await asyncpg.create_pool(
+            url, min_size=min_size, max_size=max_size, init=_prepare, timeout=10, command_timeout=120,
+            server_settings={"role": APPLICATION_ROLE, "application_name": "livedex"},
+        )  # fmt: skip
+    try:
+        async with pool.acquire() as connection:
+            await _check_role(connection)
+        yield Database(pool)
+    finally:
+        try:
+            async with asyncio.timeout(10):
+                await asyncio.shield(pool.close())
+        except (TimeoutError, asyncpg.InterfaceError):
+            pool.terminate()
+
+
+async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    await register_vector(connection)
+    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=orjson.loads)
+
+
+def _dump(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+async def _check_role(connection: Any) -> None:
+    role = await connection.fetchrow("select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user")
+    owned = await connection.fetchval("select count(*) from pg_tables where schemaname = 'public' and tableowner = current_user")
+    if role["rolsuper"] or role["rolbypassrls"] or owned:
+        raise ConfigError(f"role {role['rolname']} is superuser, bypasses row level security or owns tables: connect as {APPLICATION_ROLE}")

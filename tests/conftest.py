@@ -1,0 +1,84 @@
+"""What every test may ask for: a real PostgreSQL, and in it a migrated database of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import pytest
+
+from migrations.runner import migrate
+from pipeline.store.database import Database, open_database
+from pipeline.store.embedded import embedded_postgres
+
+TEMPLATE = "livedex_template"
+_NUMBERS = itertools.count()
+
+
+def with_database(url: str, name: str) -> str:
+    """The URL of another database on the same server."""
+    head, _, rest = url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{rest}" if rest else "")
+
+
+async def _make_template(url: str) -> None:
+    admin = await asyncpg.connect(url)
+    try:
+        await admin.execute(f"drop database if exists {TEMPLATE}")
+        await admin.execute(f"create database {TEMPLATE}")
+    finally:
+        await admin.close()
+    connection = await asyncpg.connect(with_database(url, TEMPLATE))
+    try:
+        await migrate(connection)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server, as a role that may do everything: `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel."""
+    given = os.environ.get("LIVEDEX_TEST_DATABASE_URL")
+    if given:
+        asyncio.run(_make_template(given))
+        yield given
+        return
+    with asyncio.Runner() as runner:
+        context = embedded_postgres(tmp_path_factory.mktemp("server"))
+        url = runner.run(context.__aenter__())
+        try:
+            runner.run(_make_template(url))
+            yield url
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+@pytest.fixture
+async def owner_url(server_url: str) -> AsyncIterator[str]:
+    """The URL of a migrated, empty database of this test's own, as its owner."""
+    name = f"livedex_test_{os.getpid()}_{next(_NUMBERS)}"
+    admin = await asyncpg.connect(server_url)
+    try:
+        await admin.execute(f"create database {name} template {TEMPLATE}")
+        yield with_database(server_url, name)
+        await admin.execute(f"drop database {name} with (force)")
+    finally:
+        await admin.close()
+
+
+@pytest.fixture
+async def owner(owner_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection that sees everything, to look behind the program's back."""
+    connection = await asyncpg.connect(owner_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def database(owner_url: str) -> AsyncIterator[Database]:
+    """The test's database as the application sees it."""
+    async with open_database(owner_url, max_size=8) as opened:
+        yield opened
