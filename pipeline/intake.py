@@ -1,0 +1,84 @@
+"""How a change enters Livedex: large content goes to the blob store first, then the event is published, then it is accepted."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.events import INLINE_LIMIT_BYTES, Changed, Event, changed
+from pipeline.model import DocumentId, TenantId
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change as a connector sees it.
+
+    Attributes:
+        data: without `content`, `blob` and `size_bytes`.
+        content: the bytes; None for a delete or an unreadable document.
+    """
+
+    data: Changed
+    content: bytes | None = None
+
+
+class Publisher(Protocol):
+    """Puts events of changes on `livedex.changed`."""
+
+    async def publish(self, events: Sequence[Event[Changed]]) -> None:
+        """Returns once the broker holds every event.
+
+        Raises:
+            OutageError: it does not; some of the events may be there.
+        """
+        ...
+
+
+class Blobs(Protocol):
+    """Keeps content that is too large for a message, for as long as an event names it."""
+
+    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
+        """Keep it; putting the same again changes nothing."""
+        ...
+
+    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+        """The content.
+
+        Raises:
+            RejectedError: it is not there.
+        """
+        ...
+
+    async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
+        """Let go of what this document had waiting up to and including this version."""
+        ...
+
+
+class Intake:
+    """Accepts changes: when `accept` returns, nothing of them can be lost."""
+
+    def __init__(self, publisher: Publisher, blobs: Blobs) -> None:
+        self._publisher = publisher
+        self._blobs = blobs
+
+    async def accept(self, changes: Sequence[Change]) -> None:
+        """Publish changes, in order.
+
+        Raises:
+            OutageError: the broker or the blob store is away: try all of them again, repetition does no harm.
+        """
+        await self._publisher.publish([changed(await self._with_content(change)) for change in changes])
+
+    async def _with_content(self, change: Change) -> Changed:
+        if change.content is None:
+            return change.data
+        if len(change.content) <= INLINE_LIMIT_BYTES:
+            content: dict[str, str] = {"content": base64.b64encode(change.content).decode()}
+        else:
+            data = change.data
+            await self._blobs.put(TenantId(data.tenant_id), DocumentId(data.document_id), data.version, change.content)
+            content = {"blob": hashlib.sha256(change.content).hexdigest()}
+        return change.data.model_copy(update={**content, "size_bytes": len(change.content)})

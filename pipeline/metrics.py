@@ -1,0 +1,34 @@
+"""The metrics that dashboards rely on. Labels come from closed sets: stage, outcome, mode."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """One process's metrics, on a registry of their own.
+
+    Source: interface, "Metrics".
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self.events_total = Counter("livedex_events_total", "Events that ended in a stage", ["stage", "outcome"], registry=r)
+        self.stage_waiting = Gauge("livedex_stage_waiting", "Events that wait for a stage", ["stage"], registry=r)
+        self.stage_oldest_seconds = Gauge("livedex_stage_oldest_seconds", "Age of the oldest event that waits for a stage", ["stage"], registry=r)
+        self.stage_seconds = Histogram("livedex_stage_seconds", "Time a stage takes for a batch", ["stage"], buckets=_SECONDS, registry=r)
+        self.embedded_texts_total = Counter("livedex_embedded_texts_total", "Texts of documents answered with a vector", registry=r)
+        self.embedded_characters_total = Counter("livedex_embedded_characters_total", "Characters of these texts", registry=r)
+        self.embed_requests_total = Counter("livedex_embed_requests_total", "Requests to the embedding provider", ["outcome"], registry=r)
+        self.reused_passages_total = Counter("livedex_reused_passages_total", "Passages of synced documents that were known already", registry=r)
+        self.freshness_seconds = Histogram("livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r)
+        self.search_seconds = Histogram("livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r)
+        self.dead_letters = Gauge("livedex_dead_letters", "Dead letters kept", registry=r)
+        for stage in ("chunk", "embed", "sync"):
+            self.stage_waiting.labels(stage)
+            self.stage_oldest_seconds.labels(stage)
+            self.stage_seconds.labels(stage)
+            self.events_total.labels(stage, "done")
