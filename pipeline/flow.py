@@ -1,0 +1,43 @@
+"""The stage table: read first. Each stage takes events from one topic and leaves events on the next.
+
+    livedex.changed ─► chunk ─► livedex.chunked ─► embed ─► livedex.embedded ─► sync ─► livedex.synced
+
+A stage is a plain async function from events to outcomes (pipeline/stages). It does not know which broker carries them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.events import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Payload, Step
+
+StageName = Literal["chunk", "embed", "sync"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One row of the table.
+
+    Attributes:
+        payload: of the events it takes.
+        workers: events it works on at once in one process.
+    """
+
+    name: StageName
+    takes: str
+    leaves: str
+    payload: type[Payload]
+    workers: int
+
+
+STAGES = (
+    Stage("chunk", takes=CHANGED, leaves=CHUNKED, payload=Changed, workers=4),
+    Stage("embed", takes=CHUNKED, leaves=EMBEDDED, payload=Step, workers=32),
+    Stage("sync", takes=EMBEDDED, leaves=SYNCED, payload=Step, workers=4),
+)
+
+
+def stage(name: str) -> Stage:
+    """The row of a stage."""
+    return next(s for s in STAGES if s.name == name)

@@ -1,0 +1,150 @@
+"""The chunk stage: from a changed document to its manifest and the passages that were not known."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pipeline.chunking import chunk_text, cut_id
+from pipeline.errors import NoTextError
+from pipeline.events import CHUNKED, Changed, Event, step
+from pipeline.extract import Extracted, clean_json, clean_text, extract
+from pipeline.intake import Blobs
+from pipeline.stages.outcome import Finished, Forward
+from pipeline.store.protocol import Draft, Piece, VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How documents are cut.
+
+    Attributes:
+        size: the most characters of a chunk.
+        overlap: the most that whole sentences repeated from the one before add.
+        max_bytes: of a document.
+    """
+
+    size: int = 1400
+    overlap: int = 0
+    max_bytes: int = 67_108_864
+
+    @property
+    def id(self) -> str:
+        """Names this way of cutting; another one means: cut anew."""
+        return cut_id(self.size, self.overlap)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A document taken apart.
+
+    Attributes:
+        extracted: None where there is no text.
+        state: `synced`, or why there is no text.
+        error: what to do in that case.
+    """
+
+    state: str
+    extracted: Extracted | None = None
+    pieces: tuple[Piece, ...] = ()
+    error: str | None = None
+
+
+class Cutter(Protocol):
+    """Takes documents apart without holding up the event loop."""
+
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+        """Extract the text and cut it."""
+        ...
+
+
+def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutting) -> Cut:
+    """Extract the text of a document and cut it; runs in another thread or process.
+
+    Args:
+        content: the bytes.
+        name: a file name, for the format.
+    """
+    try:
+        extracted = extract(content, name=name, mime_type=mime_type, max_bytes=cutting.max_bytes)
+    except NoTextError as exc:
+        return Cut(exc.state, error=str(exc))
+    pieces = pieces_of(extracted, cutting)
+    return Cut("synced" if pieces else "empty", extracted, pieces, None if pieces else "The document holds no text: write some, or leave it out.")
+
+
+def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
+    """The chunks of a text, each with the hash of what is embedded for it."""
+    pieces, end = [], 0
+    chunks = chunk_text(extracted.text, format=extracted.format, size=cutting.size, overlap=cutting.overlap, start=extracted.start)
+    for chunk in chunks:
+        content = extracted.text[chunk.start : chunk.end]
+        pieces.append(Piece(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
+        end = chunk.end
+    return tuple(pieces)
+
+
+async def chunk(event: Event[Changed], *, store: VectorStore, blobs: Blobs, cutter: Cutter, cutting: Cutting, reused: Callable[[int], None]) -> Forward | Finished:
+    """Accept a change, cut its document, and keep the manifest.
+
+    Args:
+        reused: told how many passages were known already.
+
+    Raises:
+        OutageError, RetryableError, RejectedError: as the store and the blobs do.
+    """
+    data, fence = event.data, event.data.fence
+    attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
+    if not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
+        return Finished(superseded=True)
+    base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
+    draft = await _draft(event, base, blobs, cutter, cutting)
+    new = await store.keep_draft(draft)
+    reused(len({piece.hash for piece in draft.pieces}) - new)
+    return Forward(step(CHUNKED, event, fence))
+
+
+async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:
+    data = event.data
+    if data.deleted:
+        return base
+    if data.unreadable is not None:
+        return replace(base, outcome="unreadable", keep=True, error=data.unreadable)
+    if data.size_bytes > cutting.max_bytes:
+        return replace(base, outcome="too_large", error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.")
+    content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
+    cut = await cutter.cut(content, name=data.name or data.document_id, mime_type=data.mime_type)
+    attributes = base.attributes
+    if cut.extracted is not None:
+        found = cut.extracted
+        attributes = replace(
+            attributes, title=attributes.title or found.title, mime_type=attributes.mime_type or found.mime_type,
+            metadata={**attributes.metadata, **found.metadata},
+        )  # fmt: skip
+    return replace(base, outcome=cut.state, attributes=attributes, pieces=cut.pieces, error=cut.error)
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
+
+
+class ThreadCutter:
+    """Cuts small documents in a thread and leaves large ones to another process, so that the event loop stays free.
+
+    Args:
+        elsewhere: runs `cut_document` in another process.
+        small_bytes: up to this size a thread does.
+    """
+
+    def __init__(self, cutting: Cutting, elsewhere: Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]], small_bytes: int = 65_536) -> None:
+        self._cutting = cutting
+        self._elsewhere = elsewhere
+        self._small_bytes = small_bytes
+
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+        if len(content) <= self._small_bytes:
+            return await asyncio.to_thread(cut_document, content, name, mime_type, self._cutting)
+        return await self._elsewhere(content, name, mime_type, self._cutting)

@@ -1,0 +1,55 @@
+"""The embed stage: vectors for the passages of a manifest that have none in the active generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pipeline.errors import RejectedError
+from pipeline.events import EMBEDDED, Event, Step, step
+from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.stages.outcome import Finished, Forward
+from pipeline.store.protocol import VectorStore
+
+
+class Generations(Protocol):
+    """Which vector space is active."""
+
+    async def active(self) -> GenerationId:
+        """The active generation.
+
+        Raises:
+            OutageError: the model could not be asked for its dimensions yet.
+        """
+        ...
+
+
+class Gatherer(Protocol):
+    """Embeds the texts of many documents together, each text once, and keeps every vector as soon as it is paid for."""
+
+    async def embed(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]) -> list[RejectedError]:
+        """Returns once every passage has its vector in the store, but for those that the provider refuses.
+
+        Raises:
+            OutageError: the provider, or the store, is away.
+        """
+        ...
+
+
+async def embed(event: Event[Step], *, store: VectorStore, generations: Generations, gatherer: Gatherer) -> Forward | Finished:
+    """Embed what a manifest lacks.
+
+    Raises:
+        RejectedError: the provider refuses a text of the document; the message names its place.
+        OutageError, RetryableError: as the store and the gatherer do.
+    """
+    tenant_id, document_id, fence = event.tenant_id, event.document_id, event.data.fence
+    if not await store.is_current(tenant_id, document_id, fence):
+        return Finished(superseded=True)
+    generation_id = await generations.active()
+    passages = await store.missing_vectors(tenant_id, document_id, fence, generation_id)
+    if passages:
+        refused = await gatherer.embed(tenant_id, generation_id, passages)
+        if refused:
+            raise RejectedError(f"{document_id} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}", reason=refused[0].reason)
+    return Forward(step(EMBEDDED, event, fence))

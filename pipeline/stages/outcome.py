@@ -1,0 +1,84 @@
+"""How an event ends in a stage, and the one place that maps a kind of error to an outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
+from pipeline.events import Event, Step
+
+MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """It goes on to the next stage."""
+
+    event: Event[Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """It has had its whole effect.
+
+    Attributes:
+        superseded: a newer version is there, and it had none.
+    """
+
+    superseded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """It can never work: a dead letter with the exact bytes.
+
+    Attributes:
+        reason: a short code from a closed set.
+        detail: what is wrong and what to do.
+    """
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try it again.
+
+    Attributes:
+        after_s: seconds to wait at least.
+    """
+
+    after_s: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A dependency is away: wait for it with everything, no event is to blame."""
+
+    component: str
+    after_s: float
+    detail: str
+
+
+Outcome: TypeAlias = Forward | Finished | Dead | Again | Pause
+
+
+def outcome_of(error: Exception, attempt: int) -> Outcome:
+    """What an error means for its event.
+
+    Args:
+        attempt: how often the event was tried, this time included, >= 1.
+    """
+    if isinstance(error, OutageError):
+        return Pause(error.component, error.retry_after_s or min(0.25 * 2**attempt, 5.0), str(error))
+    if isinstance(error, RejectedError):
+        return Dead(error.reason, str(error))
+    detail = str(error) if isinstance(error, LivedexError) else f"{type(error).__name__}: {error}"
+    if attempt >= MAX_ATTEMPTS:
+        reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
+        return Dead(reason, f"after {attempt} attempts: {detail}")
+    wait_s = error.retry_after_s if isinstance(error, RetryableError) and error.retry_after_s else 0.1 * 4 ** (attempt - 1)
+    return Again(wait_s, detail)

@@ -1,0 +1,58 @@
+"""Manifests as rows: written by the chunk stage, read by the sync stage, gone once their version is visible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, TenantId
+from pipeline.store.database import Connection
+from pipeline.store.protocol import Draft
+from pipeline.store.statements import sql
+
+
+async def insert_manifest(connection: Connection, draft: Draft, passage_ids: Sequence[PassageId]) -> None:
+    """Write a manifest; the same again changes nothing.
+
+    Args:
+        passage_ids: of the draft's pieces, in their order.
+    """
+    paths = list(dict.fromkeys(piece.heading for piece in draft.pieces))
+    index = {path: i for i, path in enumerate(paths)}
+    headings = {"paths": [list(path) for path in paths], "of": [index[piece.heading] for piece in draft.pieces]}
+    await connection.execute(
+        sql("insert_manifest"), draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
+        draft.error, _attributes_out(draft.attributes), list(passage_ids), [piece.gap for piece in draft.pieces],
+        [len(piece.content) for piece in draft.pieces], headings, draft.accepted_at,
+    )  # fmt: skip
+
+
+async def read_manifest(connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> tuple[Draft | None, tuple[Entry, ...]]:
+    """The manifest of a version with its entries in order; None when there is none."""
+    row = await connection.fetchrow(sql("read_manifest"), tenant_id, document_id, fence.version, fence.digest)
+    if row is None:
+        return None, ()
+    paths = [tuple(path) for path in row["headings"]["paths"]]
+    entries = tuple(
+        Entry(PassageId(passage), gap, length, paths[path])
+        for passage, gap, length, path in zip(row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True)
+    )
+    draft = Draft(
+        tenant_id, document_id, fence, row["outcome"], _attributes_in(row["attributes"]), row["accepted_at"], cut=row["cut"], keep=row["keep"],
+        error=row["error"],
+    )  # fmt: skip
+    return draft, entries
+
+
+def _attributes_out(a: Attributes) -> dict[str, Any]:
+    changed_at = a.changed_at.isoformat() if a.changed_at else None
+    return {
+        "collection": a.collection, "source": a.source, "title": a.title, "uri": a.uri, "mime_type": a.mime_type, "metadata": dict(a.metadata),
+        "changed_at": changed_at,
+    }  # fmt: skip
+
+
+def _attributes_in(value: dict[str, Any]) -> Attributes:
+    changed_at = value.pop("changed_at")
+    return Attributes(**value, changed_at=datetime.fromisoformat(changed_at) if changed_at else None)

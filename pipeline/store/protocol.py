@@ -1,0 +1,125 @@
+"""What the stages ask of a store. Every implementation passes one contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk on its way into a manifest.
+
+    Attributes:
+        hash: SHA-256 of exactly what is embedded for it.
+        content: the text, not blank.
+        gap: code points from the end of the piece before; negative where they overlap.
+        heading: the heading path.
+    """
+
+    hash: bytes
+    content: str
+    gap: int
+    heading: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A version of a document as the chunk stage leaves it; see `pipeline.model.Manifest` for the fields."""
+
+    tenant_id: TenantId
+    document_id: DocumentId
+    fence: Fence
+    outcome: str
+    attributes: Attributes
+    accepted_at: datetime
+    pieces: Sequence[Piece] = ()
+    cut: str = ""
+    keep: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did.
+
+    Attributes:
+        current: False when a newer version stood there already, and nothing was written.
+        chunks: chunks of the version now visible.
+        inserted, deleted, updated: chunk rows written.
+    """
+
+    current: bool
+    chunks: int = 0
+    inserted: int = 0
+    deleted: int = 0
+    updated: int = 0
+
+
+class VectorStore(Protocol):
+    """Documents as lists of content-addressed passages, with their vectors.
+
+    Every method may raise OutageError (the database is away), RetryableError (it works the next time) and RejectedError (the values
+    can never be stored).
+    """
+
+    async def ensure_schema(self, model_id: str, dimensions: int) -> GenerationId:
+        """The generation of a model, with the place for its vectors made where it was missing.
+
+        Raises:
+            ConfigError: more dimensions than the store can index; the message says what to do.
+        """
+        ...
+
+    async def accept(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime) -> bool:
+        """Note that a version is under way; False when a newer one is known, or this very one has ended."""
+        ...
+
+    async def is_current(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
+        """Whether no newer version is known and this one has not ended."""
+        ...
+
+    async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
+        """Which passages are known, by their hash."""
+        ...
+
+    async def keep_draft(self, draft: Draft) -> int:
+        """Keep the manifest and the passages that were not known; visible is none of it. Repetition changes nothing.
+
+        Returns:
+            How many passages were not known.
+        """
+        ...
+
+    async def missing_vectors(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+    ) -> list[tuple[PassageId, str]]:
+        """The passages of a manifest that have no vector, each once, with their texts."""
+        ...
+
+    async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
+        """Keep vectors as soon as they are paid for; a vector that is there stays."""
+        ...
+
+    async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
+        """Swap what is visible of a document for its manifest, in one transaction, unless something newer is there.
+
+        Raises:
+            RejectedError: there is no such manifest, and this version is not the stored one.
+        """
+        ...
+
+    async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
+        """Leave a tombstone, unless something newer is there; deleting what is not there leaves one too."""
+        ...
+
+    async def health(self) -> None:
+        """Returns when the store answers; raises OutageError when it does not."""
+        ...

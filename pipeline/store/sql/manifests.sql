@@ -1,0 +1,55 @@
+-- name: keep_used
+-- Passages that a new manifest shows are no longer unused; waits for a clearing that runs. $1 text: tenant  $2 bytea[]: hashes
+delete from unused_passages u using passages p
+where u.tenant_id = $1 and p.tenant_id = $1 and p.hash = any($2) and u.passage_id = p.passage_id;
+
+-- name: insert_manifest
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: outcome  $6 boolean: keep  $7 text: cut  $8 text: error
+-- $9 jsonb: attributes  $10 bigint[]: passages  $11 integer[]: gaps  $12 integer[]: lengths  $13 jsonb: headings  $14 timestamptz: accepted at
+insert into manifests (tenant_id, document_id, version, digest, outcome, keep, cut, error, attributes, passage_ids, gaps, lengths, headings, accepted_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+on conflict (tenant_id, document_id, version, digest) do update
+set passage_ids = excluded.passage_ids, gaps = excluded.gaps, lengths = excluded.lengths, headings = excluded.headings, cut = excluded.cut,
+    outcome = excluded.outcome, keep = excluded.keep, error = excluded.error, attributes = excluded.attributes;
+
+-- name: read_manifest
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+select outcome, keep, cut, error, attributes, passage_ids, gaps, lengths, headings, accepted_at
+from manifests where tenant_id = $1 and document_id = $2 and version = $3 and digest = $4;
+
+-- name: discard_manifests
+-- Those up to a fence. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4);
+
+-- name: missing_vectors
+-- Passages of a manifest that have no vector in the generation, each once. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+select p.passage_id, p.content
+from passages p
+where p.tenant_id = $1
+  and p.passage_id in (select unnest(m.passage_ids) from manifests m where m.tenant_id = $1 and m.document_id = $2 and m.version = $3 and m.digest = $4)
+  and not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = p.passage_id)
+order by p.passage_id;
+
+-- name: insert_vectors
+-- Passages that were cleared away meanwhile are left out. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1
+insert into {vectors} (tenant_id, passage_id, embedding)
+select $1, n.passage_id, n.embedding
+from unnest($2::bigint[], $3::halfvec[]) as n (passage_id, embedding)
+where exists (select from passages p where p.tenant_id = $1 and p.passage_id = n.passage_id)
+on conflict do nothing;
+
+-- name: ensure_generation
+-- $1 text: model  $2 integer: dimensions
+select ensure_generation($1, $2);
+
+-- name: put_blob
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: SHA-256  $5 bytea: content
+insert into blobs (tenant_id, document_id, version, sha256, content) values ($1, $2, $3, $4, $5) on conflict do nothing;
+
+-- name: get_blob
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: SHA-256
+select content from blobs where tenant_id = $1 and document_id = $2 and version = $3 and sha256 = $4;
+
+-- name: discard_blobs
+-- $1 text: tenant  $2 text: document  $3 bigint: up to this version
+delete from blobs where tenant_id = $1 and document_id = $2 and version <= $3;
