@@ -1,0 +1,181 @@
+"""The PostgreSQL broker: a queue that is a table, consumed through FastStream (faststream-outbox).
+
+A row is leased to a worker for `LEASE_S`; leases of running work are renewed, so that a slow document is not taken twice, and those of
+a process that died run out. Retries that wait are rows with a later time; a stage that waits for a dependency holds its rows.
+
+Publish first, then acknowledge: a crash in between delivers the row again, and every stage is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from faststream import AckPolicy
+from faststream.message import StreamMessage
+from faststream_outbox import OutboxBroker
+from faststream_outbox.message import OutboxInnerMessage
+from faststream_outbox.schema import make_outbox_table
+from sqlalchemy import MetaData
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from consumers.settle import Record, Settler, StoppingError
+from migrations.runner import APPLICATION_ROLE
+from pipeline.errors import OutageError
+from pipeline.events import CHANGED, Changed, Event
+from pipeline.store.database import Database
+from pipeline.store.statements import sql
+
+log = logging.getLogger(__name__)
+
+TABLE = "queue"
+LEASE_S = 60.0
+DRAIN_S = 60.0
+
+
+class _AgainError(Exception):
+    """Deliver the row again after a while."""
+
+    def __init__(self, after_s: float) -> None:
+        super().__init__(f"again in {after_s} s")
+        self.after_s = after_s
+
+
+class _AsTold:
+    """The retry strategy: as long as the error says; whatever escapes unforeseen is delivered again as well."""
+
+    def get_next_attempt_delay(
+        self, *, first_attempt_at: datetime, last_attempt_at: datetime, attempts_count: int, exception: BaseException | None = None
+    ) -> float | None:
+        return exception.after_s if isinstance(exception, _AgainError) else 1.0
+
+
+async def _raw(message: StreamMessage[OutboxInnerMessage]) -> OutboxInnerMessage:
+    return message.raw_message
+
+
+@asynccontextmanager
+async def open_engine(url: str, connections: int) -> AsyncIterator[AsyncEngine]:
+    """The broker's own connections, as the application's role.
+
+    Args:
+        url: `postgresql://…`.
+        connections: at most.
+    """
+    engine = create_async_engine(
+        url.replace("postgresql://", "postgresql+asyncpg://", 1), pool_size=connections, max_overflow=0, pool_pre_ping=False,
+        connect_args={"server_settings": {"role": APPLICATION_ROLE, "application_name": "livedex-broker"}},
+    )  # fmt: skip
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+class PostgresBroker:
+    """Publishes to the queue and runs stages over it.
+
+    Args:
+        engine: connections of the broker; each worker holds one, each stage one, and publishing a few.
+        database: for leases.
+    """
+
+    def __init__(self, engine: AsyncEngine, database: Database) -> None:
+        self._engine = engine
+        self._database = database
+        self._broker = OutboxBroker(
+            engine, outbox_table=make_outbox_table(MetaData(), TABLE), graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw
+        )
+        self._settlers: list[Settler] = []
+        self._working: dict[int, Any] = {}
+
+    async def publish(self, events: Sequence[Event[Changed]]) -> None:
+        """Put changes on the first topic; see `pipeline.intake.Publisher`."""
+        await self._put(CHANGED, events)
+
+    async def put(self, topic: str, event: Event[Any]) -> None:
+        """Put an event of a stage on its topic.
+
+        Raises:
+            OutageError: the broker does not hold it.
+        """
+        await self._put(topic, [event])
+
+    async def put_again(self, topic: str, payload: bytes) -> None:
+        """Put exact bytes on a topic: a dead letter that is replayed."""
+        await self._put_bytes(topic, {datetime.now(UTC).isoformat(): [payload]})
+
+    async def _put(self, topic: str, events: Sequence[Event[Any]]) -> None:
+        by_time: dict[str, list[bytes]] = {}
+        for event in events:
+            by_time.setdefault(event.accepted.astimezone(UTC).isoformat(), []).append(event.encode())
+        await self._put_bytes(topic, by_time)
+
+    async def _put_bytes(self, topic: str, payloads: dict[str, list[bytes]]) -> None:
+        try:
+            async with self._engine.begin() as connection:
+                for accepted, bodies in payloads.items():
+                    await self._broker.publish_batch(*bodies, queue=topic, session=connection, headers={"accepted": accepted})
+        except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:
+            raise OutageError("broker", f"publish to {topic}: {type(exc).__name__}") from exc
+
+    def add(self, settler: Settler) -> None:
+        """Run a stage once the broker is started."""
+        self._settlers.append(settler)
+        stage = settler.stage
+
+        @self._broker.subscriber(
+            stage.takes, max_workers=stage.workers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
+            lease_ttl_seconds=LEASE_S, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
+        )  # fmt: skip
+        async def handle(row: OutboxInnerMessage) -> None:
+            self._working[row.id] = row.acquired_token
+            try:
+                again = await settler.settle(_record(row))
+            except StoppingError:
+                raise _AgainError(0.0) from None
+            finally:
+                self._working.pop(row.id, None)
+            if again is not None:
+                raise _AgainError(again.after_s)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Consume for as long as the block lasts, then drain: what was begun is finished, within `DRAIN_S`."""
+        await self._broker.start()
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            for settler in self._settlers:
+                settler.stop()
+            await self._broker.stop()
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    @staticmethod
+    def connections(settlers: Sequence[Settler]) -> int:
+        """How many connections the engine needs for these stages."""
+        return sum(settler.stage.workers + 1 for settler in settlers) + 8
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_S / 4)
+            tokens = list({token for token in self._working.values() if token is not None})
+            if not tokens:
+                continue
+            try:
+                async with self._database.system("renew leases") as connection:
+                    await connection.execute(sql("renew_leases"), tokens)
+            except OutageError as exc:
+                log.warning("leases are not renewed: %s", exc)
+
+
+def _record(row: OutboxInnerMessage) -> Record:
+    headers = {str(k): str(v) for k, v in (row.headers or {}).items()}
+    return Record(f"queue-{row.id}", row.queue, row.payload, {"row": row.id}, headers)

@@ -1,0 +1,168 @@
+"""From a record to its durable outcome: the loop around a stage, the same for every broker.
+
+Invariants: a record is given back as done only after its outcome is durable (the next event is published, or the dead letter is
+written); an outage pauses the stage and blames no record; a cancellation is no outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pipeline.errors import LivedexError, RejectedError
+from pipeline.events import Event, decode
+from pipeline.flow import Stage
+from pipeline.metrics import Metrics
+from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
+from typing_extensions import assert_never
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a broker delivered.
+
+    Attributes:
+        id: unique on this broker, the same at every delivery.
+        payload: the exact bytes.
+        place: where it stood: row, or partition and offset, and key.
+    """
+
+    id: str
+    topic: str
+    payload: bytes
+    place: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Outlet(Protocol):
+    """Where outcomes go."""
+
+    async def forward(self, topic: str, event: Event[Any]) -> None:
+        """Publish an event of the next stage; returns once the broker holds it."""
+        ...
+
+    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+        """Write a dead letter; the same record again changes nothing."""
+        ...
+
+
+class StoppingError(Exception):
+    """The process is stopping: the record goes back untouched."""
+
+
+StageFunction = Callable[[Event[Any]], Awaitable[Forward | Finished]]
+
+
+class Settler:
+    """Runs one stage over records.
+
+    Args:
+        run: the stage, with its surroundings bound.
+        on_pause: told the component and the reason when a dependency is away, and with None once it works again.
+    """
+
+    def __init__(self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]) -> None:
+        self.stage = stage
+        self._run = run
+        self._outlet = outlet
+        self._metrics = metrics
+        self._on_pause = on_pause
+        self._attempts: dict[str, int] = {}
+        self._stopping = asyncio.Event()
+        self._paused: dict[str, str] = {}
+
+    def stop(self) -> None:
+        """Begin nothing new; what waits for a dependency goes back."""
+        self._stopping.set()
+
+    async def settle(self, record: Record) -> Again | None:
+        """Bring a record to its outcome, waiting through outages.
+
+        Returns:
+            None when the outcome is durable, or when and why to deliver it again.
+
+        Raises:
+            StoppingError: the process stops; nothing was decided.
+        """
+        pauses = 0
+        while True:
+            if self._stopping.is_set():
+                raise StoppingError
+            attempt = self._attempts.get(record.id, 0) + 1
+            outcome = await self._once(record, attempt, pauses)
+            if not isinstance(outcome, Pause):
+                break
+            pauses += 1
+            self._pause(outcome)
+            await self._wait(outcome.after_s)
+        if pauses:
+            self._resume()
+        if isinstance(outcome, Again):
+            self._attempts[record.id] = attempt
+            self._metrics.events_total.labels(self.stage.name, "again").inc()
+            log.warning("%s: %s, again in %.1f s", self.stage.name, outcome.detail, outcome.after_s)
+            return outcome
+        self._attempts.pop(record.id, None)
+        return None
+
+    async def _once(self, record: Record, attempt: int, pauses: int) -> Outcome:
+        event: Event[Any] | None = None
+        try:
+            event = decode(record.payload, self.stage.payload)  # type: ignore[type-var]  # a row of the table has one of the payloads
+            begin = time.monotonic()
+            outcome: Outcome = await self._run(event)
+            self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)
+        except Exception as exc:  # noqa: BLE001  # outcome_of decides; nothing is swallowed
+            outcome = outcome_of(exc, attempt + (pauses if isinstance(exc, LivedexError) and not isinstance(exc, RejectedError) else 0))
+            if not isinstance(exc, LivedexError):
+                log.exception("%s: attempt %d failed", self.stage.name, attempt)
+        try:
+            await self._carry_out(record, outcome, event, attempt)
+        except Exception as exc:  # noqa: BLE001  # as above
+            if not isinstance(exc, LivedexError):
+                log.exception("%s: the outcome could not be kept", self.stage.name)
+            failed = outcome_of(exc, attempt)
+            return failed if isinstance(failed, Pause) else Again(1.0, f"the outcome could not be kept: {type(exc).__name__}")
+        return outcome
+
+    async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:
+        count = self._metrics.events_total.labels
+        if isinstance(outcome, Forward):
+            await self._outlet.forward(self.stage.leaves, outcome.event)
+            count(self.stage.name, "done").inc()
+            if self.stage.name == "sync":
+                self._metrics.freshness_seconds.observe((outcome.event.time - outcome.event.accepted).total_seconds())
+        elif isinstance(outcome, Finished):
+            count(self.stage.name, "superseded" if outcome.superseded else "done").inc()
+        elif isinstance(outcome, Dead):
+            await self._outlet.bury(record, self.stage.name, outcome, event, attempt)
+            count(self.stage.name, "dead").inc()
+            log.error("%s: dead letter (%s): %s", self.stage.name, outcome.reason, outcome.detail)
+        elif isinstance(outcome, Again | Pause):
+            return
+        else:
+            assert_never(outcome)
+
+    def _pause(self, pause: Pause) -> None:
+        if pause.component not in self._paused:
+            log.warning("%s: waits for the %s: %s", self.stage.name, pause.component, pause.detail)
+        self._paused[pause.component] = pause.detail
+        self._on_pause(pause.component, pause.detail)
+
+    def _resume(self) -> None:
+        for component in self._paused:
+            log.warning("%s: the %s works again", self.stage.name, component)
+            self._on_pause(component, None)
+        self._paused.clear()
+
+    async def _wait(self, after_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), min(after_s, 15.0))
+        except TimeoutError:
+            return
