@@ -1,0 +1,32 @@
+"""Large content in the database, until the event that names it has ended."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pipeline.errors import RejectedError
+from pipeline.model import DocumentId, TenantId
+from pipeline.store.database import Database
+from pipeline.store.statements import sql
+
+
+class DatabaseBlobs:
+    """`pipeline.intake.Blobs` in the table `blobs`; sync_document discards what its version and older ones left."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
+        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+            await connection.execute(sql("put_blob"), tenant_id, document_id, version, hashlib.sha256(content).digest(), content)
+
+    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+            content = await connection.fetchval(sql("get_blob"), tenant_id, document_id, version, bytes.fromhex(sha256))
+        if content is None:
+            raise RejectedError(f"the content of {document_id} v{version} is gone: send the document again", reason="content_missing")
+        return bytes(content)
+
+    async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
+        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+            await connection.execute(sql("discard_blobs"), tenant_id, document_id, version)

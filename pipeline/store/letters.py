@@ -1,0 +1,124 @@
+"""Dead letters: events that cannot be processed, with their exact bytes, place and reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pipeline.errors import NotFoundError
+from pipeline.model import TenantId
+from pipeline.store.database import Connection, Database
+from pipeline.store.pgvector import ended_key
+from pipeline.store.statements import sql
+
+UNKNOWN_TENANT = TenantId("_unknown")  # of bytes that do not say whose they are
+_MAX_DETAIL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter.
+
+    Attributes:
+        letter_id: derived from where the record stood, so that the same record never leaves two.
+        place: row, or partition and offset, and key.
+        payload: the exact bytes; empty in a list.
+    """
+
+    letter_id: str
+    tenant_id: TenantId
+    stage: str
+    document_id: str | None
+    version: int | None
+    reason: str
+    detail: str
+    attempts: int
+    topic: str = ""
+    place: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    payload: bytes = b""
+    at: datetime | None = None
+    size_bytes: int = 0
+
+
+def letter_id(record_id: str, payload: bytes) -> str:
+    """The id of the letter of a record."""
+    return hashlib.sha256(record_id.encode() + b"\x00" + payload).hexdigest()[:16]
+
+
+class Letters:
+    """The dead letters of every tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def bury(self, letter: Letter, *, source: str = "") -> None:
+        """Keep a letter and mark its document, in one transaction; the same letter again changes nothing."""
+        tenant_id = letter.tenant_id
+        async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
+            await connection.execute(sql("add_tenant"), tenant_id)
+            await connection.execute(
+                sql("insert_letter"), letter.letter_id, tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
+                letter.detail[:_MAX_DETAIL], letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
+            )  # fmt: skip
+            if letter.document_id is not None and letter.version is not None:
+                await connection.execute(sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL], source)
+                await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
+
+    async def all(self) -> list[Letter]:
+        """Every letter, oldest first within a tenant, without payloads."""
+        found = []
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "list dead letters") as connection:
+                found += [Letter(tenant_id=tenant_id, **dict(row)) for row in await connection.fetch(sql("list_letters"), tenant_id)]
+        return found
+
+    async def find(self, wanted: str) -> Letter:
+        """One letter, with its payload.
+
+        Raises:
+            NotFoundError: there is none of this id.
+        """
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "read dead letter") as connection:
+                row = await connection.fetchrow(sql("read_letter"), tenant_id, wanted)
+            if row is not None:
+                return Letter(**{**dict(row), "tenant_id": tenant_id}, size_bytes=len(row["payload"]))
+        raise NotFoundError(f"there is no dead letter {wanted}: `livedex dead list` shows what there is")
+
+    async def is_stale(self, letter: Letter) -> bool:
+        """Whether its document has a version as new or newer, so that a replay would change nothing."""
+        if letter.document_id is None or letter.version is None:
+            return False
+        async with self._database.tenant(letter.tenant_id, "look at a letter's document") as connection:
+            row = await connection.fetchrow(sql("document_fence"), letter.tenant_id, letter.document_id)
+        return row is not None and row["version"] is not None and row["version"] >= letter.version
+
+    async def remove(self, letter: Letter, *, forget: bool) -> None:
+        """Take a letter away; its document has its last synced state again.
+
+        Args:
+            forget: also the document, when nothing of it was ever synced and nothing is under way (a drop); False for a replay.
+        """
+        async with self._database.tenant(letter.tenant_id, f"remove dead letter {letter.letter_id}") as connection:
+            await connection.execute(sql("delete_letter"), letter.tenant_id, letter.letter_id)
+            await self._unmark(connection, letter, forget)
+
+    async def _unmark(self, connection: Connection, letter: Letter, forget: bool) -> None:
+        if letter.document_id is None or letter.version is None:
+            return
+        await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
+        if forget:
+            await connection.execute(sql("discard_blobs"), letter.tenant_id, letter.document_id, letter.version)
+            await connection.execute(sql("forget_unsynced"), letter.tenant_id, letter.document_id)
+
+    async def count(self) -> int:
+        """How many letters there are."""
+        total = 0
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "count dead letters") as connection:
+                total += await connection.fetchval(sql("count_letters"), tenant_id)
+        return total

@@ -1,0 +1,123 @@
+"""What an operator asks: backlog, health, states; and the request that makes the watchers look at their folders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pipeline.flow import STAGES
+from pipeline.store.database import Database
+from pipeline.store.letters import Letters
+from pipeline.store.statements import sql
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The backlog of a stage.
+
+    Attributes:
+        waiting: events, those being worked on included.
+        oldest_s: age of the oldest in seconds; 0 when there is none.
+    """
+
+    waiting: int = 0
+    oldest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a component is.
+
+    Attributes:
+        state: `ok` or `down`.
+        since: when it became so.
+    """
+
+    state: str
+    detail: str | None
+    since: datetime
+
+
+class Operations:
+    """Questions about the whole installation, over all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._letters = Letters(database)
+
+    async def backlog(self) -> dict[str, Waiting]:
+        """Each stage's backlog."""
+        async with self._database.system("backlog") as connection:
+            rows = {row["queue"]: row for row in await connection.fetch(sql("queue_backlog"))}
+        return {
+            stage.name: Waiting(rows[stage.takes]["waiting"], max(0.0, rows[stage.takes]["oldest_s"])) if stage.takes in rows else Waiting()
+            for stage in STAGES
+        }
+
+    async def health(self) -> dict[str, Health]:
+        """Every component that ever said how it is."""
+        async with self._database.system("health") as connection:
+            rows = await connection.fetch(sql("read_health"))
+        return {row["component"]: Health(row["state"], row["detail"], row["since"]) for row in rows}
+
+    async def set_health(self, component: str, *, ok: bool, detail: str | None = None) -> None:
+        """Write down how a component is, for whoever asks from another process."""
+        async with self._database.system("health") as connection:
+            await connection.execute(sql("set_health"), component, "ok" if ok else "down", detail)
+
+    async def clear_health(self) -> None:
+        """Forget what an earlier run said."""
+        async with self._database.system("health") as connection:
+            await connection.execute(sql("clear_health"))
+
+    async def release_leases(self) -> None:
+        """Give back the records of processes that are gone; only for the one process of an installation, at its start."""
+        async with self._database.system("release leases") as connection:
+            await connection.execute(sql("release_leases"))
+
+    async def request_reconcile(self) -> int:
+        """Ask the watchers to look at their folders now; the number of the request."""
+        async with self._database.system("request reconcile") as connection:
+            return int(await connection.fetchval(sql("request_reconcile")))
+
+    async def open_requests(self) -> list[int]:
+        """Requests that nobody has handled."""
+        async with self._database.system("reconcile requests") as connection:
+            return [row["request_id"] for row in await connection.fetch(sql("open_reconcile_requests"))]
+
+    async def close_requests(self, requests: list[int], detail: str) -> None:
+        """Note that the folders were looked at."""
+        async with self._database.system("reconcile requests") as connection:
+            await connection.execute(sql("close_reconcile_requests"), requests, detail)
+            await connection.execute(sql("clear_reconcile_requests"))
+
+    async def reconcile_handled(self, request: int) -> bool:
+        """Whether the watchers have looked since the request."""
+        async with self._database.system("reconcile request") as connection:
+            return bool(await connection.fetchval(sql("reconcile_handled"), request))
+
+    async def queued_since(self, moment: datetime) -> int:
+        """Events on the way that were accepted at or before a moment."""
+        async with self._database.system("queue") as connection:
+            return int(await connection.fetchval(sql("queued_since"), moment.astimezone(UTC).isoformat()))
+
+    async def pending_since(self, moment: datetime) -> int:
+        """Documents under way that were accepted at or before a moment."""
+        total = 0
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "pending documents") as connection:
+                total += await connection.fetchval(sql("pending_since"), tenant_id, moment)
+        return total
+
+    async def document_states(self) -> dict[str, int]:
+        """How many documents are in which state."""
+        states: Counter[str] = Counter()
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "document states") as connection:
+                states.update({row["state"]: row["count"] for row in await connection.fetch(sql("document_states"), tenant_id)})
+        return dict(sorted(states.items()))
+
+    async def dead_count(self) -> int:
+        """Dead letters kept."""
+        return await self._letters.count()
