@@ -1,0 +1,138 @@
+"""The program `livedex`: its commands, and the one place where an error becomes one line on stderr and an exit status.
+
+Exit statuses: 0 done; 1 and 2 are answers of a command (see its help); 3 it failed; 64 it was called wrongly; 130 and 143 it was told to end.
+Commands are imported when they are called, so that help and small commands start at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import click
+
+from pipeline.cli.output import error_line
+from pipeline.errors import LivedexError
+
+FAILED = 3
+CALLED_WRONGLY = 64
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+
+Line: TypeAlias = tuple[str, str]
+
+COMMANDS: dict[str, Line] = {
+    "up": ("pipeline.cli.up", "Everything in one process tree: database, watchers, stages, API."),
+    "run": ("pipeline.cli.run", "The roles of a deployment, one or more a process."),
+    "migrate": ("pipeline.cli.migrate", "Bring the schema up to date."),
+    "search": ("pipeline.cli.search", "Ask the index a question."),
+    "status": ("pipeline.cli.status", "Documents by state, backlog, health; --wait until all has ended."),
+    "plan": ("pipeline.cli.plan", "What a sync of a folder would do and cost, without doing it."),
+    "verify": ("pipeline.cli.verify", "Prove the index against its sources; --repair mends it."),
+    "dead": ("pipeline.cli.dead", "Dead letters: list, show, replay, drop."),
+}
+"""The module of each command, which names it as the command is called, and its line in the help."""
+
+
+class Commands(click.Group):
+    """The group of all commands; a command's module is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, or None when there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help, without importing any command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, epilog="\b\nExample:\n  livedex up docs\n  livedex search \"how long is the warranty\"\n\nEvery command explains itself: livedex COMMAND --help")
+@click.version_option(package_name="livedex")
+def livedex() -> None:
+    """Keep a search index true to documents that keep changing."""
+
+
+def main() -> None:
+    """The entry point: ends the process with the command's status."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal's encoding may lack a character
+    status = run_program(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's own flush at the end is quiet
+        status = FAILED
+    sys.exit(status)
+
+
+def run_program(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The exit status; whatever failed was said in one line on stderr.
+    """
+    try:
+        status = livedex.main(list(arguments), prog_name="livedex", standalone_mode=False)
+    except click.UsageError as exc:
+        command = exc.ctx.command_path if exc.ctx else "livedex"
+        return _fail(f"{exc.format_message()} See `{command} --help`.", CALLED_WRONGLY)
+    except click.ClickException as exc:
+        return _fail(exc.format_message(), FAILED)
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else FAILED
+    except BrokenPipeError:
+        return FAILED  # nobody reads any more
+    except Exception as exc:  # noqa: BLE001  # the end of every path: it is said, and the status tells
+        return _fail(_told(exc), FAILED)
+    except BaseExceptionGroup as exc:
+        return _fail(_told(_first(exc)), FAILED)
+    return status if isinstance(status, int) else 0
+
+
+def _told(exc: BaseException) -> str:
+    """What to say about an error: what is expected says itself what to do, anything else names its kind."""
+    if isinstance(exc, ExceptionGroup):
+        return _told(_first(exc))
+    if os.environ.get("LIVEDEX_LOG_LEVEL") == "debug":
+        traceback.print_exception(exc)
+    if isinstance(exc, LivedexError):
+        return str(exc)
+    if isinstance(exc, OSError):
+        place = f"{exc.filename}: " if exc.filename else ""
+        return f"{place}{exc.strerror or exc}"
+    if type(exc).__module__.startswith("asyncpg"):
+        return f"the database refused: {exc}"
+    return f"unexpected {type(exc).__name__}: {exc} (LIVEDEX_LOG_LEVEL=debug shows where)"
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _fail(message: str, status: int) -> int:
+    print(error_line(message), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""The options that several commands share, and the form of their examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+DATA = Path(".livedex")
+
+data_option = click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), default=DATA, show_default=True, help="The data directory of `livedex up`."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def example(*lines: str) -> str:
+    """The end of a command's help: how it is called.
+
+    Args:
+        lines: command lines, e.g. `livedex status --wait 60`.
+    """
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
