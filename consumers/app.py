@@ -1,0 +1,90 @@
+"""The stages with their surroundings bound, ready for a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+from consumers.chunk import chunk_settler
+from consumers.embed import embed_settler
+from consumers.settle import Record, Settler
+from consumers.sync import sync_settler
+from pipeline.embedding.service import EmbeddingService
+from pipeline.events import Event
+from pipeline.flow import StageName
+from pipeline.intake import Blobs
+from pipeline.metrics import Metrics
+from pipeline.stages.chunk import Cutting
+from pipeline.stages.embed import Generations
+from pipeline.stages.outcome import Dead
+from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, letter_id
+from pipeline.store.protocol import VectorStore
+
+
+class Broker(Protocol):
+    """Where events of stages go."""
+
+    async def put(self, topic: str, event: Event[Any]) -> None:
+        """Returns once the broker holds the event; raises OutageError."""
+        ...
+
+
+class OutletToBroker:
+    """Outcomes to the broker, dead letters to the table.
+
+    `livedex.synced` has no reader on the PostgreSQL broker: who waits is woken by a notification in the transaction itself.
+    """
+
+    def __init__(self, letters: Letters, *, topics_without_reader: frozenset[str] = frozenset({"livedex.synced"})) -> None:
+        self._letters = letters
+        self._skipped = topics_without_reader
+        self._broker: Broker | None = None
+
+    def connect(self, broker: Broker) -> None:
+        """Say which broker."""
+        self._broker = broker
+
+    async def forward(self, topic: str, event: Event[Any]) -> None:
+        """Publish an event of the next stage."""
+        if topic in self._skipped:
+            return
+        assert self._broker is not None
+        await self._broker.put(topic, event)
+
+    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+        """Write a dead letter."""
+        letter = Letter(
+            letter_id=letter_id(record.id, record.payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
+            document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
+            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=record.payload,
+        )  # fmt: skip
+        await self._letters.bury(letter, source=getattr(event.data, "source", "") if event else "")
+
+
+@asynccontextmanager
+async def settlers_for(
+    stages: Sequence[StageName],
+    *,
+    store: VectorStore,
+    blobs: Blobs,
+    generations: Generations,
+    embeddings: EmbeddingService,
+    cutting: Cutting,
+    metrics: Metrics,
+    outlet: OutletToBroker,
+    on_pause: Callable[[str, str | None], None],
+) -> AsyncIterator[list[Settler]]:
+    """A settler for each stage; what they opened is closed at the end of the block."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for name in stages:
+            if name == "chunk":
+                found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause)))
+            elif name == "embed":
+                found.append(await stack.enter_async_context(embed_settler(store, generations, embeddings, metrics, outlet, on_pause)))
+            else:
+                found.append(sync_settler(store, generations, metrics, outlet, on_pause))
+        yield found
+
+

@@ -1,0 +1,34 @@
+"""The consumer of the chunk stage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from consumers.settle import Outlet, Settler
+from pipeline.events import Event
+from pipeline.flow import stage
+from pipeline.intake import Blobs
+from pipeline.metrics import Metrics
+from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from pipeline.stages.elsewhere import ProcessCutter
+from pipeline.stages.outcome import Finished, Forward
+from pipeline.store.protocol import VectorStore
+
+
+@asynccontextmanager
+async def chunk_settler(
+    store: VectorStore, blobs: Blobs, cutting: Cutting, metrics: Metrics, outlet: Outlet, on_pause: Callable[[str, str | None], None]
+) -> AsyncIterator[Settler]:
+    """The chunk stage, with a process for large documents."""
+    elsewhere = ProcessCutter()
+    cutter = ThreadCutter(cutting, elsewhere)
+
+    async def run(event: Event[Any]) -> Forward | Finished:
+        return await chunk(event, store=store, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc)
+
+    try:
+        yield Settler(stage("chunk"), run, outlet, metrics, on_pause)
+    finally:
+        elsewhere.close()

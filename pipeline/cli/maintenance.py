@@ -1,0 +1,60 @@
+"""The role `maintain`: what keeps the index small and quick, apart from the stages. Each job may run in several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from pipeline.cli.wiring import Surroundings
+from pipeline.errors import LivedexError
+from pipeline.search.keyword import refresh_word_counts
+from pipeline.store.statements import sql
+from pipeline.store.vector_index import maintain_vector_index
+
+log = logging.getLogger(__name__)
+
+_UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document under way
+
+
+async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
+    """Run the jobs, each at its interval, until `stop` is set."""
+    jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [(5.0, count_words), (15.0, index_vectors), (3600.0, clear_unused)]
+    due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
+    while not stop.is_set():
+        for n, (interval, job) in enumerate(jobs):
+            if time.monotonic() < due[n]:
+                continue
+            try:
+                await job(s)
+            except LivedexError as exc:
+                log.warning("%s: %s; tried again later", job.__name__, exc)
+            due[n] = time.monotonic() + interval
+        try:
+            await asyncio.wait_for(stop.wait(), 1.0)
+        except TimeoutError:
+            continue
+
+
+async def count_words(s: Surroundings) -> None:
+    """Refresh each tenant's counts of words, where enough has changed."""
+    for tenant_id in await s.database.tenants():
+        await refresh_word_counts(s.database, tenant_id)
+
+
+async def index_vectors(s: Surroundings) -> None:
+    """Build the vector index of the active generation once it pays."""
+    if s.generations.generation_id is not None:
+        await maintain_vector_index(s.owner_url, s.generations.generation_id, s.settings.vector_index_rows)
+
+
+async def clear_unused(s: Surroundings) -> None:
+    """Clear away passages, vectors and tombstones that nothing has needed for long enough."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear unused passages") as connection:
+            await connection.execute(sql("mark_unused"), tenant_id, _UNDER_WAY_S)
+            await connection.execute(sql("unmark_used"), tenant_id)
+        async with s.database.tenant(tenant_id, "clear unused passages") as connection:
+            await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
+            await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))

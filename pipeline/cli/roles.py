@@ -1,0 +1,130 @@
+"""The roles of a deployment, run together or apart: each is a task that ends when `stop` is set."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import uvicorn
+
+from connectors.filesystem import FolderConnector
+from pipeline.api.app import ApiServices, create_app
+from pipeline.cli.maintenance import maintain
+from pipeline.cli.wiring import Surroundings, open_broker
+from pipeline.cli.watching import answer_requests, make_connector
+from pipeline.errors import ConfigError
+from pipeline.flow import StageName
+from pipeline.settings import FolderSource
+from pipeline.store.documents import Documents
+
+log = logging.getLogger(__name__)
+
+ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "maintain")
+_STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
+
+
+def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
+    """The roles meant, `all` spelt out.
+
+    Raises:
+        ConfigError: one that does not exist, or is not offered yet.
+    """
+    if "all" in roles:
+        return tuple(role for role in ROLES if role != "webhook")
+    for role in roles:
+        if role not in ROLES:
+            raise ConfigError(f"{role!r} is no role: choose of {', '.join(ROLES)} or all")
+        if role == "webhook":
+            raise ConfigError("the role webhook is not offered yet: leave it out")
+    return tuple(dict.fromkeys(roles))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket for the API, so that a port in use is known before anything is started.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(512)
+    except OSError as exc:
+        bound.close()
+        raise ConfigError(f"{host}:{port} cannot be had ({exc.strerror}): choose another --port or end what uses it") from exc
+    bound.setblocking(False)
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the program."""
+
+    @asynccontextmanager
+    async def _nothing(self) -> AsyncIterator[None]:
+        yield
+
+    def capture_signals(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+@asynccontextmanager
+async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
+    """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
+    services = ApiServices(engine=s.engine, documents=Documents(s.database), operations=s.operations, metrics=s.metrics, url=s.url)
+    config = uvicorn.Config(
+        create_app(services), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=5, server_header=False, date_header=False
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[bound]))
+    try:
+        while not server.started:
+            await asyncio.sleep(0.01)
+            if task.done():
+                task.result()
+                raise ConfigError("the API did not start")
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def running_roles(s: Surroundings, roles: Sequence[str], folders: Sequence[FolderSource], bound: socket.socket | None) -> AsyncIterator[list[FolderConnector]]:
+    """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
+
+    Yields:
+        The connectors of the folders.
+    """
+    stop = asyncio.Event()
+    connectors: list[FolderConnector] = []
+    async with AsyncExitStack() as stack:
+        if bound is not None:
+            await stack.enter_async_context(serving(s, bound))
+        running = await stack.enter_async_context(open_broker(s, [stage for stage in _STAGES if stage in roles]))
+        tasks: list[asyncio.Task[None]] = []
+        if "watch" in roles:
+            connectors += [make_connector(s, folder, running.intake) for folder in folders]
+            tasks += [asyncio.create_task(connector.run(stop), name=f"watch {c.name}") for connector, c in zip(connectors, folders, strict=True)]
+            tasks.append(asyncio.create_task(answer_requests(s.operations, connectors, stop), name="reconcile requests"))
+        if "maintain" in roles:
+            tasks.append(asyncio.create_task(maintain(s, stop), name="maintain"))
+        for task in tasks:
+            task.add_done_callback(_report)
+        try:
+            yield connectors
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("%s ended: %r", task.get_name(), task.exception())

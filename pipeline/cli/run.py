@@ -1,0 +1,53 @@
+"""`livedex run ROLE …`: the roles of a deployment, one or more a process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from pipeline.settings import Settings, load_settings
+
+
+@click.command(epilog="Example:  livedex run chunk embed sync")
+@click.argument("roles", nargs=-1, required=True, metavar="ROLE...")
+@click.option("--data", type=click.Path(path_type=Path), default=".livedex", show_default=True, help="Where the index lives, without LIVEDEX_DATABASE_URL.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the role api.")
+@click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the role api.")
+def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
+    """Run ROLES: api, watch, chunk, embed, sync, maintain, or all."""
+    from pipeline.cli.roles import check_roles
+    from pipeline.cli.running import run as run_loop
+    from pipeline.cli.up import check_address, sources_of
+    from pipeline.cli.wiring import set_up_logging
+
+    settings = load_settings(Path.cwd())
+    set_up_logging(settings.log_level)
+    wanted = check_roles(roles)
+    if "api" in wanted:
+        check_address(host)
+    sources_of((), settings)
+    run_loop(_run(settings, wanted, data, host, port))
+
+
+async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
+    from pipeline.cli.roles import listen, running_roles
+    from pipeline.cli.up import check_embedder, sources_of, stop_signal
+    from pipeline.cli.wiring import open_surroundings
+
+    bound = listen(host, port) if "api" in roles else None
+    try:
+        stop = stop_signal()
+        async with open_surroundings(settings, data, connections=12) as s:
+            if {"embed", "api"} & set(roles):
+                await check_embedder(s)
+            async with running_roles(s, roles, sources_of((), settings), bound):
+                print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
+                await stop.wait()
+                print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+    finally:
+        if bound is not None:
+            bound.close()
+    await asyncio.sleep(0)

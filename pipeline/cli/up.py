@@ -1,0 +1,149 @@
+"""`livedex up`: everything in one process tree."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import ipaddress
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from pipeline.errors import ConfigError, LivedexError
+from pipeline.settings import FolderSource, Settings, load_settings
+
+
+@click.command(epilog="Example:  livedex up ~/notes ./handbook --port 8700")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--data", type=click.Path(path_type=Path), default=".livedex", show_default=True, help="Where the index lives.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
+@click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API.")
+def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
+    """Watch FOLDERS and keep an index true to them, with nothing to install."""
+    from pipeline.cli.running import run
+    from pipeline.cli.wiring import set_up_logging
+
+    settings = load_settings(Path.cwd())
+    set_up_logging(settings.log_level)
+    check_address(host)
+    sources = sources_of(folders, settings)
+    run(_up(settings, sources, data, host, port))
+
+
+def check_address(host: str) -> None:
+    """Refuse an address that others can reach: there are no keys that could tell them apart.
+
+    Raises:
+        ConfigError: the address is none of loopback.
+    """
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise ConfigError(f"{host} can be reached by others, and without API keys anybody could read everything: use --host 127.0.0.1")
+
+
+def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource]:
+    """The folders to watch: those named here and those of livedex.toml.
+
+    Raises:
+        ConfigError: a folder that is not there, or two of one name.
+    """
+    named = [FolderSource(name=_name(folder), path=folder.absolute()) for folder in folders]
+    sources = [*named, *settings.source]
+    for source in sources:
+        if not source.path.is_dir() and not source.path.is_file():
+            raise ConfigError(f"the folder {source.path} is not there: make it, or name another one")
+    seen: dict[tuple[str, str], Path] = {}
+    for source in sources:
+        other = seen.setdefault((source.tenant, source.name), source.path)
+        if other is not source.path:
+            raise ConfigError(f"{other} and {source.path} are both called {source.name}: give one a [[source]] with another name in livedex.toml")
+    return sources
+
+
+def _name(folder: Path) -> str:
+    resolved = folder.resolve()
+    return resolved.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") or "root"
+
+
+@contextmanager
+def only_one(data: Path) -> Iterator[None]:
+    """Hold the data directory for this process.
+
+    Raises:
+        ConfigError: another `livedex up` runs on it.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "up.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another livedex up is already running on {data}: end it, or choose another --data DIR") from None
+        yield
+
+
+async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
+    from pipeline.cli.progress import show_progress
+    from pipeline.cli.roles import check_roles, listen, running_roles
+    from pipeline.cli.wiring import open_surroundings, remember
+
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    bound = listen(host, port)
+    try:
+        with only_one(data):
+            stop = stop_signal()
+            async with open_surroundings(settings, data, connections=12) as s:
+                await check_embedder(s)
+                await s.operations.release_leases()
+                remember(data, sources, url, os.getpid())
+                async with running_roles(s, check_roles(["all"]), sources, bound) as connectors:
+                    print("one tenant, `default`; no key is asked for on this address", flush=True)
+                    print(f"ready {url}", flush=True)
+                    progress = asyncio.create_task(show_progress(s.operations, connectors))
+                    await stop.wait()
+                    progress.cancel()
+                    print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+    finally:
+        bound.close()
+
+
+def stop_signal() -> asyncio.Event:
+    """Set at the first SIGINT or SIGTERM; the second one ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stop
+
+
+async def check_embedder(s: object) -> None:
+    """Ask the model for its dimensions; one that does not answer now is asked again later.
+
+    Raises:
+        ConfigError: it has other dimensions than configured.
+    """
+    from pipeline.cli.wiring import Surroundings
+
+    assert isinstance(s, Surroundings)
+    await s.operations.clear_health()
+    try:
+        async with asyncio.timeout(5):
+            await s.embeddings.check()
+            await s.generations.active()
+    except ConfigError:
+        raise
+    except (LivedexError, TimeoutError) as exc:
+        print(f"the embedder does not answer yet ({exc}): documents wait for it, keyword search works", file=sys.stderr, flush=True)

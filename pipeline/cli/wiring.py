@@ -1,0 +1,247 @@
+"""The composition: the only place that wires everything. Lifetimes are one exit stack, closed in reverse, also when half-opened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from consumers.app import OutletToBroker, settlers_for
+from consumers.postgres import PostgresBroker, open_engine
+from migrations.runner import APPLICATION_ROLE, migrate
+from pipeline.embedding.build import build_embedder
+from pipeline.embedding.service import EmbeddingService
+from pipeline.errors import ConfigError, LivedexError
+from pipeline.flow import StageName
+from pipeline.intake import Intake
+from pipeline.metrics import Metrics
+from pipeline.search.engine import SearchEngine
+from pipeline.settings import FolderSource, Settings
+from pipeline.stages.chunk import Cutting
+from pipeline.store.blobs import DatabaseBlobs
+from pipeline.store.database import Database, open_database
+from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
+from pipeline.store.generation import ActiveGeneration
+from pipeline.store.letters import Letters
+from pipeline.store.operations import Operations
+from pipeline.store.pgvector import PgVectorStore
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = "up.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the roles and the commands work with.
+
+    Attributes:
+        data: the data directory.
+        owner_url: of the database, for who migrates and builds indexes.
+        url: of the database, for everybody else.
+    """
+
+    settings: Settings
+    data: Path
+    owner_url: str
+    url: str
+    database: Database
+    store: PgVectorStore
+    blobs: DatabaseBlobs
+    embeddings: EmbeddingService
+    generations: ActiveGeneration
+    engine: SearchEngine
+    operations: Operations
+    letters: Letters
+    metrics: Metrics
+
+    @property
+    def cutting(self) -> Cutting:
+        """How documents are cut."""
+        return Cutting(self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes)
+
+
+@asynccontextmanager
+async def open_surroundings(settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False) -> AsyncIterator[Surroundings]:
+    """Open the database, migrated, and what stands on it.
+
+    Args:
+        connections: to the database at most, those of the broker apart.
+        must_exist: refuse where Livedex was never started, for commands that only look.
+
+    Raises:
+        ConfigError: the settings or the surroundings do not allow it.
+    """
+    async with AsyncExitStack() as stack:
+        owner_url, url = await _database_urls(stack, settings, data, must_exist)
+        await _bring_up_to_date(owner_url)
+        database = await stack.enter_async_context(open_database(url, max_size=connections))
+        metrics, operations = Metrics(), Operations(database)
+        store = PgVectorStore(database, text_search_config=settings.text_search_config)
+        embedder = build_embedder(
+            settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions
+        )
+        teller = await stack.enter_async_context(_health_teller(operations))
+        embeddings = EmbeddingService(
+            embedder, dimensions=settings.dimensions, observer=EmbedCounts(metrics), on_health=lambda ok, reason: teller("embedder", None if ok else reason)
+        )
+        stack.push_async_callback(embeddings.close)
+        generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
+        await generations.load()
+        engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
+        yield Surroundings(
+            settings, data, owner_url, url, database, store, DatabaseBlobs(database), embeddings, generations, engine, operations,
+            Letters(database), metrics,
+        )  # fmt: skip
+
+
+async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, must_exist: bool) -> tuple[str, str]:
+    if settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
+        owner = settings.owner_database_url.get_secret_value() if settings.owner_database_url else url
+        return owner, url
+    if must_exist and not is_initialised(data):
+        raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
+    owner = await stack.enter_async_context(embedded_postgres(data))
+    return owner, url_as(owner, APPLICATION_ROLE)
+
+
+async def _bring_up_to_date(owner_url: str) -> list[str]:
+    try:
+        connection = await asyncpg.connect(owner_url, timeout=10)
+    except (OSError, TimeoutError, asyncpg.PostgresError) as exc:
+        raise ConfigError(f"the database does not answer ({type(exc).__name__}): check LIVEDEX_DATABASE_URL") from exc
+    try:
+        may = await connection.fetchval("select current_user <> $1", APPLICATION_ROLE)
+        return await migrate(connection) if may else []
+    finally:
+        await connection.close()
+
+
+class EmbedCounts:
+    """Turns what the embedding service observes into metrics."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def embedded(self, texts: int, characters: int) -> None:
+        """Texts of documents were answered with vectors."""
+        self._metrics.embedded_texts_total.inc(texts)
+        self._metrics.embedded_characters_total.inc(characters)
+
+    def requested(self, outcome: str) -> None:
+        """A request ended: ok, retry, rejected or outage."""
+        self._metrics.embed_requests_total.labels(outcome).inc()
+
+
+@asynccontextmanager
+async def _health_teller(operations: Operations) -> AsyncIterator[Any]:
+    """A function that writes down how a component is, in the order told, without holding up who tells."""
+    told: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+
+    async def write() -> None:
+        while True:
+            component, reason = await told.get()
+            try:
+                await operations.set_health(component, ok=reason is None, detail=reason)
+            except LivedexError as exc:
+                log.warning("the health of the %s is not written down: %s", component, exc)
+
+    writer = asyncio.create_task(write())
+    try:
+        yield lambda component, reason: told.put_nowait((component, reason))
+    finally:
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Stages that run.
+
+    Attributes:
+        broker: carries the events.
+        intake: accepts changes.
+    """
+
+    broker: PostgresBroker
+    intake: Intake
+
+
+@asynccontextmanager
+async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> AsyncIterator[Running]:
+    """The broker, consuming these stages for as long as the block lasts; draining at its end."""
+    async with AsyncExitStack() as stack:
+        teller = await stack.enter_async_context(_health_teller(s.operations))
+        outlet = OutletToBroker(s.letters)
+        settlers = await stack.enter_async_context(
+            settlers_for(
+                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, cutting=s.cutting, metrics=s.metrics,
+                outlet=outlet, on_pause=teller,
+            )
+        )  # fmt: skip
+        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers)))
+        broker = PostgresBroker(engine, s.database)
+        outlet.connect(broker)
+        for settler in settlers:
+            broker.add(settler)
+        if settlers:
+            await stack.enter_async_context(broker.running())
+        yield Running(broker, Intake(broker, s.blobs))
+
+
+def running_stages(s: Surroundings) -> Any:
+    """All stages in this process: a context that gives `Running`."""
+    return open_broker(s, ("chunk", "embed", "sync"))
+
+
+def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int) -> None:
+    """Write down what `up` was started with, for the other commands."""
+    body = {"folders": [json.loads(folder.model_dump_json()) for folder in folders], "url": url, "pid": pid}
+    written = data / (REMEMBERED + ".new")
+    written.write_text(json.dumps(body, indent=1), "utf-8")
+    written.replace(data / REMEMBERED)
+
+
+def remembered(data: Path) -> dict[str, Any]:
+    """What `up` was last started with; empty when it never was."""
+    try:
+        return dict(json.loads((data / REMEMBERED).read_text("utf-8")))
+    except FileNotFoundError:
+        return {}
+    except ValueError as exc:
+        raise ConfigError(f"{data / REMEMBERED} is damaged ({exc}): start `livedex up` again") from exc
+
+
+def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
+    """The folders that are watched: those of livedex.toml and those that `up` was last given."""
+    folders = [FolderSource(**folder) for folder in remembered(data).get("folders", [])]
+    names = {folder.name for folder in folders}
+    return [*folders, *(source for source in settings.source if source.name not in names)]
+
+
+def set_up_logging(level: str) -> None:
+    """Log lines of our own to stderr; of libraries only warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    for name in ("pipeline", "consumers", "connectors", "migrations"):
+        logging.getLogger(name).setLevel(level.upper())
+
+
+class _OneLine(logging.Formatter):
+    """A log line holds no control characters, whatever was in the message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name of the standard library
+        line = super().formatMessage(record)
+        return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)

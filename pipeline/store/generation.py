@@ -1,0 +1,53 @@
+"""Which vector space is active: the configured model with its dimensions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pipeline.model import GenerationId
+from pipeline.store.database import Database
+from pipeline.store.protocol import VectorStore
+from pipeline.store.statements import sql
+
+
+class ActiveGeneration:
+    """The generation of one model, known from the store or asked of the model once.
+
+    Args:
+        model_id: of the embedder.
+        dimensions: as configured, or None for what the model has.
+        ask: asks the model for its dimensions; raises OutageError or RetryableError while it does not answer.
+    """
+
+    def __init__(self, database: Database, store: VectorStore, model_id: str, dimensions: int | None, ask: Callable[[], Awaitable[int]]) -> None:
+        self._database = database
+        self._store = store
+        self._model_id = model_id
+        self._ask = ask
+        self._asking = asyncio.Lock()
+        self.dimensions = dimensions
+        self.generation_id: GenerationId | None = None
+
+    async def load(self) -> None:
+        """Take what the store knows of the model, if anything."""
+        async with self._database.system("find generation") as connection:
+            row = await connection.fetchrow(sql("find_generation"), self._model_id, self.dimensions)
+        if row is not None:
+            self.generation_id, self.dimensions = GenerationId(row["generation_id"]), row["dimensions"]
+
+    async def active(self) -> GenerationId:
+        """The active generation, made when this is its first use.
+
+        Raises:
+            OutageError, RetryableError: the model cannot be asked now, or the database is away.
+            ConfigError: the model has other dimensions than configured, or more than can be indexed.
+        """
+        if self.generation_id is not None:
+            return self.generation_id
+        async with self._asking:
+            if self.generation_id is None:
+                dimensions = await self._ask()
+                self.generation_id = await self._store.ensure_schema(self._model_id, dimensions)
+                self.dimensions = dimensions
+        return self.generation_id
