@@ -1,0 +1,57 @@
+# Everything here needs python3 (3.11 to 3.14) with its venv module, and nothing else. `make test PYTHON=python3.13` chooses another one.
+PYTHON ?= python3
+FOLDER ?= deploy/sample-docs
+
+SHOW_VERSION := import sys, pip; print("%d.%d" % sys.version_info[:2])
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+BIN := .venv/bin
+STAMP := .venv/.installed-$(VERSION)
+CODE := pipeline consumers connectors migrations
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt bench install lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## start everything on a folder of sample documents, or on another one: make run FOLDER=…
+	$(BIN)/livedex up $(FOLDER)
+
+test: $(STAMP) ## run every test
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## lint, format, types, direction of imports, size of modules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@find $(CODE) -name '*.py' -exec wc -l {} + | awk '$$2 != "total" && $$1 > 300 {print "over 300 lines, split it: " $$2; bad = 1} END {exit bad}'
+
+fmt: $(STAMP) ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## run the benchmarks
+	$(BIN)/python -m bench
+
+install: $(STAMP) ## make .venv with everything pinned; the other targets do it by themselves
+
+# The stamp is newer than the files it was made from. An environment of another Python, or a broken one, is made anew.
+$(STAMP): requirements-dev.txt pyproject.toml
+	@case "$(VERSION)" in 3.11|3.12|3.13|3.14) ;; \
+		*) echo "Livedex needs Python 3.11 to 3.14, $(PYTHON) is not: name one, as in make test PYTHON=python3.13" >&2; exit 1;; esac
+	@test "$$($(BIN)/python -c '$(SHOW_VERSION)' 2>/dev/null)" = "$(VERSION)" || $(PYTHON) -m venv --clear .venv
+	@echo "installing what requirements-dev.txt pins into .venv; the first time takes a minute or two"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+lock: $(STAMP) ## pin the newest versions that pyproject.toml allows
+	$(LOCK) --output-file requirements.txt pyproject.toml
+	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+
+clean: ## remove the environment and what the tools leave behind
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
