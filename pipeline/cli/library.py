@@ -1,0 +1,173 @@
+"""Livedex as a library: the same stages, one document at a time, without a broker."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from consumers.embed import open_gatherer
+from pipeline.chunking import chunk_text as cut_text
+from pipeline.cli.wiring import Surroundings, open_surroundings
+from pipeline.errors import RejectedError, TenantRequiredError
+from pipeline.events import Changed, Event, Step, changed
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, TenantId, TextFormat
+from pipeline.search.engine import SearchAnswer
+from pipeline.search.request import SearchRequest
+from pipeline.settings import Settings
+from pipeline.stages.chunk import ThreadCutter, chunk
+from pipeline.stages.elsewhere import ProcessCutter
+from pipeline.stages.embed import Gatherer, embed
+from pipeline.stages.outcome import Forward
+from pipeline.store.protocol import Synced
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What an ingest did.
+
+    Attributes:
+        chunks: of the version now visible.
+        embedded: passages that were sent to the embedder.
+        reused: distinct passages that were known already.
+        deleted: chunk rows taken out.
+        superseded: a newer version was there, and nothing was done.
+    """
+
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    deleted: int = 0
+    superseded: bool = False
+
+
+class Livedex:
+    """An index in this process; see `open`."""
+
+    def __init__(self, surroundings: Surroundings, gatherer: Gatherer, elsewhere: ProcessCutter) -> None:
+        self._s = surroundings
+        self._gatherer = gatherer
+        self._cutter = ThreadCutter(surroundings.cutting, elsewhere)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings, data: Path = Path(".livedex")) -> AsyncIterator[Livedex]:
+        """Open the index for as long as the block lasts.
+
+        Args:
+            settings: as from `pipeline.settings.load_settings`.
+            data: the data directory, without `LIVEDEX_DATABASE_URL`.
+
+        Raises:
+            ConfigError: the settings or the surroundings do not allow it.
+        """
+        async with AsyncExitStack() as stack:
+            s = await stack.enter_async_context(open_surroundings(settings, data))
+            elsewhere = ProcessCutter()
+            stack.callback(elsewhere.close)
+            gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings))
+            yield cls(s, gatherer, elsewhere)
+
+    async def ingest(
+        self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",
+        title: str | None = None, uri: str | None = None, mime_type: str = "text/markdown", version: int | None = None,
+    ) -> Ingested:  # fmt: skip
+        """Make a text the visible version of a document.
+
+        Args:
+            version: grows with each change; default: the clock in nanoseconds.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: the document can never be indexed; the message says why.
+            OutageError: the database or the embedder is away.
+        """
+        tenant = self._tenant(tenant_id)
+        content = text.encode("utf-8", "surrogatepass")
+        data = Changed(
+            tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
+            content=base64.b64encode(content).decode(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
+            title=title, uri=uri, metadata=dict(metadata or {}), changed_at=datetime.now(UTC),
+        )  # fmt: skip
+        return await self._ingest(changed(data))
+
+    async def _ingest(self, event: Event[Changed]) -> Ingested:
+        s, reused = self._s, 0
+
+        def count(passages: int) -> None:
+            nonlocal reused
+            reused = passages
+
+        first = await chunk(event, store=s.store, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
+        if not isinstance(first, Forward):
+            return Ingested(superseded=True)
+        generation_id = await s.generations.active()
+        lacking = await s.store.missing_vectors(event.tenant_id, event.document_id, event.data.fence, generation_id)
+        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
+        if not isinstance(second, Forward):
+            return Ingested(superseded=True)
+        done = await self._sync(second.event)
+        if not done.current:
+            return Ingested(superseded=True)
+        return Ingested(done.chunks, len(lacking), reused, done.deleted)
+
+    async def _sync(self, event: Event[Step]) -> Synced:
+        return await self._s.store.sync_document(event.tenant_id, event.document_id, event.data.fence, await self._s.generations.active())
+
+    async def search(self, query: str, *, tenant_id: str | None = None, **fields: Any) -> SearchAnswer:
+        """Search, with the fields of POST /v1/search.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            pydantic.ValidationError: a field without sense.
+        """
+        return await self._s.engine.search(self._tenant(tenant_id), SearchRequest(query=query, **fields))
+
+    async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
+        """Delete a document; a document that is not there is no error.
+
+        Returns:
+            Whether the delete is the newest that is known of the document.
+        """
+        fence = Changed(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
+        done = await self._s.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
+        return done.current
+
+    def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
+        """The chunks that a text would be cut into."""
+        return cut_text(text, format=format, size=self._s.settings.chunk_size, overlap=self._s.settings.chunk_overlap)
+
+    def _tenant(self, tenant_id: str | None) -> TenantId:
+        if tenant_id:
+            return TenantId(tenant_id)
+        if self._s.settings.tenant_scoped:
+            raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
+        return DEFAULT_TENANT
+
+
+def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
+    """The hits as numbered excerpts for a prompt, in order; stops before one would be cut.
+
+    Args:
+        hits: with `content`, `document_id` and, where there are some, `title` and `heading`.
+        max_chars: of the whole, > 0.
+    """
+    if max_chars <= 0:
+        raise RejectedError("max_chars must be above 0")
+    parts: list[str] = []
+    used = 0
+    for number, hit in enumerate(hits, 1):
+        place = " > ".join([hit.get("title") or hit["document_id"], *hit.get("heading", ())])
+        part = f"[{number}] {place}\n{hit['content']}"
+        used += len(part) + (2 if parts else 0)
+        if used > max_chars:
+            break
+        parts.append(part)
+    return "\n\n".join(parts)
+
+
