@@ -1,0 +1,22 @@
+"""`python -m bench [PART …]`: run the benchmarks, each against its baseline of the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+
+PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
+
+
+def main() -> None:
+    """Run the parts that are named, or all."""
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [part for part in wanted if part not in PARTS]
+    if unknown:
+        sys.exit(f"no benchmark is called {' '.join(unknown)}: choose of {' '.join(PARTS)}")
+    for part in wanted:
+        asyncio.run(importlib.import_module(f"bench.{part}").run())
+
+
+main()
