@@ -120,7 +120,7 @@ async def _index(livedex: Livedex) -> dict[str, Any]:
     from pipeline.model import DEFAULT_TENANT
     from pipeline.store.documents import Documents
 
-    documents = Documents(livedex.database)
+    documents = Documents(livedex.surroundings.database)
     found: dict[str, Any] = {}
     cursor = None
     while True:

@@ -50,7 +50,7 @@ class Livedex:
     """An index in this process; see `open`."""
 
     def __init__(self, surroundings: Surroundings, gatherer: Gatherer, elsewhere: ProcessCutter) -> None:
-        self._s = surroundings
+        self.surroundings = surroundings
         self._gatherer = gatherer
         self._cutter = ThreadCutter(surroundings.cutting, elsewhere)
 
@@ -97,7 +97,7 @@ class Livedex:
         return await self._ingest(changed(data))
 
     async def _ingest(self, event: Event[Changed]) -> Ingested:
-        s, reused = self._s, 0
+        s, reused = self.surroundings, 0
 
         def count(passages: int) -> None:
             nonlocal reused
@@ -117,7 +117,7 @@ class Livedex:
         return Ingested(done.chunks, len(lacking), reused, done.deleted)
 
     async def _sync(self, event: Event[Step]) -> Synced:
-        return await self._s.store.sync_document(event.tenant_id, event.document_id, event.data.fence, await self._s.generations.active())
+        return await self.surroundings.store.sync_document(event.tenant_id, event.document_id, event.data.fence, await self.surroundings.generations.active())
 
     async def search(self, query: str, *, tenant_id: str | None = None, **fields: Any) -> SearchAnswer:
         """Search, with the fields of POST /v1/search.
@@ -126,7 +126,7 @@ class Livedex:
             TenantRequiredError: no tenant, in a service that has several.
             pydantic.ValidationError: a field without sense.
         """
-        return await self._s.engine.search(self._tenant(tenant_id), SearchRequest(query=query, **fields))
+        return await self.surroundings.engine.search(self._tenant(tenant_id), SearchRequest(query=query, **fields))
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
         """Delete a document; a document that is not there is no error.
@@ -135,17 +135,17 @@ class Livedex:
             Whether the delete is the newest that is known of the document.
         """
         fence = Changed(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
-        done = await self._s.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
+        done = await self.surroundings.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
         return done.current
 
     def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
         """The chunks that a text would be cut into."""
-        return cut_text(text, format=format, size=self._s.settings.chunk_size, overlap=self._s.settings.chunk_overlap)
+        return cut_text(text, format=format, size=self.surroundings.settings.chunk_size, overlap=self.surroundings.settings.chunk_overlap)
 
     def _tenant(self, tenant_id: str | None) -> TenantId:
         if tenant_id:
             return TenantId(tenant_id)
-        if self._s.settings.tenant_scoped:
+        if self.surroundings.settings.tenant_scoped:
             raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
         return DEFAULT_TENANT
 
