@@ -1,0 +1,137 @@
+"""The project itself: its sizes and names, its pins, and that its documents say what the code does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pipeline.cli.main import COMMANDS
+from pipeline.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+CODE = ("pipeline", "consumers", "connectors", "migrations")
+PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\$", re.MULTILINE)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def tracked() -> list[Path]:
+    """The files under version control that are there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def pinned(name: str) -> dict[str, str]:
+    """The versions that a file of requirements pins."""
+    return {found[1]: found[2] for found in PIN.finditer((ROOT / name).read_text("utf-8"))}
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def test_no_module_is_longer_than_300_lines_and_no_test_file_longer_than_500() -> None:
+    modules = {path: lines(path) for folder in CODE for path in (ROOT / folder).rglob("*.py")}
+    tests = {path: lines(path) for path in (ROOT / "tests").rglob("*.py")}
+    assert len(modules) > 40
+    assert [str(path.relative_to(ROOT)) for path, n in modules.items() if n > 300] == []
+    assert [str(path.relative_to(ROOT)) for path, n in tests.items() if n > 500] == []
+
+
+def test_no_module_is_named_for_nothing() -> None:
+    names = {part for folder in CODE for path in (ROOT / folder).rglob("*.py") for part in path.relative_to(ROOT).with_suffix("").parts}
+    assert names & {"utils", "util", "common", "helpers", "helper", "manager", "misc"} == set()
+
+
+def test_no_file_names_a_package_index_or_a_folder_of_one_machine() -> None:
+    places = (r"pypi\.(?:org|io)", r"pythonhosted\.org", r"--(?:extra-)?index-url[ =]h", r"/(?:root|home|Users)/[a-z.]")
+    forbidden = re.compile("|".join(places))
+    found = []
+    for path in tracked():
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in forbidden.finditer(text)]
+    assert found == []
+
+
+def test_the_newest_section_of_the_changelog_is_the_version_of_the_package() -> None:
+    versions = re.findall(r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert versions[0] == PROJECT["version"]
+    assert versions == sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+
+
+def test_the_readme_lists_every_setting_and_none_that_is_not() -> None:
+    rows = [line.split("|")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| `{PREFIX}")]
+    listed = [name for row in rows for name in re.findall(rf"`({PREFIX}[A-Z_]+)`", row)]
+    assert sorted(listed) == sorted(PREFIX + name.upper() for name in Settings.model_fields if name != "source")
+
+
+def test_the_readme_has_the_defaults_that_the_settings_have() -> None:
+    fields = {PREFIX + name.upper(): field.default for name, field in Settings.model_fields.items()}
+    rows = [line.split("|") for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| `{PREFIX}")]
+    said = {row[1].strip(" `"): row[2].strip(" `") for row in rows}
+    plain = {name: str(value).lower() for name, value in fields.items() if isinstance(value, int | float | str) and name in said}
+    assert len(plain) > 10
+    assert {name: said[name] for name in plain} == plain
+
+
+def test_the_readme_lists_every_command() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert [name for name in COMMANDS if f"| `livedex {name}" not in text] == []
+
+
+def test_what_ci_runs_last_is_the_test_command_of_the_readme() -> None:
+    assert "\nmake test " in (ROOT / "README.md").read_text("utf-8")
+    assert re.findall(r"^make \w+", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE) == ["make check", "make test"]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_requirement_is_pinned_with_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
+    assert len(blocks) == len(pinned(name)) > 30
+    assert [block.splitlines()[0] for block in blocks if not re.search(r"--hash=sha256:[0-9a-f]{64}", block)] == []
+    assert "://" not in text
+
+
+def test_what_developers_run_is_what_users_run() -> None:
+    users, developers = pinned("requirements.txt"), pinned("requirements-dev.txt")
+    assert {name: developers.get(name) for name in users} == users
+
+
+def test_every_package_that_one_here_needs_is_pinned() -> None:
+    pins = pinned("requirements-dev.txt")
+    missing = [f"{name}, for {by}" for name, by in needed_here() if name not in pins]
+    assert missing == []
+
+
+def needed_here() -> Iterator[tuple[str, str]]:
+    """Every package that the project needs on this Python and platform, with what needs it."""
+    waiting = [(Requirement(text), "livedex") for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        requirement, by = waiting.pop()
+        if requirement.marker and by == "livedex" and not requirement.marker.evaluate():
+            continue
+        name = canonicalize_name(requirement.name)
+        for extra in ("", *requirement.extras):
+            if (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            yield name, by
+            inner = [Requirement(text) for text in metadata.requires(name) or ()]
+            waiting += [(each, name) for each in inner if each.marker is None or each.marker.evaluate({"extra": extra})]
+
+
+def test_the_sample_documents_are_a_dozen_and_not_empty() -> None:
+    samples = [path for path in (ROOT / "deploy/sample-docs").rglob("*") if path.suffix in {".md", ".rst", ".txt"}]
+    assert len(samples) >= 12
+    assert [path.name for path in samples if not 1_000 <= path.stat().st_size <= 4_096] == []
