@@ -60,7 +60,10 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=Commands, epilog="\b\nExample:\n  livedex up docs\n  livedex search \"how long is the warranty\"\n\nEvery command explains itself: livedex COMMAND --help")
+@click.group(
+    cls=Commands,
+    epilog='\b\nExample:\n  livedex up docs\n  livedex search "how long is the warranty"\n\nEvery command explains itself: livedex COMMAND --help',
+)
 @click.version_option(package_name="livedex")
 def livedex() -> None:
     """Keep a search index true to documents that keep changing."""

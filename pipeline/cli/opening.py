@@ -8,11 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import ConfigError
-
 if TYPE_CHECKING:
     from pipeline.cli.wiring import Surroundings
-    from pipeline.settings import Settings
 
 CONNECTIONS = 4
 
@@ -24,21 +21,13 @@ async def opened(data: Path) -> AsyncIterator[Surroundings]:
     Raises:
         ConfigError: a setting without sense, or nothing was ever started here.
     """
-    from pipeline.cli.wiring import open_surroundings
+    from pipeline.cli.wiring import open_surroundings, set_up_logging
     from pipeline.settings import load_settings
 
     settings = load_settings(Path.cwd())
-    if not was_started(settings, data):
-        raise ConfigError(f"there is no index in {data}: start `livedex up FOLDER` here first, or name its data directory with --data")
-    async with open_surroundings(settings, data, connections=CONNECTIONS) as surroundings:
+    set_up_logging("debug" if settings.log_level == "debug" else "critical")
+    async with open_surroundings(settings, data, connections=CONNECTIONS, must_exist=True) as surroundings:
         yield surroundings
-
-
-def was_started(settings: Settings, data: Path) -> bool:
-    """Whether there may be an index: a database is configured, or `livedex up` was started on this data directory."""
-    from pipeline.store.embedded import is_initialised
-
-    return settings.database_url is not None or is_initialised(data)
 
 
 def is_running(data: Path) -> bool:

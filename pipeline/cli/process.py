@@ -1,33 +1,25 @@
-"""Running a command's work in an event loop, so that a signal ends it in order: what it started is stopped."""
+"""Running a command's work so that a signal ends it in order: what it started is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
-from importlib.util import find_spec
+from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from pipeline.cli.running import run
 
 T = TypeVar("T")
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run work in an event loop of its own.
+    """Run a command's work in an event loop of its own.
 
     Raises:
         KeyboardInterrupt: it was interrupted (SIGINT).
         SystemExit: it was told to end (SIGTERM), with 143.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_ended_by_sigterm(work))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if find_spec("uvloop") is None:
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
+    return run(_ended_by_sigterm(work))
 
 
 async def _ended_by_sigterm(work: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,155 @@
+"""`livedex dead`: events that cannot be processed, kept with their exact bytes."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.cli.opening import opened
+from pipeline.cli.options import data_option, example, json_option
+from pipeline.cli.output import count, moment, print_json, print_table, printable, shortened
+from pipeline.cli.process import run_to_end
+
+if TYPE_CHECKING:
+    from pipeline.cli.wiring import Surroundings
+    from pipeline.store.letters import Letter
+
+_DETAIL_CHARACTERS = 100
+
+
+@click.group(
+    "dead",
+    epilog=example(
+        "livedex dead list", "livedex dead show 4f1c0a9be2d73c58", "livedex dead replay --all", "livedex dead drop 4f1c0a9be2d73c58"
+    ),
+)
+def dead() -> None:
+    """Events that cannot be processed: look at them, send them through again, or drop them."""
+
+
+@dead.command("list", epilog=example("livedex dead list --json"))
+@data_option
+@json_option
+def list_letters(data: Path, as_json: bool) -> int:
+    """List the dead letters, oldest first."""
+    letters = run_to_end(_all(data))
+    if as_json:
+        print_json({"dead": [_row(letter) for letter in letters]})
+    elif not letters:
+        click.echo("no dead letters")
+    else:
+        rows = [
+            (x.letter_id, x.stage, x.document_id, x.reason, x.attempts, moment(x.at), shortened(x.detail, _DETAIL_CHARACTERS))
+            for x in letters
+        ]
+        print_table(rows, ("id", "stage", "document", "reason", "attempts", "at", "detail"))
+    return 0
+
+
+@dead.command("show", epilog=example("livedex dead show 4f1c0a9be2d73c58"))
+@click.argument("letter_id", metavar="ID")
+@data_option
+@json_option
+def show(letter_id: str, data: Path, as_json: bool) -> int:
+    """Show one letter with its exact bytes."""
+    letter = run_to_end(_one(data, letter_id))
+    payload, encoding = _payload(letter.payload)
+    found = _row(letter) | {
+        "tenant": letter.tenant_id, "version": letter.version, "topic": letter.topic, "place": dict(letter.place),
+        "headers": dict(letter.headers), "payload": payload, "payload_encoding": encoding,
+    }  # fmt: skip
+    if as_json:
+        print_json(found)
+        return 0
+    print_table([(name, value) for name, value in found.items() if name != "payload"])
+    click.echo()
+    click.echo(printable(payload))
+    return 0
+
+
+@dead.command("replay", epilog=example("livedex dead replay 4f1c0a9be2d73c58", "livedex dead replay --all"))
+@click.argument("letter_id", metavar="[ID]", required=False)
+@click.option("--all", "every", is_flag=True, help="Every letter, oldest first.")
+@data_option
+def replay(letter_id: str | None, every: bool, data: Path) -> int:
+    """Send letters through again, byte for byte; those that a newer version has overtaken are taken away."""
+    replayed, stale = run_to_end(_replay(data, _which(letter_id, every)))
+    told = f"replayed {count(replayed, 'letter')}"
+    click.echo(told + (f"; {count(stale, 'letter')} stale: a newer version is there" if stale else ""))
+    return 0
+
+
+@dead.command("drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all"))
+@click.argument("letter_id", metavar="[ID]", required=False)
+@click.option("--all", "every", is_flag=True, help="Every letter.")
+@data_option
+def drop(letter_id: str | None, every: bool, data: Path) -> int:
+    """Take letters away for good; their documents keep what was synced last."""
+    click.echo(f"dropped {count(run_to_end(_drop(data, _which(letter_id, every))), 'letter')}")
+    return 0
+
+
+def _which(letter_id: str | None, every: bool) -> str | None:
+    """The id meant; None for every letter."""
+    if every == (letter_id is not None):
+        raise click.UsageError("Name one ID, or --all.", ctx=click.get_current_context())
+    return letter_id
+
+
+async def _all(data: Path) -> list[Letter]:
+    async with opened(data) as s:
+        return await s.letters.all()
+
+
+async def _one(data: Path, letter_id: str) -> Letter:
+    async with opened(data) as s:
+        return await s.letters.find(letter_id)
+
+
+async def _meant(s: Surroundings, letter_id: str | None) -> list[str]:
+    if letter_id is not None:
+        return [(await s.letters.find(letter_id)).letter_id]
+    return [letter.letter_id for letter in await s.letters.all()]
+
+
+async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
+    """How many letters were replayed, and how many were stale."""
+    from pipeline.cli.wiring import open_broker
+
+    replayed = stale = 0
+    async with opened(data) as s, open_broker(s) as running:
+        for wanted in await _meant(s, letter_id):
+            letter = await s.letters.find(wanted)
+            if await s.letters.is_stale(letter):
+                stale += 1
+            else:
+                await running.broker.put_again(letter.topic, letter.payload)
+                replayed += 1
+            await s.letters.remove(letter, forget=False)
+    return replayed, stale
+
+
+async def _drop(data: Path, letter_id: str | None) -> int:
+    async with opened(data) as s:
+        meant = await _meant(s, letter_id)
+        for wanted in meant:
+            await s.letters.remove(await s.letters.find(wanted), forget=True)
+        return len(meant)
+
+
+def _row(x: Letter) -> dict[str, Any]:
+    return {
+        "id": x.letter_id, "stage": x.stage, "document_id": x.document_id, "reason": x.reason, "detail": x.detail, "attempts": x.attempts,
+        "at": x.at.isoformat() if x.at else None, "size_bytes": x.size_bytes,
+    }  # fmt: skip
+
+
+def _payload(raw: bytes) -> tuple[str, str]:
+    """The exact bytes as text where they are text, else in base64; and which of both."""
+    try:
+        return raw.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode(), "base64"

@@ -1,0 +1,105 @@
+"""The watched folders as the commands see them: what a scan of one would find, and the documents cut as the chunk stage cuts them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from connectors.filesystem import disk
+from connectors.filesystem.comparing import Comparison, Difference, compare
+from connectors.filesystem.folder import Folder, folder_of
+from connectors.filesystem.names import is_too_long, readable_path
+from connectors.filesystem.walking import Scanner, Walk
+from pipeline.errors import ConfigError
+from pipeline.extract import is_readable
+from pipeline.model import GenerationId, TenantId
+from pipeline.settings import FolderSource, Settings
+from pipeline.stages.chunk import Cut, Cutting, ThreadCutter
+from pipeline.stages.elsewhere import ProcessCutter
+from pipeline.store.database import Database
+from pipeline.store.source_files import SourceFiles
+
+NO_GENERATION = GenerationId(0)
+"""Numbers begin at 1: every document that has vectors has those of another generation."""
+
+
+def open_folder(source: FolderSource, settings: Settings, data: Path) -> Folder:
+    """The folder of a source as the watcher sees it, without anything of it being published."""
+    return folder_of(source, readable=is_readable, ignored=(data,), max_bytes=settings.max_document_bytes)
+
+
+async def compare_folder(
+    folder: Folder, database: Database, cutting: Cutting, generation: GenerationId | None, *, index: bool = False
+) -> Comparison:
+    """What a scan would publish of a folder.
+
+    Args:
+        generation: the active one; None while the configured model was never used.
+        index: also what the index has lost; true only while nothing is under way.
+
+    Raises:
+        OutageError: the folder or the database is away.
+    """
+    ledger = SourceFiles(database, TenantId(folder.source.tenant), folder.source.name)
+    return await compare(Scanner(folder, ledger, cutting.id, generation or NO_GENERATION), index=index)
+
+
+async def compare_with_nothing(folder: Folder) -> Comparison:
+    """What the first scan would publish: every file."""
+
+    def walk() -> list[bytes]:
+        return [path for path, _ in Walk(folder).files() if not is_too_long(folder.document_id(path))]
+
+    try:
+        paths = await asyncio.to_thread(walk)
+    except disk.RootGoneError as exc:
+        raise ConfigError(f"{exc}: make it, or name another folder") from exc
+    return Comparison(folder, [Difference("added", folder.document_id(path), path, "the file is new") for path in paths])
+
+
+class FileCutter:
+    """Reads files of folders and takes them apart as the chunk stage would."""
+
+    def __init__(self, cutting: Cutting, elsewhere: ProcessCutter) -> None:
+        self._cutting = cutting
+        self._cutter = ThreadCutter(cutting, elsewhere)
+
+    async def cut(self, folder: Folder, path: bytes) -> Cut | None:
+        """The document of a file now.
+
+        Returns:
+            None when there is no file any more; a `Cut` of state `unreadable` or `too_large` where no content can be had.
+
+        Raises:
+            OutageError: the folder is away.
+        """
+        reading = await asyncio.to_thread(_read, folder, path)
+        if reading.error is not None:
+            return Cut("unreadable", error=os.strerror(reading.error))
+        if reading.stat is None:
+            return None
+        if reading.content is None:
+            return Cut(
+                "too_large", error=f"{reading.stat.st_size} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({self._cutting.max_bytes})."
+            )
+        return await self._cutter.cut(reading.content, name=readable_path(path.rsplit(b"/", 1)[-1]), mime_type=None)
+
+
+def _read(folder: Folder, path: bytes) -> disk.Reading:
+    with disk.opened(folder.root) as root:
+        if disk.look(root, path).kind != "file":
+            return disk.Reading(None)
+        return disk.read(root, path, max_bytes=folder.max_bytes, even_if_open=True)
+
+
+@asynccontextmanager
+async def open_cutter(cutting: Cutting) -> AsyncIterator[FileCutter]:
+    """A cutter; the process for large documents ends with the block."""
+    elsewhere = ProcessCutter()
+    try:
+        yield FileCutter(cutting, elsewhere)
+    finally:
+        elsewhere.close()

@@ -1,0 +1,126 @@
+"""`livedex status`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from pipeline.cli.opening import is_running, opened
+from pipeline.cli.options import data_option, example, json_option
+from pipeline.cli.output import count, error_line, print_json, print_table
+from pipeline.cli.process import run_to_end
+
+if TYPE_CHECKING:
+    from pipeline.cli.wiring import Surroundings
+
+ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
+_DEFAULT_WAIT_S = "600"
+_COMPONENTS = ("database", "broker", "embedder")
+
+
+@click.command("status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json"))
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=_DEFAULT_WAIT_S, metavar="[SECONDS]",
+              help=f"Look at the folders and wait until the index holds what they and every accepted event hold now. Without SECONDS {_DEFAULT_WAIT_S}.")  # fmt: skip
+@data_option
+@json_option
+def status(wait_s: float | None, data: Path, as_json: bool) -> int:
+    """Documents by state, what waits in each stage, health, dead letters.
+
+    With --wait the exit status is 0 when all has ended, 1 when not yet, and 2 when some of it ended among the dead letters.
+    """
+    return run_to_end(_status(data, wait_s, as_json))
+
+
+async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
+    deadline = time.monotonic() + (wait_s or 0)
+    async with opened(data) as s:
+        problem = None if wait_s is None else await _wait(s, deadline, wait_s)
+        found = await read_status(s)
+        sources = {name: health for name, health in (await _health(s)).items() if name.startswith("source:")}
+        dead = 0 if wait_s is None or problem else await count_dead(s)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, sources)
+    if problem:
+        click.echo(error_line(problem), err=True)
+        return NOT_ALL_ENDED
+    if dead:
+        click.echo(error_line(f"{count(dead, 'document')} ended among the dead letters: see `livedex dead list`"), err=True)
+        return SOME_DEAD
+    return ALL_ENDED
+
+
+async def read_status(s: Surroundings) -> dict[str, Any]:
+    """What `status --json` prints."""
+    from pipeline.model import DocumentState
+
+    states = await s.operations.document_states()
+    stages = await s.operations.backlog()
+    health = await _health(s)
+    return {
+        "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
+        "stages": {name: {"waiting": stage.waiting, "oldest_s": round(stage.oldest_s, 3)} for name, stage in stages.items()},
+        "health": {component: health.get(component, "ok") for component in _COMPONENTS},
+        "dead": await s.operations.dead_count(),
+    }
+
+
+async def count_dead(s: Surroundings) -> int:
+    """Documents whose newest version is a dead letter, and letters that belong to no document."""
+    states = await s.operations.document_states()
+    return states.get("dead", 0) + sum(letter.document_id is None for letter in await s.letters.all())
+
+
+async def _health(s: Surroundings) -> dict[str, str]:
+    """Each component: `ok`, or `down: ` and the reason."""
+    return {name: "ok" if told.state == "ok" else f"down: {told.detail}" for name, told in (await s.operations.health()).items()}
+
+
+async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
+    """Wait; what to say when not all has ended."""
+    from pipeline.cli.waiting import wait_for_all
+
+    if not is_running(s.data) and s.settings.database_url is None:
+        return await _what_waits_for_a_start(s)
+    ended = await wait_for_all(s.operations, deadline=deadline, scan=await _somebody_watches(s))
+    return None if ended.all else f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
+
+
+async def _somebody_watches(s: Surroundings) -> bool:
+    from pipeline.cli.wiring import working_folders
+
+    if is_running(s.data):
+        return bool(working_folders(s.settings, s.data))
+    return any(name.startswith("source:") for name in await s.operations.health())
+
+
+async def _what_waits_for_a_start(s: Surroundings) -> str | None:
+    """What the index lacks while nothing runs that could change it; None when it lacks nothing."""
+    from pipeline.cli.folders import compare_folder, open_folder
+    from pipeline.cli.waiting import wait_for_all
+    from pipeline.cli.wiring import working_folders
+
+    ended = await wait_for_all(s.operations, deadline=0, scan=False)
+    differing = 0
+    for source in working_folders(s.settings, s.data):
+        folder = open_folder(source, s.settings, s.data)
+        differing += len((await compare_folder(folder, s.database, s.cutting, s.generations.generation_id)).differences)
+    if ended.all and not differing:
+        return None
+    files = f"{count(differing, 'file')} differ from the index" if differing else ended.left
+    return f"nothing runs that could bring the index up to date, and {files}: start `livedex up`"
+
+
+def _print(found: dict[str, Any], sources: dict[str, str]) -> None:
+    rows = [(state, n) for state, n in found["documents"].items() if n] or [("none yet", 0)]
+    print_table(rows, ("documents", ""))
+    click.echo()
+    print_table([(name, stage["waiting"], stage["oldest_s"]) for name, stage in found["stages"].items()], ("stage", "waiting", "oldest s"))
+    click.echo()
+    print_table([*found["health"].items(), *sources.items()], ("health", ""))
+    click.echo()
+    click.echo(count(found["dead"], "dead letter"))

@@ -1,0 +1,72 @@
+"""Waiting until the index holds what the folders and every accepted event held at the call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pipeline.store.operations import Operations
+
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the wait ended.
+
+    Attributes:
+        scanned: the watchers have looked at their folders since the call.
+        events, documents: of those at the call, how many are still under way.
+    """
+
+    scanned: bool
+    events: int
+    documents: int
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left."""
+        return self.scanned and not self.events and not self.documents
+
+    @property
+    def left(self) -> str:
+        """What is left, in words."""
+        if not self.scanned:
+            return "the folders were not yet looked at"
+        return f"{self.documents} documents and {self.events} events are under way"
+
+
+async def wait_for_scan(operations: Operations, *, deadline: float) -> bool:
+    """Let the watchers look at their folders, and wait for it.
+
+    Args:
+        deadline: by the monotonic clock.
+
+    Returns:
+        False when they have not until then.
+    """
+    request = await operations.request_reconcile()
+    while not await operations.reconcile_handled(request):
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(LOOK_EVERY_S)
+    return True
+
+
+async def wait_for_all(operations: Operations, *, deadline: float, scan: bool) -> Ended:
+    """Wait until all that was accepted up to now has ended.
+
+    Args:
+        deadline: by the monotonic clock; what is under way is looked at once at least.
+        scan: let the watchers look first.
+    """
+    scanned = not scan or await wait_for_scan(operations, deadline=deadline)
+    moment = datetime.now(UTC)
+    while True:
+        # An event leaves the queue only once its outcome is durable: what is not in it when looked at first is in the documents.
+        ended = Ended(scanned, await operations.queued_since(moment), await operations.pending_since(moment))
+        if ended.all or time.monotonic() >= deadline:
+            return ended
+        await asyncio.sleep(LOOK_EVERY_S)
