@@ -88,6 +88,13 @@ def test_the_readme_lists_every_command() -> None:
     assert [name for name in COMMANDS if f"| `livedex {name}" not in text] == []
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
+def test_every_file_that_a_document_names_is_there(name: str) -> None:
+    named = re.findall(r"(?:`|\]\()((?:[a-z._-]+/)+[\w.-]*|[A-Z]+\.md)[`)]", (ROOT / name).read_text("utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists() and not path.startswith("sample-docs/")] == []
+
+
 def test_what_ci_runs_last_is_the_test_command_of_the_readme() -> None:
     assert "\nmake test " in (ROOT / "README.md").read_text("utf-8")
     assert re.findall(r"^make \w+", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE) == ["make check", "make test"]
