@@ -1,0 +1,46 @@
+"""The read API, put together. Nothing in it is global: `create_app` may be called as often as wished."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from fastapi import FastAPI
+
+from pipeline.api import collections, description, documents, health, search, sync
+from pipeline.api.edge import Edge
+from pipeline.api.problems import add_handlers
+from pipeline.api.services import ApiServices
+from pipeline.api.waiting import open_waiter
+
+__all__ = ["ApiServices", "create_app"]
+
+
+def create_app(services: ApiServices) -> FastAPI:
+    """The ASGI app of the read API.
+
+    Its lifespan owns the connection that listens for ended changes; everything else belongs to who made the services.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_waiter(services.documents, services.url) as waiter:
+            app.state.waiter = waiter
+            yield
+
+    app = FastAPI(title="Livedex", version=_version(), docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app.state.services = services
+    add_handlers(app)
+    app.add_middleware(Edge)
+    for part in (search, documents, collections, sync, health, description):
+        app.include_router(part.router)
+    description.describe(app)
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("livedex")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,66 @@
+"""Alive, ready, and the metrics. They ask for no key and tell nothing of any tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import PlainTextResponse, Response
+
+from pipeline.api.answers import Json
+from pipeline.api.services import ApiServices, Services
+from pipeline.api.shapes import Liveness, Readiness, answers
+from pipeline.errors import OutageError, RetryableError
+
+router = APIRouter(tags=["operation"])
+log = logging.getLogger(__name__)
+
+_PATIENCE_S = 3.0
+_NEEDED = frozenset({"database", "broker"})
+
+
+@router.get("/healthz", responses=answers(Liveness, "The process answers"))
+async def alive() -> Response:
+    """Whether the process answers."""
+    return Json({"status": "ok"})
+
+
+@router.get("/readyz", responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}})
+async def ready(services: Services) -> Response:
+    """Whether searches are answered. Without the embedder they are, by keywords: that is told as `degraded`."""
+    down = await _down(services)
+    reasons = [f"{component}: {reason}" for component, reason in down.items() if component in _NEEDED]
+    degraded = {component: reason for component, reason in down.items() if component not in _NEEDED}
+    return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
+
+
+async def _down(services: ApiServices) -> dict[str, str]:
+    """What is away, with the reason."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            health = await services.operations.health()
+    except OutageError as exc:
+        return {exc.component: "does not answer"}
+    except (RetryableError, TimeoutError):
+        return {"database": f"no answer within {_PATIENCE_S:g} s"}
+    return {component: h.detail or "down" for component, h in health.items() if h.state != "ok"}
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}})
+async def metrics(services: Services) -> Response:
+    """The metrics of this process, and the backlog of the installation."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await _measure_backlog(services)
+    except (RetryableError, TimeoutError) as exc:
+        log.warning("the backlog in the metrics is as it last was: %s", exc or type(exc).__name__)
+    return Response(generate_latest(services.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def _measure_backlog(services: ApiServices) -> None:
+    for stage, backlog in (await services.operations.backlog()).items():
+        services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
+        services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)
+    services.metrics.dead_letters.set(await services.operations.dead_count())

@@ -1,0 +1,62 @@
+"""What the API stands on, handed in by the composition, and how a handler asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol, cast
+
+from fastapi import Depends, Request
+
+from pipeline.api.tenancy import OneTenant, Tenancy
+from pipeline.api.waiting import Waiter
+from pipeline.metrics import Metrics
+from pipeline.model import TenantId
+from pipeline.search.request import SearchRequest
+from pipeline.store.documents import Documents
+from pipeline.store.operations import Operations
+
+
+class Searcher(Protocol):
+    """Answers searches; `pipeline.search.engine.SearchEngine` does."""
+
+    async def search(self, tenant_id: TenantId, request: SearchRequest) -> Any:
+        """The answer, in the form of the interface once written as JSON.
+
+        Raises:
+            OutageError: what the asked mode needs is away.
+            RejectedError: the request makes no sense for this index.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServices:
+    """What the API stands on.
+
+    Attributes:
+        url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
+    """
+
+    engine: Searcher
+    documents: Documents
+    operations: Operations
+    metrics: Metrics
+    url: str | None = None
+    tenancy: Tenancy = field(default_factory=OneTenant)
+
+
+async def _services(request: Request) -> ApiServices:
+    return cast(ApiServices, request.app.state.services)
+
+
+async def _waiter(request: Request) -> Waiter:
+    return cast(Waiter, request.app.state.waiter)
+
+
+async def _tenant(request: Request) -> TenantId:
+    return await cast(ApiServices, request.app.state.services).tenancy.tenant_of(request.headers)
+
+
+Services = Annotated[ApiServices, Depends(_services)]
+Waiting = Annotated[Waiter, Depends(_waiter)]
+Tenant = Annotated[TenantId, Depends(_tenant)]

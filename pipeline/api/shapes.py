@@ -1,0 +1,158 @@
+"""The shapes of answers, for the description in OpenAPI. Answers are written from the stores' own types and not validated against these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from pipeline.model import DocumentState
+
+
+class InvalidField(BaseModel):
+    """One thing that is wrong with a request."""
+
+    pointer: str = Field(description="JSON pointer to the field")
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[InvalidField] = Field(default_factory=list, description="of a request that fails validation")
+
+
+class Document(BaseModel):
+    """A document and how it is."""
+
+    document_id: str
+    state: DocumentState
+    version: int | None = Field(description="of what is visible; null while nothing is")
+    pending_version: int | None = Field(description="a newer version that is under way")
+    chunk_count: int
+    collection: str
+    source: str
+    title: str | None
+    uri: str | None
+    mime_type: str | None
+    metadata: dict[str, Any]
+    error: str | None = Field(description="what to do about a state without text, or about a dead letter")
+    changed_at: datetime | None
+    synced_at: datetime | None
+
+
+class DocumentPage(BaseModel):
+    """Documents in the order of their ids."""
+
+    documents: list[Document]
+    next_cursor: str | None = Field(description="for the next page; null on the last")
+
+
+class Chunk(BaseModel):
+    """A piece of a document: `text[start:end]`, in code points."""
+
+    chunk_index: int
+    content: str
+    start: int
+    end: int
+    heading: list[str]
+
+
+class Chunks(BaseModel):
+    """All chunks of one version of a document, in order."""
+
+    document_id: str
+    version: int | None
+    chunks: list[Chunk]
+
+
+class Collection(BaseModel):
+    """A named group of documents."""
+
+    name: str
+    documents: int
+    created_at: datetime | None = Field(description="null for the default collection before its first document")
+
+
+class Collections(BaseModel):
+    """Every collection by name."""
+
+    collections: list[Collection]
+
+
+class SyncState(BaseModel):
+    """What became of an accepted change."""
+
+    state: Literal["pending", "synced", "superseded", "dead"]
+
+
+class Hit(BaseModel):
+    """A chunk that was found; `content`, `metadata`, `embedding` and `explain` as `include` asks for them."""
+
+    document_id: str
+    chunk_index: int
+    content: str | None = None
+    score: float | None = Field(ge=0, le=1, description="cosine similarity; null where no vector could be had")
+    fused_score: float
+    vector_rank: int | None
+    keyword_rank: int | None
+    heading: list[str]
+    start: int
+    end: int
+    title: str | None
+    uri: str | None
+    collection: str
+    metadata: dict[str, Any] | None = None
+    version: int
+    synced_at: datetime
+    embedding: list[float] | None = None
+    explain: dict[str, Any] | None = None
+    also_in: list[dict[str, Any]] | None = None
+
+
+class Hits(BaseModel):
+    """The answer to a search, best first."""
+
+    hits: list[Hit]
+    degraded: list[str] = Field(description="legs that could not run: `vector` while the embedder is away")
+    took_ms: float
+
+
+class Liveness(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    """Able to serve, perhaps with less than everything."""
+
+    status: Literal["ok", "unready"]
+    degraded: dict[str, str] = Field(description="what is away though searches are answered, with the reason")
+    reasons: list[str] = Field(description="why it cannot serve")
+
+
+_SAID = {
+    401: "The key is not known",
+    403: "A tenant is needed",
+    404: "There is none",
+    413: "The body is too large",
+    422: "The request makes no sense",
+    503: "Something needed is away; see Retry-After",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may refuse with these statuses."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {status: {"description": _SAID[status], "content": {"application/problem+json": {"schema": schema}}} for status in statuses}
+
+
+def answers(model: type[BaseModel], description: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers 200 in this shape."""
+    return {200: {"model": model, "description": description}}

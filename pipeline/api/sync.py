@@ -1,0 +1,28 @@
+"""GET /v1/sync/{token}."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from pipeline.api.answers import Json
+from pipeline.api.services import Tenant, Waiting
+from pipeline.api.shapes import SyncState, answers, problems
+from pipeline.api.tokens import read_token
+from pipeline.api.waiting import MAX_WAIT_S
+
+router = APIRouter(tags=["documents"])
+
+
+@router.get("/v1/sync/{token}", responses={**answers(SyncState, "Its state"), **problems(401, 403, 404, 422, 503)})
+async def sync_state(
+    token: str,
+    tenant: Tenant,
+    waiting: Waiting,
+    wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="seconds to wait while it is pending")] = 0.0,
+) -> Response:
+    """What became of an accepted change."""
+    document_id, version = read_token(tenant, token)
+    return Json({"state": await waiting.wait(tenant, document_id, version, wait_s)})

@@ -1,0 +1,57 @@
+-- What readers are shown. The state of a document here is the one of the interface: null where no document is to be seen.
+
+-- name: read_document
+-- $1 text: tenant  $2 text: document
+select document_id, collection, source, title, uri, mime_type, metadata, version, pending_version, chunk_count, error, dead_error, changed_at,
+       synced_at, state as synced_state,
+       case when dead_version > coalesce(version, -1) then 'dead'
+            when coalesce(state, 'deleted') <> 'deleted' then state
+            when get_byte(pending_digest, 0) = 0 then 'pending' end as state
+from documents where tenant_id = $1 and document_id = $2;
+
+-- name: page_documents
+-- In the order of their ids. $1 text: tenant  $2 text: only ids above this one, '' for all  $3 text: collection, null for all
+-- $4 text: source, null for all  $5 text: state, null for all  $6 integer: rows at most
+select * from (
+    select document_id, collection, source, title, uri, mime_type, metadata, version, pending_version, chunk_count, error, dead_error, changed_at,
+           synced_at, state as synced_state,
+           case when dead_version > coalesce(version, -1) then 'dead'
+                when coalesce(state, 'deleted') <> 'deleted' then state
+                when get_byte(pending_digest, 0) = 0 then 'pending' end as state
+    from documents
+    where tenant_id = $1 and document_id > $2 and ($3::text is null or collection = $3) and ($4::text is null or source = $4)
+) as seen
+where state is not null and ($5::text is null or state = $5)
+order by document_id limit $6;
+
+-- name: read_document_chunks
+-- A row for each visible chunk, in order; a document without chunks gives one row without content. One statement, so one version.
+-- $1 text: tenant  $2 text: document
+select d.version, d.state as synced_state,
+       case when d.dead_version > coalesce(d.version, -1) then 'dead'
+            when coalesce(d.state, 'deleted') <> 'deleted' then d.state
+            when get_byte(d.pending_digest, 0) = 0 then 'pending' end as state,
+       c.gap, c.length, c.heading, p.content
+from documents d
+left join (chunks c join passages p on p.tenant_id = c.tenant_id and p.passage_id = c.passage_id) on c.tenant_id = d.tenant_id and c.doc_id = d.doc_id
+where d.tenant_id = $1 and d.document_id = $2
+order by c.position;
+
+-- name: read_collections
+-- Collections by name, with the number of documents to be seen. $1 text: tenant  $2 text: name, null for all
+with held as (
+    select collection as name, count(*) as documents, min(accepted_at) as created_at
+    from documents
+    where tenant_id = $1 and ($2::text is null or collection = $2)
+      and (dead_version > coalesce(version, -1) or coalesce(state, 'deleted') <> 'deleted' or get_byte(pending_digest, 0) = 0)
+    group by collection
+), made as (
+    select name, created_at from collections where tenant_id = $1 and ($2::text is null or name = $2)
+)
+select name, coalesce(held.documents, 0) as documents, coalesce(made.created_at, held.created_at) as created_at
+from made full join held using (name)
+order by name;
+
+-- name: read_progress
+-- $1 text: tenant  $2 text: document
+select version, pending_version, dead_version from documents where tenant_id = $1 and document_id = $2;
