@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,19 @@ from pipeline.cli.opening import opened
 from pipeline.cli.options import data_option, example, json_option
 from pipeline.cli.output import count, moment, print_json, print_table, printable, shortened
 from pipeline.cli.process import run_to_end
+from pipeline.errors import NotFoundError
 
 if TYPE_CHECKING:
     from pipeline.cli.wiring import Surroundings
     from pipeline.store.letters import Letter
 
 _DETAIL_CHARACTERS = 100
+_HEADS = ("id", "stage", "document", "reason", "attempts", "at", "detail")
 
 
 @click.group(
     "dead",
-    epilog=example(
-        "livedex dead list", "livedex dead show 4f1c0a9be2d73c58", "livedex dead replay --all", "livedex dead drop 4f1c0a9be2d73c58"
-    ),
+    epilog=example("livedex dead list", "livedex dead show 4f1c0a9be2d73c58", "livedex dead replay --all", "livedex dead drop --all"),
 )
 def dead() -> None:
     """Events that cannot be processed: look at them, send them through again, or drop them."""
@@ -41,11 +42,7 @@ def list_letters(data: Path, as_json: bool) -> int:
     elif not letters:
         click.echo("no dead letters")
     else:
-        rows = [
-            (x.letter_id, x.stage, x.document_id, x.reason, x.attempts, moment(x.at), shortened(x.detail, _DETAIL_CHARACTERS))
-            for x in letters
-        ]
-        print_table(rows, ("id", "stage", "document", "reason", "attempts", "at", "detail"))
+        print_table([_line(letter) for letter in letters], _HEADS)
     return 0
 
 
@@ -109,10 +106,16 @@ async def _one(data: Path, letter_id: str) -> Letter:
         return await s.letters.find(letter_id)
 
 
-async def _meant(s: Surroundings, letter_id: str | None) -> list[str]:
+async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter]:
+    """The letters meant, whole, one by one; of all letters those are left out that somebody else takes away meanwhile."""
     if letter_id is not None:
-        return [(await s.letters.find(letter_id)).letter_id]
-    return [letter.letter_id for letter in await s.letters.all()]
+        yield await s.letters.find(letter_id)
+        return
+    for listed in await s.letters.all():
+        try:
+            yield await s.letters.find(listed.letter_id)
+        except NotFoundError:
+            continue
 
 
 async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
@@ -121,8 +124,7 @@ async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
 
     replayed = stale = 0
     async with opened(data) as s, open_broker(s) as running:
-        for wanted in await _meant(s, letter_id):
-            letter = await s.letters.find(wanted)
+        async for letter in _meant(s, letter_id):
             if await s.letters.is_stale(letter):
                 stale += 1
             else:
@@ -133,11 +135,16 @@ async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
 
 
 async def _drop(data: Path, letter_id: str | None) -> int:
+    dropped = 0
     async with opened(data) as s:
-        meant = await _meant(s, letter_id)
-        for wanted in meant:
-            await s.letters.remove(await s.letters.find(wanted), forget=True)
-        return len(meant)
+        async for letter in _meant(s, letter_id):
+            await s.letters.remove(letter, forget=True)
+            dropped += 1
+    return dropped
+
+
+def _line(x: Letter) -> tuple[object, ...]:
+    return x.letter_id, x.stage, x.document_id, x.reason, x.attempts, moment(x.at), shortened(x.detail, _DETAIL_CHARACTERS)
 
 
 def _row(x: Letter) -> dict[str, Any]:

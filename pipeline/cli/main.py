@@ -1,6 +1,7 @@
 """The program `livedex`: its commands, and the one place where an error becomes one line on stderr and an exit status.
 
-Exit statuses: 0 done; 1 and 2 are answers of a command (see its help); 3 it failed; 64 it was called wrongly; 130 and 143 it was told to end.
+Exit statuses: 0 done; 1 and 2 are answers of a command (see its help); 3 it failed; 64 it was called wrongly; 130 or 143 it was told
+to end.
 Commands are imported when they are called, so that help and small commands start at once.
 """
 
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 import click
 
+from pipeline.cli.options import example
 from pipeline.cli.output import error_line
 from pipeline.errors import LivedexError
 
@@ -60,10 +62,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(
-    cls=Commands,
-    epilog='\b\nExample:\n  livedex up docs\n  livedex search "how long is the warranty"\n\nEvery command explains itself: livedex COMMAND --help',
-)
+@click.group(cls=Commands, epilog=example("livedex up docs", 'livedex search "how long is the warranty"', "livedex search --help"))
 @click.version_option(package_name="livedex")
 def livedex() -> None:
     """Keep a search index true to documents that keep changing."""

@@ -22,8 +22,10 @@ _COMPONENTS = ("database", "broker", "embedder")
 
 
 @click.command("status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json"))
-@click.option("--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=_DEFAULT_WAIT_S, metavar="[SECONDS]",
-              help=f"Look at the folders and wait until the index holds what they and every accepted event hold now. Without SECONDS {_DEFAULT_WAIT_S}.")  # fmt: skip
+@click.option(
+    "--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=_DEFAULT_WAIT_S, metavar="[SECONDS]",
+    help=f"Look at the folders, and wait until the index holds what they and every accepted event hold now; {_DEFAULT_WAIT_S} s at most.",
+)  # fmt: skip
 @data_option
 @json_option
 def status(wait_s: float | None, data: Path, as_json: bool) -> int:

@@ -1,0 +1,74 @@
+"""Mending what a proof has found: rows from what they stand for, documents from their files, vectors from the model."""
+
+from __future__ import annotations
+
+import time
+from typing import get_args
+
+from consumers.embed import open_gatherer
+from pipeline.cli.opening import is_running
+from pipeline.cli.proving import Kind, Proof, TenantProof
+from pipeline.cli.waiting import wait_for_all
+from pipeline.cli.watching import make_connector
+from pipeline.cli.wiring import Surroundings, open_broker
+from pipeline.flow import StageName
+from pipeline.model import DocumentId, TenantId
+
+FROM_THE_FILE: frozenset[Kind] = frozenset({"missing", "stale", "under_way", "dead", "attributes", "chunks", "passage"})
+"""Differences that are mended by publishing the file again."""
+
+
+async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
+    """Mend what can be; another proof shows what could not.
+
+    Documents without a file (sent by API) keep what is wrong with their text: only whoever sent them has it.
+
+    Args:
+        timeout_s: for the stages to make documents anew; those of a running `livedex up`, else in this process.
+
+    Raises:
+        OutageError, RetryableError: the database, or the embedder where vectors are missing, is away.
+    """
+    for tenant in proof.tenants.values():
+        await _mend_rows(s, tenant)
+    await _publish_again(s, proof, timeout_s)
+    for tenant_id, tenant in proof.tenants.items():
+        await _embed(s, tenant_id, tenant)
+
+
+async def _mend_rows(s: Surroundings, tenant: TenantProof) -> None:
+    inspection, generation = tenant.inspection, s.generations.generation_id
+    right = [content for _, content in await inspection.contents(sorted(tenant.unindexed))]
+    await inspection.restore([*right, *tenant.originals])
+    if generation is not None and tenant.malformed:
+        await inspection.delete_vectors(sorted(tenant.malformed), generation)
+    await inspection.delete_orphans()
+    await inspection.count_again(sorted({d.document_id for d in tenant.differences if d.kind == "chunks" and d.document_id is not None}))
+
+
+async def _publish_again(s: Surroundings, proof: Proof, timeout_s: float) -> None:
+    """Let the connectors publish what differs, and the stages work it off."""
+    stages: tuple[StageName, ...] = () if is_running(s.data) else get_args(StageName)
+    async with open_broker(s, stages) as running:
+        for folder in proof.folders:
+            tenant = proof.tenants[folder.tenant_id]
+            await tenant.inspection.forget_files(folder.source.name, _documents_to_publish(tenant))
+            await make_connector(s, folder.source, running.intake).reconcile(repair=True)
+        await wait_for_all(s.operations, deadline=time.monotonic() + timeout_s, scan=False)
+
+
+def _documents_to_publish(tenant: TenantProof) -> list[DocumentId]:
+    return sorted({d.document_id for d in tenant.differences if d.kind in FROM_THE_FILE and d.document_id is not None})
+
+
+async def _embed(s: Surroundings, tenant_id: TenantId, tenant: TenantProof) -> None:
+    """Make vectors for visible passages that have none."""
+    passages = await tenant.inspection.contents(sorted(tenant.bare | tenant.malformed))
+    if not passages:
+        return
+    generation = await s.generations.active()
+    there = await tenant.inspection.vectors([passage for passage, _ in passages], generation, s.generations.dimensions or 0)
+    lacking = [(passage, content) for passage, content in passages if passage not in there]
+    async with open_gatherer(s.store, s.embeddings) as gatherer:
+        if lacking:
+            await gatherer.embed(tenant_id, generation, lacking)
