@@ -35,10 +35,11 @@ def shortened(text: str, most: int) -> str:
 
 
 def print_json(value: Any) -> None:
-    """An object as indented JSON on stdout."""
+    """An object as indented JSON on stdout; dataclasses and times as the API writes them."""
     import orjson
 
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=_plain).decode())
+    options = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY
+    click.echo(orjson.dumps(value, option=options, default=_plain).decode())
 
 
 def _plain(value: Any) -> Any:

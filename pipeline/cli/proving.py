@@ -1,4 +1,4 @@
-"""The proof that the index is what its sources are: every file read, cut and compared, every hash, place, word entry and vector looked at."""
+"""The proof that the index is what its sources are: every file read, cut and compared, every hash, place and vector looked at."""
 
 from __future__ import annotations
 
@@ -158,25 +158,19 @@ def _within(document: ShownDocument) -> Iterator[Difference]:
     """What a document's own rows tell."""
     chunks = document.chunks
     if document.under_way:
-        yield Difference(
-            "under_way", document.document_id, "a version is accepted and not in the index yet: start `livedex up`, or wait for it"
-        )
+        yield Difference("under_way", document.document_id, "a newer version is not in the index yet: start `livedex up`, or wait")
     if document.is_dead:
         yield Difference("dead", document.document_id, "its newest version is a dead letter: see `livedex dead list`")
     if document.chunk_count != len(chunks) and document.state in _WITH_CHUNKS:
         yield Difference("chunks", document.document_id, f"{len(chunks)} chunks stand where {document.chunk_count} are counted")
     if chunks and document.state not in _WITH_CHUNKS:
-        yield Difference(
-            "chunks", document.document_id, f"{len(chunks)} chunks are visible of a document that is {document.state or 'not synced'}"
-        )
+        yield Difference("chunks", document.document_id, f"{len(chunks)} chunks are visible of a document that is {document.state}")
     end = 0
     for n, chunk in enumerate(chunks):
         if chunk.is_damaged:
             yield Difference("passage", document.document_id, f"passage {chunk.passage_id} of chunk {n} is not what its hash says")
         elif not len(chunk.content or "") == chunk.length == chunk.passage_length:
-            yield Difference(
-                "chunks", document.document_id, f"chunk {n} is {len(chunk.content or '')} characters long and not {chunk.length}"
-            )
+            yield Difference("chunks", document.document_id, f"the length of chunk {n} is not {chunk.length}")
         elif end + chunk.gap < 0:
             yield Difference("chunks", document.document_id, f"chunk {n} begins before the text")
         end += chunk.gap + chunk.length
@@ -206,7 +200,7 @@ def _against_cut(folder: Folder, path: bytes, document: ShownDocument, cut: Cut)
         yield Difference(
             "chunks",
             document.document_id,
-            f"from chunk {first} on they are not those of the file: {len(stored)} stand, {len(wanted)} are right",
+            f"not those of the file from chunk {first} on ({len(stored)}, not {len(wanted)})",
         )
     should, are = _attributes(folder, path, cut), replace(document.attributes, changed_at=None)
     names = ("collection", "title", "uri", "mime_type", "metadata")
@@ -247,6 +241,4 @@ def _of_passage(tenant: TenantProof, document_id: DocumentId, n: int, chunk: Sho
     if passage in tenant.bare:
         yield Difference("vector", document_id, f"passage {passage} (chunk {n}) has no vector of the model in use")
     if passage in tenant.malformed:
-        yield Difference(
-            "vector", document_id, f"the vector of passage {passage} (chunk {n}) is none of length 1 and the model's dimensions"
-        )
+        yield Difference("vector", document_id, f"the vector of passage {passage} (chunk {n}) cannot be one of the model")

@@ -23,9 +23,7 @@ _SETTLE_S = 30.0
 
 @click.command("verify", epilog=example("livedex verify", "livedex verify --repair", "livedex verify --json"))
 @click.option("--repair", is_flag=True, help="Mend the differences first: publish deletes that were withheld, make documents anew.")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), default=600, show_default=True, help="Seconds for the repair's stages."
-)
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=600, show_default=True, help="Seconds for a repair.")
 @data_option
 @json_option
 def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:

@@ -1,0 +1,80 @@
+"""`livedex plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.cli.opening import opened
+from pipeline.cli.options import data_option, example, json_option
+from pipeline.cli.output import print_json, print_table
+from pipeline.cli.process import run_to_end
+
+if TYPE_CHECKING:
+    from pipeline.cli.planning import Plan
+    from pipeline.settings import FolderSource, Settings
+
+_KINDS = ("added", "changed", "moved", "deleted")
+
+
+@click.command("plan", epilog=example("livedex plan docs", "livedex plan docs --json"))
+@click.argument("folder", type=click.Path(path_type=Path))
+@data_option
+@json_option
+def plan(folder: Path, data: Path, as_json: bool) -> int:
+    """What a sync of FOLDER would do and cost, without doing it and without asking the embedder."""
+    found = run_to_end(_plan(folder, data))
+    if as_json:
+        print_json(found)
+        return 0
+    print_table([(kind, found[kind]) for kind in (*_KINDS, "unchanged")], ("documents", ""))
+    click.echo()
+    names = ("chunks_reused", "chunks_to_embed", "characters_to_embed", "tokens")
+    print_table([(name.replace("_", " "), found[name]) for name in names], ("to embed", ""))
+    click.echo()
+    cost = found["price"]
+    click.echo(f"price: {cost['amount']} {cost['currency']}" if cost else "price: none is known for this embedder")
+    return 0
+
+
+async def _plan(path: Path, data: Path) -> dict[str, Any]:
+    from pipeline.cli.planning import plan_with_index, plan_without_index
+    from pipeline.errors import ConfigError
+    from pipeline.settings import load_settings
+    from pipeline.store.embedded import is_initialised
+
+    if not path.exists():
+        raise ConfigError(f"the folder {path} is not there: name one that is")
+    settings = load_settings(Path.cwd())
+    source = _source(path, settings, data)
+    if settings.database_url is None and not is_initialised(data):
+        return _shown(await plan_without_index(source, settings, data), settings)
+    async with opened(data) as s:
+        return _shown(await plan_with_index(source, s), settings)
+
+
+def _source(path: Path, settings: Settings, data: Path) -> FolderSource:
+    """The source that is this folder, or the one that `livedex up` would make of it."""
+    from pipeline.cli.up import sources_of
+    from pipeline.cli.wiring import working_folders
+
+    for source in working_folders(settings, data):
+        if source.path.resolve() == path.resolve():
+            return source
+    return sources_of([path], settings.model_copy(update={"source": ()}))[0]
+
+
+def _shown(found: Plan, settings: Settings) -> dict[str, Any]:
+    from pipeline.cli.planning import price
+
+    return {
+        **{kind: found.counts[kind] for kind in _KINDS},
+        "unchanged": found.unchanged,
+        "chunks_reused": len(found.known),
+        "chunks_to_embed": found.chunks_to_embed,
+        "characters_to_embed": found.characters_to_embed,
+        "tokens": found.tokens,
+        "price": price(settings, found.tokens),
+    }

@@ -1,0 +1,89 @@
+"""`livedex search`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.cli.opening import opened
+from pipeline.cli.options import data_option, example, json_option
+from pipeline.cli.output import one_line, print_json, shortened
+from pipeline.cli.process import run_to_end
+
+if TYPE_CHECKING:
+    from pipeline.search.engine import SearchAnswer
+
+_MODES = ("hybrid", "vector", "keyword")
+_EXCERPT_CHARACTERS = 400
+
+
+class JsonObject(click.ParamType):
+    """A JSON object on the command line."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """The object; fails when the text is none."""
+        try:
+            found = json.loads(value)
+        except ValueError as exc:
+            self.fail(f"{value!r} is no JSON: {exc}", param, ctx)
+        if not isinstance(found, dict):
+            self.fail(f"{value!r} is no JSON object", param, ctx)
+        return found
+
+
+@click.command(
+    "search",
+    epilog=example('livedex search "how long is the warranty"', 'livedex search refunds --where \'{"year": {"gte": 2024}}\' --limit 3'),
+)
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(1, 1000), default=8, show_default=True, help="Hits.")
+@click.option("--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Which legs run.")
+@click.option("--collection", multiple=True, help="Only this collection; may be given more than once.")
+@click.option("--where", type=JsonObject(), help="Only documents with this metadata, as in POST /v1/search.")
+@click.option("--tenant", default="default", show_default=True, help="Whose documents.")
+@data_option
+@json_option
+def search(
+    query: str, limit: int, mode: str, collection: tuple[str, ...], where: dict[str, Any] | None, tenant: str, data: Path, as_json: bool
+) -> int:
+    """Ask the index a question; the same answer as POST /v1/search."""
+    fields = {"query": query, "limit": limit, "mode": mode, "collection": list(collection) or None, "where": where}
+    answer = run_to_end(_search(data, tenant, fields))
+    if as_json:
+        print_json(answer)
+    else:
+        _print(answer)
+    return 0
+
+
+async def _search(data: Path, tenant: str, fields: dict[str, Any]) -> SearchAnswer:
+    from pydantic import ValidationError
+
+    from pipeline.errors import RejectedError
+    from pipeline.model import TenantId
+    from pipeline.search.request import SearchRequest
+
+    try:
+        request = SearchRequest(**fields)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+    async with opened(data) as s:
+        return await s.engine.search(TenantId(tenant), request)
+
+
+def _print(answer: SearchAnswer) -> None:
+    if answer.degraded:
+        click.echo(f"without {', '.join(answer.degraded)}: the embedder does not answer, so these are found by keywords alone\n")
+    if not answer.hits:
+        click.echo("nothing found")
+    for rank, hit in enumerate(answer.hits, 1):
+        score = "" if hit["score"] is None else f"  {hit['score']:.3f}"
+        heading = " › ".join(one_line(title) for title in hit["heading"])
+        click.echo(f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else ""))
+        click.echo(f"    {shortened(hit['content'], _EXCERPT_CHARACTERS)}\n")
