@@ -11,6 +11,7 @@ from pipeline.cli.opening import opened
 from pipeline.cli.options import data_option, example, json_option
 from pipeline.cli.output import print_json, print_table
 from pipeline.cli.process import run_to_end
+from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.cli.planning import Plan
@@ -25,6 +26,8 @@ _KINDS = ("added", "changed", "moved", "deleted")
 @json_option
 def plan(folder: Path, data: Path, as_json: bool) -> int:
     """What a sync of FOLDER would do and cost, without doing it and without asking the embedder."""
+    if not folder.exists():
+        raise ConfigError(f"the folder {folder} is not there: name one that is")
     found = run_to_end(_plan(folder, data))
     if as_json:
         print_json(found)
@@ -41,12 +44,9 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
 
 async def _plan(path: Path, data: Path) -> dict[str, Any]:
     from pipeline.cli.planning import plan_with_index, plan_without_index
-    from pipeline.errors import ConfigError
     from pipeline.settings import load_settings
     from pipeline.store.embedded import is_initialised
 
-    if not path.exists():
-        raise ConfigError(f"the folder {path} is not there: name one that is")
     settings = load_settings(Path.cwd())
     source = _source(path, settings, data)
     if settings.database_url is None and not is_initialised(data):

@@ -20,7 +20,7 @@ _MODES = ("hybrid", "vector", "keyword")
 _EXCERPT_CHARACTERS = 400
 
 
-class JsonObject(click.ParamType):
+class JsonObject(click.ParamType[dict[str, Any]]):
     """A JSON object on the command line."""
 
     name = "json"

@@ -69,9 +69,11 @@ set dead_version = $3, dead_error = $4,
 where (d.version is null or d.version < $3) and (d.dead_version is null or d.dead_version <= $3);
 
 -- name: unmark_dead
--- After the letter was replayed or dropped.
+-- After a letter was replayed or dropped; not while another letter of the same version is there, such as that of the replay itself.
 -- $1 text: tenant  $2 text: document  $3 bigint: version
-update documents set dead_version = null, dead_error = null where tenant_id = $1 and document_id = $2 and dead_version = $3;
+update documents set dead_version = null, dead_error = null
+where tenant_id = $1 and document_id = $2 and dead_version = $3
+  and not exists (select from dead_letters l where l.tenant_id = $1 and l.document_id = $2 and l.version = $3);
 
 -- name: forget_unsynced
 -- A document of which nothing was ever synced and nothing is under way, once its last dead letter was dropped.
