@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
+from pipeline.api.paths import WHOLE
 from pipeline.api.services import Services, Tenant
 from pipeline.api.shapes import Collection, Collections, answers, problems
 from pipeline.errors import NotFoundError
@@ -19,7 +20,7 @@ async def collections(tenant: Tenant, services: Services) -> Response:
     return Json({"collections": await services.documents.collections(tenant)})
 
 
-@router.get("/v1/collections/{name:whole}", responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 503)})
+@router.get(f"/v1/collections/{{name:{WHOLE}}}", responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 503)})
 async def collection(name: str, tenant: Tenant, services: Services) -> Response:
     """A collection, with the number of its documents."""
     found = await services.documents.collection(tenant, name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, get_args
 
 from fastapi import APIRouter, Query, Request
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
+from pipeline.api.paths import WHOLE, rest_of_path
 from pipeline.api.services import Services, Tenant
 from pipeline.api.shapes import Chunks, Document, DocumentPage, answers, problems
 from pipeline.errors import NotFoundError
@@ -17,23 +17,9 @@ from pipeline.model import DocumentId, DocumentState
 router = APIRouter(tags=["documents"])
 
 _PREFIX = "/v1/documents/"
+_DOCUMENT = f"{_PREFIX}{{document_id:{WHOLE}}}"
 _CHUNKS = "/chunks"
 _NONE = "no document is called so, or it was deleted"
-
-
-class _Whole(Convertor[str]):
-    """The rest of a path with everything in it, line breaks included."""
-
-    regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("whole", _Whole())
 
 
 @router.get("/v1/documents", responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 503)})
@@ -53,10 +39,10 @@ async def page(
     return Json({"documents": documents, "next_cursor": next_cursor})
 
 
-@router.get("/v1/documents/{document_id:whole}/chunks", responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 503)})
+@router.get(_DOCUMENT + _CHUNKS, responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 503)})
 async def chunks(request: Request, document_id: str, tenant: Tenant, services: Services) -> Response:
     """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer."""
-    whole = request.scope["path"].removeprefix(request.scope.get("root_path", "")).removeprefix(_PREFIX)
+    whole = rest_of_path(request, _PREFIX)
     document = await services.documents.get(tenant, DocumentId(whole))
     if document is not None:
         return Json(document)
@@ -66,7 +52,7 @@ async def chunks(request: Request, document_id: str, tenant: Tenant, services: S
     return Json(found)
 
 
-@router.get("/v1/documents/{document_id:whole}", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 503)})
+@router.get(_DOCUMENT, responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 503)})
 async def document(document_id: str, tenant: Tenant, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
     found = await services.documents.get(tenant, DocumentId(document_id))

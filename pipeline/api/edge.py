@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipeline.api.paths import read_path
 from pipeline.api.problems import problem, unexpected
 
 log = logging.getLogger(__name__)
@@ -18,8 +18,7 @@ log = logging.getLogger(__name__)
 class Edge:
     """Gives each request an id, reads its path to the letter, and answers what nobody foresaw.
 
-    The path is decoded once from the bytes that came, and nothing in it is normalised: a document may be called `a//b/../c%2F`. Bytes
-    that are no UTF-8 name nothing (404), rather than whatever they resemble.
+    Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -42,7 +41,7 @@ class Edge:
             await send(message)
 
         try:
-            if _read_path(scope):
+            if read_path(scope):
                 await self._app(scope, receive, send_with_id)
             else:
                 await problem(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
@@ -55,14 +54,3 @@ class Edge:
             if log.isEnabledFor(logging.DEBUG):
                 path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
                 log.debug("%s %s %s %d %.1f ms", request_id, scope["method"], path, status, (time.perf_counter() - begin) * 1000)
-
-
-def _read_path(scope: Scope) -> bool:
-    """Put the path as it was sent, decoded once, into the scope; False when it is no UTF-8."""
-    raw = scope.get("raw_path")
-    if raw and (b"%" in raw or not raw.isascii()):
-        try:
-            scope["path"] = unquote_to_bytes(raw).decode()
-        except UnicodeDecodeError:
-            return False
-    return True

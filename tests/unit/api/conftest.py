@@ -1,0 +1,132 @@
+"""The API over fakes: an engine that does what the test says, documents that are just known, operations that may be away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from pipeline.api.app import ApiServices, create_app
+from pipeline.metrics import Metrics
+from pipeline.store.documents import ChunksView, ChunkView, CollectionView, DocumentView
+from pipeline.store.operations import Health, Waiting
+
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@dataclass
+class Engine:
+    """Notes the searches it is asked, and answers with `answer` or raises `error`."""
+
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    answer: Any = field(default_factory=lambda: {"hits": [], "degraded": [], "took_ms": 0.1})
+    error: Exception | None = None
+
+    async def search(self, tenant_id: str, request: Any) -> Any:
+        self.asked.append((tenant_id, request))
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+@dataclass
+class KnownDocuments:
+    """Documents of which nothing but the id is known; `asked` are the ids looked up, `progress` the states told one after another."""
+
+    known: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=lambda: ["pending"])
+
+    async def get(self, tenant_id: str, document_id: str) -> DocumentView | None:
+        self.asked.append(document_id)
+        if document_id not in self.known:
+            return None
+        return DocumentView(document_id, "synced", 1, None, 1, "default", "docs", None, None, None, {}, None, NOON, NOON)
+
+    async def chunks(self, tenant_id: str, document_id: str) -> ChunksView | None:
+        return ChunksView(document_id, 1, [ChunkView(0, "text", 0, 4, [])]) if document_id in self.known else None
+
+    async def collection(self, tenant_id: str, name: str) -> CollectionView | None:
+        return CollectionView(name, 0, None) if name == "default" else None
+
+    async def sync_state(self, tenant_id: str, document_id: str, version: int) -> str:
+        return self.progress.pop(0) if len(self.progress) > 1 else self.progress[0]
+
+
+@dataclass
+class Operations:
+    """What an operator asks, with `down` the components that are, or `error` raised to every question."""
+
+    down: dict[str, str] = field(default_factory=dict)
+    error: Exception | None = None
+    waiting: int = 0
+
+    async def health(self) -> dict[str, Health]:
+        self._fail()
+        return {"database": Health("ok", None, NOON), **{name: Health("down", reason, NOON) for name, reason in self.down.items()}}
+
+    async def backlog(self) -> dict[str, Waiting]:
+        self._fail()
+        return {"embed": Waiting(self.waiting, 1.5)}
+
+    async def dead_count(self) -> int:
+        self._fail()
+        return 4
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def documents() -> KnownDocuments:
+    return KnownDocuments()
+
+
+@pytest.fixture
+def operations() -> Operations:
+    return Operations()
+
+
+@pytest.fixture
+async def app(engine: Engine, documents: KnownDocuments, operations: Operations) -> AsyncIterator[FastAPI]:
+    made = create_app(ApiServices(engine=engine, documents=documents, operations=operations, metrics=Metrics()))
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the app."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+        yield client
+
+
+@pytest.fixture
+def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
+    """Checks that an answer is a problem of this status, and gives it."""
+
+    def check(answer: httpx.Response, status: int) -> dict[str, Any]:
+        assert answer.status_code == status, answer.text[:300]
+        assert answer.headers["content-type"].startswith("application/problem+json")
+        body = dict(answer.json())
+        assert body["status"] == status
+        assert body["type"]
+        assert body["title"]
+        assert body["detail"]
+        assert body["detail"].isprintable()
+        assert "Traceback" not in answer.text
+        assert answer.headers["x-request-id"]
+        return body
+
+    return check

@@ -1,0 +1,131 @@
+"""Health, readiness, metrics, and the description of itself."""
+
+import json
+import logging
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.errors import OutageError
+
+
+async def test_it_is_alive_whatever_is_away(http, operations):
+    operations.error = OutageError("database", "gone")
+    assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_it_is_ready_when_nothing_is_down(http):
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "degraded": {}, "reasons": []})
+
+
+async def test_without_the_embedder_it_is_ready_and_says_what_is_missing(http, operations):
+    operations.down = {"embedder": "no answer for 30 s"}
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["degraded"]) == (200, {"embedder": "no answer for 30 s"})
+
+
+@pytest.mark.parametrize("component", ["database", "broker"])
+async def test_it_is_not_ready_without_what_it_needs(http, operations, component):
+    operations.down = {component: "gone"}
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["reasons"]) == (503, [f"{component}: gone"])
+
+
+async def test_it_is_not_ready_when_the_database_does_not_answer(http, operations):
+    operations.error = OutageError("database", "connect to 10.0.0.7: refused")
+    answer = await http.get("/readyz")
+    assert answer.status_code == 503
+    assert "database" in answer.json()["reasons"][0]
+    assert "10.0.0.7" not in answer.text
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    """A sample of Prometheus' text."""
+    return next(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+async def test_the_metrics_tell_the_backlog_of_now(http, operations):
+    operations.waiting = 3
+    text = (await http.get("/metrics")).text
+    assert value(text, "livedex_stage_waiting", stage="embed") == 3
+    assert value(text, "livedex_stage_oldest_seconds", stage="embed") == 1.5
+    assert value(text, "livedex_dead_letters") == 4
+    operations.waiting = 0
+    assert value((await http.get("/metrics")).text, "livedex_stage_waiting", stage="embed") == 0
+
+
+async def test_the_metrics_are_told_with_the_database_away(http, operations):
+    operations.error = OutageError("database", "gone")
+    answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    assert "livedex_search_seconds" in answer.text
+
+
+async def test_the_metrics_do_not_grow_with_what_is_asked(http, engine):
+    async def lines() -> int:
+        return len((await http.get("/metrics")).text.splitlines())
+
+    before = await lines()
+    for n in range(100):
+        engine.error = RuntimeError(f"text {n}") if n % 2 else OutageError("embedder", f"text {n}")
+        await http.post("/v1/search", json={"query": f"question {n}", "document_ids": [f"docs/{n}"]})
+        for path in (f"/v1/documents/docs/none-{n}", f"/nowhere/{n}", f"/v1/sync/{n}", f"/v1/collections/{n}"):
+            await http.get(path)
+    assert await lines() == before
+
+
+async def test_it_describes_every_call_with_its_answers_and_problems(http):
+    described = (await http.get("/openapi.json")).json()
+    assert described["openapi"].startswith("3.")
+    calls = {f"{method} {path}": call for path, methods in described["paths"].items() for method, call in methods.items()}
+    assert set(calls) == {
+        "post /v1/search",
+        "get /v1/documents",
+        "get /v1/documents/{document_id}",
+        "get /v1/documents/{document_id}/chunks",
+        "get /v1/collections",
+        "get /v1/collections/{name}",
+        "get /v1/sync/{token}",
+        "get /healthz",
+        "get /readyz",
+        "get /metrics",
+    }
+    for name, call in calls.items():
+        if "/v1/" in name:
+            refusals = [answer["content"] for status, answer in call["responses"].items() if status != "200"]
+            assert all(set(content) == {"application/problem+json"} for content in refusals), name
+            assert refusals, name
+            assert "application/json" in call["responses"]["200"]["content"], name
+    fields = described["components"]["schemas"]["SearchRequest"]["properties"]
+    assert {"query", "limit", "mode", "where", "after"} <= set(fields)
+    assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == ["document_id"]
+
+
+async def test_every_reference_in_the_description_leads_somewhere(http):
+    text = (await http.get("/openapi.json")).text
+    references = set(re.findall(r'"\$ref":"#/components/schemas/([^"]+)"', text))
+    assert references
+    assert references <= set(json.loads(text)["components"]["schemas"])
+
+
+async def test_the_page_fetches_nothing_from_elsewhere(http):
+    answer = await http.get("/docs")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", answer.text)
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_a_line_in_the_log_holds_no_raw_control_character(http, caplog):
+    with caplog.at_level(logging.DEBUG, logger="pipeline.api"):
+        await http.get("/v1/documents/a%0Ab%1B%00?query=%0A")
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("pipeline.api")]
+    assert lines
+    assert all(line.isprintable() for line in lines)
