@@ -39,7 +39,7 @@ install: $(STAMP) ## make .venv with everything pinned; the other targets do it 
 # The stamp is newer than the files it was made from. An environment of another Python, or a broken one, is made anew.
 $(STAMP): requirements-dev.txt pyproject.toml
 	@case "$(VERSION)" in 3.11|3.12|3.13|3.14) ;; \
-		*) echo "Livedex needs Python 3.11 to 3.14, $(PYTHON) is not: name one, as in make test PYTHON=python3.13" >2; exit 1;; esac
+		*) echo "Livedex needs Python 3.11 to 3.14, $(PYTHON) is not: name one, as in make test PYTHON=python3.13" >&2; exit 1;; esac
 	@test "$$($(BIN)/python -c '$(SHOW_VERSION)' 2>/dev/null)" = "$(VERSION)" || $(PYTHON) -m venv --clear .venv
 	@echo "installing what requirements-dev.txt pins into .venv; the first time takes a minute or two"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
