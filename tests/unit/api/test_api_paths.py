@@ -28,7 +28,8 @@ async def get(app: FastAPI, raw_path: bytes) -> tuple[int, dict[str, Any]]:
 
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-        "path": unquote(raw_path.decode("latin-1")), "raw_path": raw_path, "query_string": b"", "root_path": "", "headers": [], "server": ("livedex", 80), "client": ("127.0.0.1", 1),
+        "path": unquote(raw_path.decode("latin-1")), "raw_path": raw_path, "query_string": b"", "root_path": "", "headers": [],
+        "server": ("livedex", 80), "client": ("127.0.0.1", 1),
     }  # fmt: skip
     await app(scope, receive, send)
     return sent[0]["status"], orjson.loads(b"".join(message.get("body", b"") for message in sent[1:]))

@@ -1,0 +1,95 @@
+"""Documents brought into a real database by the store, and the API over it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from pipeline.api.app import ApiServices, create_app
+from pipeline.metrics import Metrics
+from pipeline.model import Attributes, Fence
+from pipeline.store.database import Database
+from pipeline.store.documents import Documents
+from pipeline.store.operations import Operations
+from pipeline.store.pgvector import PgVectorStore
+from pipeline.store.protocol import Draft, Piece
+
+
+def fence(version: int, *, deleted: bool = False) -> Fence:
+    """What an event of this version is compared by."""
+    return Fence(version, bytes([deleted]) + hashlib.sha256(str(version).encode()).digest())
+
+
+class Filling:
+    """Brings documents into the states that the stages leave."""
+
+    def __init__(self, database: Database) -> None:
+        self.store = PgVectorStore(database)
+
+    async def accept(self, document_id: str, version: int, *, tenant: str = "default", deleted: bool = False, **attributes: Any) -> None:
+        """A version is under way."""
+        await self.store.accept(tenant, document_id, fence(version, deleted=deleted), Attributes(**attributes), datetime.now(UTC))
+
+    async def sync(
+        self, document_id: str, version: int, *texts: str, gap: int = 2, outcome: str = "synced", error: str | None = None,
+        tenant: str = "default", **attributes: Any,
+    ) -> None:  # fmt: skip
+        """A version is visible, with these chunks `gap` characters apart."""
+        await self.accept(document_id, version, tenant=tenant, **attributes)
+        pieces = [
+            Piece(hashlib.sha256(text.encode()).digest(), text, gap if n else 0, ("Title", f"Part {n}")) for n, text in enumerate(texts)
+        ]
+        draft = Draft(
+            tenant,
+            document_id,
+            fence(version),
+            outcome,
+            Attributes(**attributes),
+            datetime.now(UTC),
+            pieces,
+            error=error,
+            keep=outcome == "unreadable",
+        )
+        await self.store.keep_draft(draft)
+        assert (await self.store.sync_document(tenant, document_id, fence(version), None)).current
+
+    async def delete(self, document_id: str, version: int) -> None:
+        """The document is gone."""
+        await self.store.delete_document("default", document_id, fence(version, deleted=True))
+
+
+@pytest.fixture
+def filling(database: Database) -> Filling:
+    return Filling(database)
+
+
+@pytest.fixture
+def documents(database: Database) -> Documents:
+    return Documents(database)
+
+
+class NoEngine:
+    """Finds nothing."""
+
+    async def search(self, tenant_id: str, request: Any) -> dict[str, Any]:
+        return {"hits": [], "degraded": [], "took_ms": 0.0}
+
+
+@pytest.fixture
+async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
+    services = ApiServices(NoEngine(), Documents(database), Operations(database), Metrics(), url=owner_url)
+    made = create_app(services)
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+        yield client

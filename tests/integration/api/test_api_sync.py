@@ -1,0 +1,109 @@
+"""Waiting for accepted changes, on a real database."""
+
+import asyncio
+import time
+
+import pytest
+from asyncpg import Connection
+
+from pipeline.api.tokens import make_token
+from pipeline.api.waiting import Waiter, open_waiter
+from pipeline.store.statements import sql
+
+LISTENING = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
+
+
+async def until_listening(owner: Connection, count: int) -> None:
+    """Until so many connections listen."""
+    async with asyncio.timeout(20):
+        while await owner.fetchval(LISTENING) != count:  # noqa: ASYNC110  # another process's state
+            await asyncio.sleep(0.01)
+
+
+def token(version: int, document_id: str = "a") -> str:
+    return make_token("default", document_id, version)
+
+
+async def state_of(http, version, **params):
+    answer = await http.get(f"/v1/sync/{token(version)}", params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["state"]
+
+
+async def test_a_change_goes_from_pending_to_synced_and_is_superseded_by_a_newer_one(http, filling):
+    assert await state_of(http, 2) == "pending", "published, and no stage has seen it yet"
+    await filling.accept("a", 2)
+    assert await state_of(http, 2) == "pending"
+    await filling.sync("a", 2, "text")
+    assert (await state_of(http, 1), await state_of(http, 2), await state_of(http, 3)) == ("superseded", "synced", "pending")
+    await filling.delete("a", 3)
+    assert (await state_of(http, 2), await state_of(http, 3)) == ("superseded", "synced")
+
+
+async def test_a_change_that_a_newer_one_overtook_is_superseded(http, filling):
+    await filling.accept("a", 5)
+    assert await state_of(http, 4) == "superseded"
+
+
+async def test_a_change_among_the_dead_letters_is_dead(http, filling, owner):
+    await filling.sync("a", 1, "text")
+    await filling.accept("a", 2)
+    await owner.execute(sql("mark_dead"), "default", "a", 2, "why", "")
+    assert (await state_of(http, 1), await state_of(http, 2)) == ("synced", "dead")
+
+
+@pytest.mark.parametrize("change", [lambda t: t[:-2], lambda t: t + "AAAA", lambda t: "A" + t[1:], lambda t: t.swapcase()])
+async def test_a_token_that_was_not_given_is_unknown(http, change):
+    answer = await http.get(f"/v1/sync/{change(token(1))}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("application/problem+json")
+
+
+async def test_a_wait_ends_with_the_change(http, filling):
+    waiting = asyncio.create_task(state_of(http, 1, wait_s=20))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await filling.sync("a", 1, "text")
+    begin = time.monotonic()
+    assert await waiting == "synced"
+    assert time.monotonic() - begin < 5
+
+
+async def test_a_wait_ends_with_its_time(http):
+    begin = time.monotonic()
+    assert await state_of(http, 1, wait_s=0.2) == "pending"
+    assert time.monotonic() - begin >= 0.2
+
+
+async def test_all_waits_share_one_connection_that_ends_with_the_waiter(documents, filling, owner_url, owner):
+    async with open_waiter(documents, owner_url) as waiter:
+        waits = [asyncio.create_task(waiter.wait("default", f"d{n}", 1, 20)) for n in range(20)]
+        await until_listening(owner, 1)
+        for n in range(20):
+            await filling.sync(f"d{n}", 1, f"text {n}")
+        assert set(await asyncio.gather(*waits)) == {"synced"}
+        assert await owner.fetchval(LISTENING) == 1
+    await until_listening(owner, 0)
+
+
+async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, owner: Connection, monkeypatch):
+    """With the looking-again put off, only the wake can end the wait."""
+    monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_S", 25.0)
+    monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_LISTENING_S", 25.0)
+    async with open_waiter(documents, owner_url) as waiter:
+        waiting = asyncio.create_task(waiter.wait("default", "a", 1, 30))
+        await until_listening(owner, 1)
+        await filling.sync("a", 1, "text")
+        async with asyncio.timeout(10):
+            assert await waiting == "synced"
+
+
+async def test_a_wait_goes_on_without_the_connection_that_wakes(documents, filling):
+    waiter = Waiter(documents, "postgresql://nobody@127.0.0.1:1/nothing")
+    try:
+        waiting = asyncio.create_task(waiter.wait("default", "a", 1, 20))
+        await asyncio.sleep(0.05)
+        await filling.sync("a", 1, "text")
+        assert await waiting == "synced"
+    finally:
+        await waiter.close()
