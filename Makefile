@@ -25,7 +25,7 @@ check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@find $(CODE) -name '*.py' -exec wc -l {} + | awk '$$2 != "total" & $$1 > 300 {print "over 300 lines, split it: " $$2; bad = 1} END {exit bad}'
+	@find $(CODE) -name '*.py' -exec wc -l {} + | awk '$$2 != "total" && $$1 > 300 {print "over 300 lines, split it: " $$2; bad = 1} END {exit bad}'
 
 fmt: $(STAMP) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .
