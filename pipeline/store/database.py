@@ -62,17 +62,19 @@ class Database:
         self._pool = pool
 
     @asynccontextmanager
-    async def tenant(self, tenant_id: TenantId, what: str = "transaction") -> AsyncIterator[Connection]:
+    async def tenant(self, tenant_id: TenantId, what: str = "transaction", *, snapshot: bool = False) -> AsyncIterator[Connection]:
         """A transaction that sees and writes the rows of one tenant.
 
         Args:
             what: named in errors.
+            snapshot: only read, and read everything as of one moment.
 
         Raises:
             OutageError, RetryableError, RejectedError: see `translated`.
         """
         with translated(what):
-            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction():
+            isolation = "repeatable_read" if snapshot else None
+            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction(isolation=isolation, readonly=snapshot):
                 await connection.fetchval("select set_config('livedex.tenant', $1, true)", tenant_id)
                 yield connection
 

@@ -1,0 +1,64 @@
+"""BM25 over a handful of candidates.
+
+Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
+The idf has 1 added, as in Lucene, so that it is never negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+K1 = 1.2
+B = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage and how often the query's words stand in it.
+
+    Attributes:
+        passage_id: its number.
+        terms: occurrences of all words, the length in BM25.
+        counts: occurrences of the query's words, > 0 each.
+    """
+
+    passage_id: int
+    terms: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is known of all the passages that the candidates come from.
+
+    Attributes:
+        passages: how many there are, >= 1.
+        mean_terms: their mean length, > 0.
+        document_frequencies: in how many of them a word stands, >= 1 each; a word that is not there counts as standing in one.
+    """
+
+    passages: int
+    mean_terms: float
+    document_frequencies: Mapping[str, int]
+
+
+def scores(candidates: Sequence[Candidate], collection: Collection, weights: Mapping[str, float]) -> list[float]:
+    """The BM25 score of each candidate, in the same order.
+
+    Args:
+        weights: of words that count other than once.
+    """
+    idf = {word: _idf(collection, word) * weights.get(word, 1.0) for candidate in candidates for word in candidate.counts}
+    return [_score(candidate, collection.mean_terms, idf) for candidate in candidates]
+
+
+def _idf(collection: Collection, word: str) -> float:
+    frequency = collection.document_frequencies.get(word, 1)
+    return math.log(1 + (max(collection.passages, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def _score(candidate: Candidate, mean_terms: float, idf: Mapping[str, float]) -> float:
+    damping = K1 * (1 - B + B * candidate.terms / mean_terms)
+    return sum(idf[word] * count * (K1 + 1) / (count + damping) for word, count in candidate.counts.items())

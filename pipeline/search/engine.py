@@ -1,0 +1,145 @@
+"""One request, one answer: both legs in one snapshot, joined into one order, and only the hits read in full.
+
+The query is embedded before the transaction begins: nothing waits for an embedder while a connection is held.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from pipeline.errors import OutageError, RejectedError, RetryableError
+from pipeline.metrics import Metrics
+from pipeline.model import GenerationId, TenantId
+from pipeline.search.answer import Hit, SearchAnswer
+from pipeline.search.hits import read_hits
+from pipeline.search.keyword import Counts, Keyword, keyword_leg, read_counts
+from pipeline.search.ranking import Legs, places_of, rank
+from pipeline.search.request import SearchRequest
+from pipeline.search.selection import Selection, selection_of
+from pipeline.search.vector import EXACT_PASSAGES, Space, score, similarities, unit_vector, vector_leg
+from pipeline.store.database import Connection, Database
+from pipeline.store.vector_index import index_name
+from pipeline.store.words import QueryWords, for_query
+
+__all__ = ["SearchAnswer", "SearchEngine"]
+
+
+class QueryEmbedder(Protocol):
+    """Turns a query into a vector."""
+
+    async def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The vector of a query, of length 1; raises RetryableError or OutageError while the model does not answer."""
+        ...
+
+
+class Generation(Protocol):
+    """The active vector space, None while nobody knows it."""
+
+    generation_id: GenerationId | None
+    dimensions: int | None
+
+
+class SearchEngine:
+    """Answers searches.
+
+    Args:
+        database: as the application's role.
+        embeddings: of the active generation's model.
+        generation: the active generation.
+        text_search_config: PostgreSQL's name of the language of the keyword index.
+        exact_passages: how large a tenant may be whose vectors are scanned without the index.
+    """
+
+    def __init__(
+        self, database: Database, embeddings: QueryEmbedder, generation: Generation, *, text_search_config: str = "english",
+        metrics: Metrics | None = None, exact_passages: int = EXACT_PASSAGES,
+    ) -> None:  # fmt: skip
+        self._database = database
+        self._embeddings = embeddings
+        self._generation = generation
+        self._config = text_search_config
+        self._metrics = metrics
+        self._exact_passages = exact_passages
+
+    async def search(self, tenant_id: TenantId, request: SearchRequest) -> SearchAnswer:
+        """Answer a request; `after` is left to the caller.
+
+        Raises:
+            RejectedError: the query's vector has other dimensions than the active generation, or the model refuses the query.
+            OutageError, RetryableError: the database is away; in mode `vector` also the embedder.
+        """
+        begin = time.perf_counter()
+        vector, degraded = await self._query_vector(request)
+        selection = selection_of(request)
+        async with self._database.tenant(tenant_id, "search", snapshot=True) as connection:
+            search = _Search(connection, tenant_id, request, selection)
+            hits = await search.run(vector, self._generation.generation_id, self._config, self._exact_passages)
+        took_s = time.perf_counter() - begin
+        if self._metrics is not None:
+            self._metrics.search_seconds.labels(request.mode).observe(took_s)
+        return SearchAnswer(hits, degraded, round(took_s * 1000, 3))
+
+    async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
+        """The vector to compare with; without one, which leg that was asked for cannot run."""
+        dimensions = self._generation.dimensions
+        given = request.query_vector
+        if given is not None and dimensions is not None and len(given) != dimensions:
+            raise RejectedError(f"`query_vector` has {len(given)} dimensions, the index has {dimensions}", reason="query_vector")
+        try:
+            if self._generation.generation_id is None:
+                raise OutageError("embedder", "the embedding model never answered yet, so the index has no vectors")
+            return unit_vector(given if given is not None else await self._embedded(request.query or "")), []
+        except (RetryableError, RejectedError):
+            if request.mode == "vector" or request.query is None:
+                raise
+            return None, ["vector"] if request.mode == "hybrid" else []
+
+    async def _embedded(self, query: str) -> NDArray[np.float32]:
+        found = await self._embeddings.embed_query(query)
+        if self._generation.dimensions is not None and len(found) != self._generation.dimensions:
+            raise OutageError("embedder", f"the model answers with {len(found)} dimensions, the index has {self._generation.dimensions}")
+        return found
+
+
+class _Search:
+    """One search in one transaction."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId, request: SearchRequest, selection: Selection) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._request = request
+        self._selection = selection
+        self._wanted = max(request.candidates, request.limit)
+
+    async def run(self, vector: HalfVector | None, generation_id: GenerationId | None, config: str, exact_passages: int) -> list[Hit]:
+        request = self._request
+        query = for_query(request.query or "")
+        counts, indexed = await read_counts(self._connection, self._tenant_id, config, query, index_name(generation_id))
+        space = None
+        if vector is not None and generation_id is not None:
+            space = Space(generation_id, vector, indexed and (counts.passages or 0) > exact_passages, request.ef_search)
+        legs = await self._legs(query, counts, space)
+        places = await places_of(self._connection, self._tenant_id, legs, self._selection, self._wanted)
+        ranked = rank(legs, places, request, self._wanted)[: request.limit]
+        return await read_hits(self._connection, self._tenant_id, ranked, request, legs, space)
+
+    async def _legs(self, query: QueryWords, counts: Counts, space: Space | None) -> Legs:
+        request, wanted = self._request, self._wanted
+        keyword = vectors = None
+        if request.mode != "vector" and request.query is not None:
+            keyword = await keyword_leg(self._connection, self._tenant_id, query, counts, self._selection, wanted)
+        if request.mode != "keyword" and space is not None:
+            vectors = await self._vectors(space, keyword)
+            if request.min_score is not None:
+                vectors = {passage_id: found for passage_id, found in vectors.items() if score(found) >= request.min_score}
+        return Legs(vectors, keyword)
+
+    async def _vectors(self, space: Space, keyword: Keyword | None) -> dict[int, float]:
+        if keyword is not None and keyword.is_lookup:
+            return (await similarities(self._connection, self._tenant_id, space, list(keyword.scores)))[0]
+        return await vector_leg(self._connection, self._tenant_id, space, self._selection, self._wanted)

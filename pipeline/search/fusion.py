@@ -1,0 +1,57 @@
+"""How the ranks and scores of the legs become one order.
+
+Equal scores are ordered by `Place`: by document, then by position in it. A leg that did not find a place adds nothing to it. Where
+only one leg ran, its weight is 1, so that its own order stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """A chunk: document, position in it, and the document's number in the database; ordered."""
+
+    document_id: str
+    position: int
+    doc_id: int
+
+
+def reciprocal_ranks(legs: Sequence[Sequence[Place]], *, k: int) -> list[tuple[Place, float]]:
+    """Sum 1 / (k + rank) over the legs, ranks from 1.
+
+    Args:
+        legs: each leg's places, best first, each at most once in a leg.
+        k: > 0; the greater, the less the first ranks stand out.
+
+    Returns:
+        Every place once with its sum, best first.
+
+    Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion", SIGIR 2009.
+    """
+    fused: dict[Place, float] = {}
+    for leg in legs:
+        for rank, place in enumerate(leg, 1):
+            fused[place] = fused.get(place, 0.0) + 1.0 / (k + rank)
+    return _ordered(fused)
+
+
+def weighted_scores(legs: Sequence[tuple[Mapping[Place, float], float]]) -> list[tuple[Place, float]]:
+    """Sum weight * score over the legs.
+
+    Args:
+        legs: each leg's scores in [0, 1] and its weight in [0, 1]: similarities as they are, keyword scores as shares of the best.
+
+    Returns:
+        Every place once with its sum, best first.
+    """
+    fused: dict[Place, float] = {}
+    for scores, weight in legs:
+        for place, score in scores.items():
+            fused[place] = fused.get(place, 0.0) + weight * score
+    return _ordered(fused)
+
+
+def _ordered(fused: Mapping[Place, float]) -> list[tuple[Place, float]]:
+    return sorted(fused.items(), key=lambda item: (-item[1], item[0]))

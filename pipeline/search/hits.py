@@ -1,0 +1,73 @@
+"""The hits in full: read once the order is known, for these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.model import TenantId
+from pipeline.search.answer import Hit
+from pipeline.search.ranking import Legs, Ranked
+from pipeline.search.request import SearchRequest
+from pipeline.search.vector import Space, score, similarities
+from pipeline.store.database import Connection
+from pipeline.store.statements import sql
+
+
+async def read_hits(
+    connection: Connection, tenant_id: TenantId, ranked: Sequence[Ranked], request: SearchRequest, legs: Legs, space: Space | None
+) -> list[Hit]:
+    """The chunks of an answer, in its order.
+
+    Args:
+        space: where scores are compared; None: hits have none.
+    """
+    if not ranked:
+        return []
+    places = [r.place for r in ranked]
+    include: set[str] = set(request.include)
+    rows = await connection.fetch(
+        sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include
+    )
+    known = dict(legs.vectors or {})
+    vectors: Mapping[int, list[float]] = {}
+    passages = {row["passage_id"] for row in rows}
+    if space is not None and ("embedding" in include or passages - known.keys()):
+        wanted = passages if "embedding" in include else passages - known.keys()
+        more, vectors = await similarities(connection, tenant_id, space, sorted(wanted), vectors="embedding" in include)
+        known |= {passage_id: score for passage_id, score in more.items() if passage_id not in known}
+    hits = []
+    for one, row in zip(ranked, rows, strict=True):
+        hit = _hit(one, row, known.get(row["passage_id"]), include)
+        if "embedding" in include and row["passage_id"] in vectors:
+            hit["embedding"] = vectors[row["passage_id"]]
+        if "explain" in include:
+            hit["explain"] = _explanation(one, row["passage_id"], request, legs)
+        hits.append(hit)
+    return hits
+
+
+def _hit(one: Ranked, row: Mapping[str, Any], found: float | None, include: set[str]) -> Hit:
+    hit: Hit = {
+        "document_id": row["document_id"], "chunk_index": row["chunk_index"], "score": None if found is None else score(found),
+        "fused_score": one.fused_score, "vector_rank": one.vector_rank, "keyword_rank": one.keyword_rank,
+        "heading": row["heading"], "start": row["start"], "end": row["end"], "title": row["title"], "uri": row["uri"],
+        "collection": row["collection"], "version": row["version"], "synced_at": row["synced_at"],
+    }  # fmt: skip
+    if "content" in include:
+        hit["content"] = row["content"]
+    if "metadata" in include:
+        hit["metadata"] = row["metadata"]
+    return hit
+
+
+def _explanation(one: Ranked, passage_id: int, request: SearchRequest, legs: Legs) -> dict[str, Any]:
+    """How a hit came to its place: the scores of the legs and what joined them."""
+    keyword = legs.keyword
+    return {
+        "similarity": score(legs.vectors[passage_id]) if legs.vectors is not None and one.vector_rank else None,
+        "bm25": keyword.scores.get(passage_id) if keyword is not None and one.keyword_rank else None,
+        "words": list(keyword.words) if keyword is not None else [],
+        "lookup": keyword is not None and keyword.is_lookup,
+        "fusion": {"kind": "rrf", "k": request.rrf_k} if request.fusion == "rrf" else {"kind": "weighted", "alpha": request.alpha},
+    }

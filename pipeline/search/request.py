@@ -1,0 +1,103 @@
+"""A search request as callers send it. Everything is strict: a wrong type, an unknown field or a number out of bounds is refused."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from pipeline.search.where import parse_where
+
+MAX_QUERY_CHARACTERS = 20_000
+MAX_NAMES = 1_000
+Mode = Literal["hybrid", "vector", "keyword"]
+Field_ = Literal["content", "metadata", "embedding", "explain"]
+
+
+def _without_controls(value: object) -> object:
+    """Control characters and torn halves of characters part words, as spaces do."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in value[: MAX_QUERY_CHARACTERS + 1])
+
+
+def _not_blank(value: str) -> str:
+    if not any(unicodedata.category(c)[0] not in "CZ" for c in value):
+        raise ValueError("nothing but white space")
+    return value
+
+
+def _name(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("a name holds no NUL")
+    return value
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Query = Annotated[str, BeforeValidator(_without_controls), Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), AfterValidator(_not_blank)]
+Names = Annotated[list[Annotated[str, AfterValidator(_name)]], BeforeValidator(_as_list), Field(max_length=MAX_NAMES)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class SearchRequest(BaseModel):
+    """The body of POST /v1/search.
+
+    Attributes:
+        query: words; required unless there is a vector, and in keyword mode.
+        query_vector: of the active generation's dimensions, of any length but zero; used by the vector leg instead of the query.
+        limit: hits.
+        collection, document_ids: only these.
+        where: on the metadata, see `pipeline.search.where`.
+        min_score: cosine similarity at least, in the vector leg.
+        candidates: taken from each leg before fusion; `limit` where that is more.
+        ef_search: recall against speed of the vector index; raised to `candidates`.
+        alpha: weight of the vector leg in weighted fusion; the keyword leg has the rest.
+        include: fields of a hit beside the ones it always has.
+        after: a token; whoever serves the request waits for it, up to `wait_s` seconds.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    query: Query | None = None
+    query_vector: Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=4000)] | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 8
+    mode: Mode = "hybrid"
+    collection: Names | None = None
+    document_ids: Names | None = None
+    where: dict[str, Any] | None = None
+    min_score: Share | None = None
+    candidates: Annotated[int, Field(ge=1, le=10_000)] = 100
+    ef_search: Annotated[int, Field(ge=1, le=1000)] | None = None
+    fusion: Literal["rrf", "weighted"] = "rrf"
+    rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
+    alpha: Share = 0.5
+    include: list[Field_] = Field(default=["content", "metadata"])
+    after: Annotated[str, Field(max_length=20_000)] | None = None
+    wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
+
+    @field_validator("query_vector")
+    @classmethod
+    def _has_a_direction(cls, value: list[float] | None) -> list[float] | None:
+        if value is not None and not 1e-150 < math.hypot(*value) < 1e150:
+            raise ValueError("the vector's length is zero or beyond any embedding's: it has no direction")
+        return value
+
+    @field_validator("where")
+    @classmethod
+    def _makes_sense(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value:
+            parse_where(value)
+        return value
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> SearchRequest:
+        if self.query is None and self.query_vector is None:
+            raise ValueError("`query` is missing: give words, or a `query_vector`")
+        if self.query is None and self.mode == "keyword":
+            raise ValueError("`query` is missing: keyword mode needs words")
+        return self

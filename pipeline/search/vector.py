@@ -1,0 +1,96 @@
+"""The vector leg: the passages nearest to a query, among those that are visible and asked for.
+
+While a tenant is small the scan is exact, with an order that no index serves, so that a neighbour's rows or an index full of deleted ones
+can take nothing away. A large tenant is answered by the HNSW index, in steps; where it gives up before enough was found, the exact scan
+answers after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from pipeline.model import GenerationId, TenantId
+from pipeline.search.selection import Selection
+from pipeline.store.database import Connection
+from pipeline.store.statements import sql
+
+EXACT_PASSAGES = 20_000  # of a tenant: scanned in 9 ms at 256 dimensions; Source: measured, see bench/search.py
+MAX_SCANNED = 40_000  # rows that one scan of the index looks at before the exact scan is quicker
+EF_SEARCH = 100
+MAX_EF_SEARCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Where a query's vector is compared.
+
+    Attributes:
+        generation_id: whose vectors.
+        query: of length 1.
+        indexed: whether its HNSW index stands and the tenant is large enough for it.
+        ef_search: as asked for; None: the default.
+    """
+
+    generation_id: GenerationId
+    query: HalfVector
+    indexed: bool = False
+    ef_search: int | None = None
+
+
+def unit_vector(values: Sequence[float] | NDArray[np.float32]) -> HalfVector:
+    """A vector of length 1 in the precision that is stored.
+
+    Args:
+        values: finite, not all zero.
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    return HalfVector(vector / np.linalg.norm(vector))
+
+
+def score(similarity: float) -> float:
+    """A cosine similarity as it is shown: in [0, 1], negative ones as 0."""
+    return min(1.0, max(0.0, similarity))
+
+
+async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, selection: Selection, wanted: int) -> dict[int, float]:
+    """The cosine similarity of the nearest passages, best first; as many as wanted, and those as near as the last.
+
+    Args:
+        connection: in a transaction of the tenant.
+    """
+    if space.indexed:
+        rows = await _indexed(connection, tenant_id, space, selection, wanted)
+        if len(rows) >= wanted:
+            return _similarities(rows)
+    elif selection.is_everything:
+        taken = 2 * wanted + 50
+        rows = await connection.fetch(sql("nearest_passages", space.generation_id), tenant_id, space.query, taken)
+        visible = [row for row in rows if row["visible"]]
+        if len(visible) >= wanted or len(rows) < taken:
+            return _similarities(visible)
+    rows = await connection.fetch(sql("nearest_matches", space.generation_id), tenant_id, space.query, wanted, *selection.arguments)
+    return _similarities(rows)
+
+
+async def _indexed(connection: Connection, tenant_id: TenantId, space: Space, selection: Selection, wanted: int) -> list[Any]:
+    breadth = min(MAX_EF_SEARCH, max(space.ef_search or EF_SEARCH, wanted))
+    await connection.fetchrow(sql("tune_vector_index"), str(breadth), str(max(MAX_SCANNED, 4 * wanted)))
+    return list(await connection.fetch(sql("nearest_indexed", space.generation_id), tenant_id, space.query, wanted, *selection.arguments))
+
+
+async def similarities(
+    connection: Connection, tenant_id: TenantId, space: Space, passage_ids: Sequence[int], *, vectors: bool = False
+) -> tuple[dict[int, float], dict[int, list[float]]]:
+    """The similarity of known passages, and their vectors where these are wanted; those without a vector are left out."""
+    rows = await connection.fetch(sql("distances", space.generation_id), tenant_id, space.query, list(passage_ids), vectors)
+    return _similarities(rows), {row["passage_id"]: row["embedding"].to_list() for row in rows if row["embedding"] is not None}
+
+
+def _similarities(rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    return {row["passage_id"]: 1.0 - row["distance"] for row in rows}

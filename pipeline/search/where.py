@@ -1,0 +1,201 @@
+"""The filter language of `where`, checked and turned into a jsonpath predicate with its values apart.
+
+A plain value is equality, which a list in the metadata meets by holding it; a type that can't be compared matches nothing. Values are
+passed beside the path and keys stand in it as JSON strings, so nothing a caller writes is ever read as a path or as SQL.
+Source: PostgreSQL, "The SQL/JSON Path Language" (lax mode looks into lists, a filter drops what is unknown).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, assert_never
+
+Scalar: TypeAlias = "str | int | float | bool | None"
+MAX_DEPTH = 8
+MAX_CONDITIONS = 200
+MAX_VALUES = 1_000
+MAX_KEY_CHARACTERS = 1_000
+MAX_VALUE_CHARACTERS = 10_000
+_ORDER: Mapping[str, Literal[">", ">=", "<", "<="]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The key has one of these values, or holds one in its list."""
+
+    key: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The key's value, or one in its list, stands in this order to a text or number."""
+
+    key: str
+    sign: Literal[">", ">=", "<", "<="]
+    value: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The metadata have the key."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Whatever does not match the condition, documents without its key included."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every one of the conditions."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of the conditions."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Equals | Ordered | Exists | Not | All | AnyOf
+
+
+def parse_where(where: Mapping[str, Any]) -> Condition:
+    """Check a filter.
+
+    Args:
+        where: as in a request.
+
+    Raises:
+        ValueError: it makes no sense; the message says what is expected instead.
+    """
+    condition = _conditions(where, MAX_DEPTH)
+    if _size(condition) > MAX_CONDITIONS:
+        raise ValueError(f"at most {MAX_CONDITIONS} conditions")
+    return condition
+
+
+def compile_where(condition: Condition) -> tuple[str, dict[str, Any]]:
+    """The condition as a jsonpath predicate on the metadata, and the values it names."""
+    values: dict[str, Any] = {}
+    return _path(condition, values), values
+
+
+def _conditions(where: object, depth: int) -> Condition:
+    if not isinstance(where, Mapping):
+        raise ValueError('a condition is an object such as {"kind": "contract"}')
+    if depth == 0:
+        raise ValueError(f"at most {MAX_DEPTH} levels of conditions")
+    if len(where) > MAX_CONDITIONS:
+        raise ValueError(f"at most {MAX_CONDITIONS} conditions")
+    found: list[Condition] = []
+    for key, value in where.items():
+        if key in ("and", "or") and isinstance(value, list):
+            if not 1 <= len(value) <= MAX_CONDITIONS:
+                raise ValueError(f"`{key}` takes a list of 1 to {MAX_CONDITIONS} conditions")
+            parts = tuple(_conditions(part, depth - 1) for part in value)
+            found.append(All(parts) if key == "and" else AnyOf(parts))
+        else:
+            found.append(_on_key(_checked_key(key), value, depth - 1))
+    return found[0] if len(found) == 1 else All(tuple(found))
+
+
+def _on_key(key: str, value: object, depth: int) -> Condition:
+    if not isinstance(value, Mapping):
+        return Equals(key, (_scalar(value),))
+    if not value:
+        raise ValueError(f"no operator: known are in, {', '.join(_ORDER)}, exists, not")
+    if depth <= 0:
+        raise ValueError(f"at most {MAX_DEPTH} levels of conditions")
+    found = tuple(_operator(key, name, operand, depth) for name, operand in value.items())
+    return found[0] if len(found) == 1 else All(found)
+
+
+def _operator(key: str, name: object, operand: object, depth: int) -> Condition:
+    if name == "in":
+        if not isinstance(operand, list) or len(operand) > MAX_VALUES:
+            raise ValueError(f"`in` takes a list of at most {MAX_VALUES} values")
+        return Equals(key, tuple(map(_scalar, operand)))
+    if name in _ORDER:
+        value = _scalar(operand)
+        if value is None or isinstance(value, bool):
+            raise ValueError(f"`{name}` takes a text or a number")
+        return Ordered(key, _ORDER[str(name)], value)
+    if name == "exists":
+        if not isinstance(operand, bool):
+            raise ValueError("`exists` takes true or false")
+        return Exists(key) if operand else Not(Exists(key))
+    if name == "not":
+        return Not(_on_key(key, operand, depth - 1))
+    raise ValueError(f"unknown operator: known are in, {', '.join(_ORDER)}, exists, not")
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_CHARACTERS or not _is_storable(key):
+        raise ValueError(f"a key has 1 to {MAX_KEY_CHARACTERS} characters, without NUL")
+    return key
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= MAX_VALUE_CHARACTERS and _is_storable(value):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    allowed = f"a text of at most {MAX_VALUE_CHARACTERS} characters without NUL, a finite number, true, false or null"
+    raise ValueError(f"a value is {allowed}; a list goes into `in`")
+
+
+def _is_storable(text: str) -> bool:
+    return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in text)
+
+
+def _size(condition: Condition) -> int:
+    match condition:
+        case All(parts) | AnyOf(parts):
+            return sum(map(_size, parts))
+        case Not(inner):
+            return _size(inner)
+        case _:
+            return 1
+
+
+def _path(condition: Condition, values: dict[str, Any]) -> str:
+    match condition:
+        case Equals(key, wanted):
+            return f"exists({_member(key)} ? (@ == {_variable(list(wanted), values)}[*]))"
+        case Ordered(key, sign, value):
+            return f"exists({_member(key)} ? (@ {sign} {_variable(value, values)}))"
+        case Exists(key):
+            return f"exists({_member(key)})"
+        case Not(inner):
+            return f"!({_path(inner, values)})"
+        case All(parts):
+            return " && ".join(f"({_path(part, values)})" for part in parts) or "(1 == 1)"
+        case AnyOf(parts):
+            return " || ".join(f"({_path(part, values)})" for part in parts)
+        case _:
+            assert_never(condition)
+
+
+def _member(key: str) -> str:
+    return f"$.{json.dumps(key)}"
+
+
+def _variable(value: Any, values: dict[str, Any]) -> str:
+    name = f"v{len(values)}"
+    values[name] = value
+    return f"${name}"

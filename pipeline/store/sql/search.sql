@@ -1,0 +1,112 @@
+-- name: keyword_candidates
+-- The best passages by `ts_rank`, and how often the words stand in each; `visible`: a document that is asked for shows it.
+-- $1 text: tenant  $2 tsquery: what a candidate must match  $3 tsquery: what it is ranked by  $4 integer: passages at most
+-- $5 text[]: the words to count  $6 text[]: collections or null  $7 text[]: documents or null  $8 jsonpath: predicate on the metadata or null
+-- $9 jsonb: the values it names
+select p.passage_id, p.terms, f.words, f.counts,
+       exists (select from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+               where c.tenant_id = $1 and c.passage_id = p.passage_id
+                 and ($6::text[] is null or d.collection = any($6)) and ($7::text[] is null or d.document_id = any($7))
+                 and ($8::jsonpath is null or jsonb_path_match(d.metadata, $8, $9, true))) as visible
+from keyword_candidates($2, $3, 1, $4) k
+join passages p on p.tenant_id = $1 and p.passage_id = k.passage_id
+cross join lateral (select array_agg(w.lexeme) as words, array_agg(coalesce(cardinality(w.positions), 1)) as counts
+                    from unnest(p.tsv) w where w.lexeme = any($5)) f;
+
+-- name: keyword_matches
+-- The same from the documents that are asked for, each of whose passages is looked at; parameters as above.
+select p.passage_id, p.terms, f.words, f.counts, true as visible
+from (select m.passage_id, m.terms, m.tsv
+      from passages m
+      where m.tenant_id = $1 and m.tsv @@ $2
+        and m.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+                             where c.tenant_id = $1
+                               and ($6::text[] is null or d.collection = any($6)) and ($7::text[] is null or d.document_id = any($7))
+                               and ($8::jsonpath is null or jsonb_path_match(d.metadata, $8, $9, true)))
+      order by ts_rank(m.tsv, $3, 1) desc, m.passage_id
+      limit $4) p
+cross join lateral (select array_agg(w.lexeme) as words, array_agg(coalesce(cardinality(w.positions), 1)) as counts
+                    from unnest(p.tsv) w where w.lexeme = any($5)) f;
+
+-- name: nearest_passages
+-- By an exact scan: no index serves this order. `visible`: a document shows it. Those as near as the last one come too.
+-- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
+select n.passage_id, n.distance,
+       exists (select from chunks c where c.tenant_id = $1 and c.passage_id = n.passage_id) as visible
+from (select v.passage_id, (v.embedding <=> $2) + 0 as distance
+      from {vectors} v
+      where v.tenant_id = $1
+      order by (v.embedding <=> $2) + 0
+      fetch first $3 rows with ties) n;
+
+-- name: nearest_matches
+-- By an exact scan of what the documents that are asked for show.
+-- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages  $4 text[]: collections or null  $5 text[]: documents or null
+-- $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names
+select v.passage_id, (v.embedding <=> $2) + 0 as distance, true as visible
+from {vectors} v
+where v.tenant_id = $1
+  and v.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+                       where c.tenant_id = $1
+                         and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
+                         and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true)))
+order by 2
+fetch first $3 rows with ties;
+
+-- name: nearest_indexed
+-- By the vector index, in steps until enough match; fewer come where it gave up. The predicate is a subquery of its own, so that it is
+-- asked of one row after the other in the index's order. Parameters as above.
+select v.passage_id, v.embedding <=> $2 as distance, true as visible
+from {vectors} v
+where v.tenant_id = $1
+  and (select true from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+       where c.tenant_id = $1 and c.passage_id = v.passage_id
+         and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
+         and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
+       limit 1)
+order by v.embedding <=> $2
+limit $3;
+
+-- name: tune_vector_index
+-- For this transaction. $1 text: ef_search  $2 text: rows at most that a scan looks at
+select set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', $1, true), set_config('hnsw.max_scan_tuples', $2, true);
+
+-- name: distances
+-- Of passages that are known. $1 text: tenant  $2 halfvec: query of length 1  $3 bigint[]: passages  $4 boolean: the vectors too
+select v.passage_id, v.embedding <=> $2 as distance, case when $4 then v.embedding end as embedding
+from {vectors} v where v.tenant_id = $1 and v.passage_id = any($3);
+
+-- name: chunks_of_passages
+-- Where passages stand, of each the first by document and place. $1 text: tenant  $2 bigint[]: passages  $3 integer: of each at most
+-- $4 text[]: collections or null  $5 text[]: documents or null  $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names
+select n.passage_id, f.document_id, f.doc_id, f.position
+from unnest($2::bigint[]) as n (passage_id)
+cross join lateral (
+    select d.document_id, c.doc_id, c.position
+    from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+    where c.tenant_id = $1 and c.passage_id = n.passage_id
+      and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
+      and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
+    order by d.document_id, c.position
+    limit $3) f;
+
+-- name: read_hits
+-- In the order of the parameters. $1 text: tenant  $2 bigint[]: documents' numbers  $3 bigint[]: positions  $4 boolean: contents too
+-- $5 boolean: metadata too
+with wanted as (
+    select w.doc_id, w.position, w.place from unnest($2::bigint[], $3::bigint[]) with ordinality as w (doc_id, position, place)
+), places as (
+    select c.doc_id, c.position, c.passage_id, c.heading, c.length,
+           row_number() over in_order - 1 as chunk_index, sum(c.gap + c.length) over in_order as "end"
+    from chunks c
+    where c.tenant_id = $1 and c.doc_id = any($2)
+    window in_order as (partition by c.doc_id order by c.position)
+)
+select d.document_id, p.chunk_index, p.heading, (p."end" - p.length)::bigint as start, p."end"::bigint as "end", p.passage_id,
+       case when $4 then s.content end as content, d.title, d.uri, d.collection, case when $5 then d.metadata end as metadata,
+       d.version, d.synced_at
+from wanted w
+join places p on p.doc_id = w.doc_id and p.position = w.position
+join documents d on d.tenant_id = $1 and d.doc_id = w.doc_id
+join passages s on s.tenant_id = $1 and s.passage_id = p.passage_id
+order by w.place;

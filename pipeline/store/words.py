@@ -1,0 +1,158 @@
+"""What of a text goes to the keyword index: words for PostgreSQL's dictionaries, and exact tokens that no dictionary may touch.
+
+Texts are cut into words here, not by PostgreSQL's parser: it takes `a/b` for a path and `a.b` for a host, leaves out `<tags>`, and has
+one word for a whole run of Chinese, Japanese or Thai. What it is given is nothing but words with spaces between, so that its
+dictionaries (stemming, stop words) are all that is used of it. Scripts that are written without spaces become pairs of neighbours.
+
+An exact token is a piece that holds more than its words say: `C++`, `v10.4.0-rc1`, `192.168.0.1`, `user@example.org`, `ERR_CONN_RESET`.
+It becomes a lexeme of its own behind `EXACT`, a mark that no word begins with.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+
+EXACT = "="  # before an exact token
+MAX_INDEXED_BYTES = 300_000  # of words and of exact tokens each: a tsvector holds a megabyte; Source: PostgreSQL, "Text Search Limitations"
+MAX_WORD_CHARACTERS = 200  # a lexeme holds 2,046 bytes
+MAX_QUERY_WORDS = 500
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_PIECE = re.compile(r"[\w+\-#.@/:=&\\]+")
+_PARTS = re.compile(r"[/:=&@\\]")
+_AROUND = ".:/=-@&\\+#"  # punctuation of the sentence where it stands at the ends of a piece
+_IDENTIFIER = re.compile(r"[\d_+#.@/:=&\\]")
+_CAPITALS = re.compile(r"(?:^|-)[A-Z]{2,}(?:-|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWords:
+    """The words of a query.
+
+    Attributes:
+        text: words for PostgreSQL's dictionaries, each once, with spaces between.
+        exact: exact tokens as lexemes, each once.
+        identifiers: those of `exact` that name a thing (not merely words with hyphens between).
+        only_identifiers: whether nothing but identifiers was asked for: a look-up.
+    """
+
+    text: str
+    exact: tuple[str, ...]
+    identifiers: tuple[str, ...]
+    only_identifiers: bool
+
+
+class _Translation(dict[int, str]):
+    """What becomes of a code point: letters, digits and marks stay, formats vanish, anything else parts words."""
+
+    def __missing__(self, code: int) -> str:
+        category = unicodedata.category(chr(code))
+        vanishes = category == "Cf" and code != 0x200B  # a zero-width space parts words
+        self[code] = chr(code) if category[0] in "LNM" else "" if vanishes else " "
+        return self[code]
+
+
+_TRANSLATION = _Translation()
+
+
+def for_index(text: str) -> tuple[str, list[str]]:
+    """What of a passage goes to the index.
+
+    Args:
+        text: of any length and content; beyond `MAX_INDEXED_BYTES` words are left out.
+
+    Returns:
+        Words with spaces between, for PostgreSQL's parser, and exact tokens as lexemes, each once, sorted.
+    """
+    normal = _normalised(text)
+    words = " ".join(_bounded(list(_words(normal, single=True))))
+    tokens = {piece for piece in _pieces(normal) if not piece.isalpha()}
+    parts = {_trimmed(part) for piece in tokens if _PARTS.search(piece) for part in _PARTS.split(piece)}
+    return words, _bounded(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
+
+
+def for_query(text: str) -> QueryWords:
+    """What of a query is looked up; operators are only words or nothing.
+
+    Args:
+        text: of any length and content; only the first `MAX_QUERY_WORDS` different words and exact tokens count.
+    """
+    normal = _normalised(text)
+    words = list(dict.fromkeys(_words(normal, single=False)))[:MAX_QUERY_WORDS]
+    pieces = _pieces(normal)[:MAX_QUERY_WORDS]
+    exact = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_exact(p)))
+    identifiers = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_identifier(p)))
+    only = bool(pieces) and all(map(_is_identifier, pieces)) and not _RUN.search(normal)
+    return QueryWords(" ".join(words), exact, identifiers, only)
+
+
+def _normalised(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _words(normal: str, *, single: bool) -> Iterable[str]:
+    """The words in order; runs without spaces as pairs, and with `single` as characters too, so that one character is found."""
+    spaced = normal.casefold().translate(_TRANSLATION)
+    if not spaced.isascii():
+        spaced = _RUN.sub(lambda run: f" {' '.join(_pairs(run[0], single))} ", spaced)
+    return (word[:MAX_WORD_CHARACTERS] for word in spaced.split())
+
+
+def _pairs(run: str, single: bool) -> Iterable[str]:
+    if single or len(run) == 1:
+        yield from run
+    for i in range(len(run) - 1):
+        yield run[i : i + 2]
+
+
+def _pieces(normal: str) -> list[str]:
+    """What stands between spaces and brackets, each once, without the sentence's punctuation, in the case it is written in."""
+    if not normal.isascii():
+        normal = _RUN.sub(" ", normal)
+    found = dict.fromkeys(_PIECE.findall(normal))
+    return [trimmed for piece in found if (trimmed := piece if piece.isalpha() else _trimmed(piece[: 4 * MAX_WORD_CHARACTERS]))]
+
+
+def _trimmed(piece: str) -> str:
+    """Without what surrounds it; the ends of `.NET`, `C++` and `C#` belong to them."""
+    inner = piece.lstrip(_AROUND)
+    before = piece[: len(piece) - len(inner)]
+    core = inner.rstrip(_AROUND)
+    after = inner[len(core) :]
+    if core.startswith("_") and core.endswith("_") and not core.startswith("__"):  # emphasis of Markdown
+        return core.strip("_")
+    if core and core[-1].isalpha() and after[:1] in ("+", "#"):
+        core += "++" if after.startswith("++") else after[0]
+    if core and core[0].isalpha() and before.endswith(".") and not before.endswith(".."):
+        core = "." + core
+    return core
+
+
+def _is_identifier(piece: str) -> bool:
+    if not 2 <= len(piece) <= MAX_WORD_CHARACTERS or not any(map(str.isalnum, piece)):
+        return False
+    return bool(_IDENTIFIER.search(piece) or ("-" in piece and _CAPITALS.search(piece)))
+
+
+def _is_exact(piece: str) -> bool:
+    return _is_identifier(piece) or ("-" in piece and 2 <= len(piece) <= MAX_WORD_CHARACTERS and any(map(str.isalnum, piece)))
+
+
+def _lexeme(piece: str) -> str:
+    return EXACT + piece.casefold()
+
+
+def _bounded(words: list[str]) -> list[str]:
+    """As many of the words as `MAX_INDEXED_BYTES` hold."""
+    if 4 * sum(map(len, words)) + len(words) <= MAX_INDEXED_BYTES:
+        return words
+    ends = accumulate(len(word.encode()) + 1 for word in words)
+    return words[: sum(1 for end in ends if end <= MAX_INDEXED_BYTES)]
