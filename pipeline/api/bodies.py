@@ -1,6 +1,7 @@
 """Request bodies: JSON read strictly, up to a limit.
 
-Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else is no JSON (422).
+Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else is no JSON (422). A body must say
+that it is JSON (415): a web page cannot make a browser send such a one to another site without asking that site first.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+                raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strictly

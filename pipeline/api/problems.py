@@ -78,10 +78,13 @@ def unexpected(request_id: str) -> Response:
     return problem(500, f"something went wrong here; the log of the service has it under request {request_id}")
 
 
+_AWAY = {"embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it"}
+
+
 def answer_to(error: LivedexError) -> Response:
     """The answer that a kind of error gets."""
     if isinstance(error, OutageError):
-        return _later(f"the {error.component} is away: try again later", error.retry_after_s or DEFAULT_RETRY_S)
+        return _later(_AWAY.get(error.component, f"the {error.component} is away: try again later"), error.retry_after_s or DEFAULT_RETRY_S)
     if isinstance(error, RetryableError):
         return _later("this did not work just now: try again", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
@@ -11,6 +11,7 @@ from pipeline.api.tenancy import OneTenant, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
+from pipeline.search.answer import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
@@ -19,8 +20,8 @@ from pipeline.store.operations import Operations
 class Searcher(Protocol):
     """Answers searches; `pipeline.search.engine.SearchEngine` does."""
 
-    async def search(self, tenant_id: TenantId, request: SearchRequest) -> Any:
-        """The answer, in the form of the interface once written as JSON.
+    async def search(self, tenant_id: TenantId, request: SearchRequest) -> SearchAnswer:
+        """The answer.
 
         Raises:
             OutageError: what the asked mode needs is away.

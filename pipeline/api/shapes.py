@@ -142,6 +142,7 @@ _SAID = {
     403: "A tenant is needed",
     404: "There is none",
     413: "The body is too large",
+    415: "The body does not say that it is JSON",
     422: "The request makes no sense",
     503: "Something needed is away; see Retry-After",
 }

@@ -12,8 +12,10 @@ import pytest
 from fastapi import FastAPI
 
 from pipeline.api.app import ApiServices, create_app
+from pipeline.errors import OutageError
 from pipeline.metrics import Metrics
 from pipeline.model import Attributes, Fence
+from pipeline.search.engine import SearchEngine
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
@@ -74,17 +76,21 @@ def documents(database: Database) -> Documents:
     return Documents(database)
 
 
-class NoEngine:
-    """Finds nothing."""
+class NoModel:
+    """An embedder that is away, and never was there."""
 
-    async def search(self, tenant_id: str, request: Any) -> dict[str, Any]:
-        return {"hits": [], "degraded": [], "took_ms": 0.0}
+    generation_id = None
+    dimensions = None
+
+    async def embed_query(self, text: str) -> Any:
+        raise OutageError("embedder", "no answer", retry_after_s=7)
 
 
 @pytest.fixture
 async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
-    services = ApiServices(NoEngine(), Documents(database), Operations(database), Metrics(), url=owner_url)
-    made = create_app(services)
+    metrics, model = Metrics(), NoModel()
+    engine = SearchEngine(database, model, model, metrics=metrics)
+    made = create_app(ApiServices(engine, Documents(database), Operations(database), metrics, url=owner_url))
     async with made.router.lifespan_context(made):
         yield made
 

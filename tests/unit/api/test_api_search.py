@@ -34,8 +34,13 @@ async def test_a_body_that_is_no_request_is_refused_before_the_engine(http, engi
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "nonsense", ""])
-async def test_a_body_of_another_kind_is_refused(http, problem_of, kind):
-    problem_of(await http.post("/v1/search", content=b'{"query": "a"}', headers={"content-type": kind}), 422)
+async def test_a_body_that_does_not_say_it_is_json_is_refused(http, problem_of, kind):
+    problem_of(await http.post("/v1/search", content=b'{"query": "a"}', headers={"content-type": kind}), 415)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.api+json"])
+async def test_json_may_be_said_in_any_of_its_ways(http, kind):
+    assert (await http.post("/v1/search", content=b'{"query": "a"}', headers={"content-type": kind})).status_code == 200
 
 
 @pytest.mark.parametrize(
