@@ -2,7 +2,8 @@
 
     LivedexError
     ├── RetryableError          try again later; the input is not to blame
-    │   └── OutageError         a dependency is away: pause, say so, go on when it is back
+    │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
+    │   └── ThrottledError      asked for patience: slow down, no input is to blame
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
@@ -49,6 +50,10 @@ class OutageError(RetryableError):
     def __init__(self, component: str, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.component = component
+
+
+class ThrottledError(RetryableError):
+    """The other side asks for patience (HTTP 429): slow down. It says nothing about the input."""
 
 
 class RejectedError(LivedexError):

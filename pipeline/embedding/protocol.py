@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["document", "query"]
-Vectors = NDArray[np.float32]
+Vector: TypeAlias = NDArray[np.float32]
+"""One vector: shape (dimensions,), finite, of length 1."""
+Vectors: TypeAlias = NDArray[np.float32]
+"""One row a text: shape (n, dimensions), finite, each row of length 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Embedder(Protocol):
 
         Raises:
             RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
-            OutageError: refused for a reason that no text can change (401, 402, 403, 404, 429).
+            ThrottledError: the provider asks for patience (429).
+            OutageError: refused for a reason that neither a text nor a moment's patience changes (401, 402, 403, 404, an exhausted quota).
             TooLargeError: the provider says that the request is too large.
             RejectedError: any other 4xx.
         """

@@ -1,0 +1,104 @@
+"""Queries take their own way to the provider: never behind documents, soon answered or soon refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from pipeline.embedding.breaker import Breaker
+from pipeline.embedding.clock import Clock
+from pipeline.embedding.line import LONGEST_PAUSE_S
+from pipeline.embedding.protocol import Vector
+from pipeline.embedding.provider import Provider
+from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError
+
+DEADLINE_S = 3.0
+_REMEMBERED = 512
+_RETRY_S = 0.1
+
+
+class Queries:
+    """Embeds queries, and remembers the last few hundred.
+
+    Args:
+        deadline_s: the longest a query takes.
+        max_characters: what a query is cut to.
+    """
+
+    def __init__(self, provider: Provider, breaker: Breaker, clock: Clock, *, max_characters: int, deadline_s: float = DEADLINE_S) -> None:
+        self._provider, self._breaker, self._clock = provider, breaker, clock
+        self._max_characters, self._deadline_s = max_characters, deadline_s
+        self._remembered: OrderedDict[str, Vector] = OrderedDict()
+        self._paused_until = 0.0
+        self._doubt: asyncio.Task[None] | None = None
+
+    async def embed(self, text: str) -> Vector:
+        """The vector of a query; see `EmbeddingService.embed_query`."""
+        text = text[: self._max_characters]
+        known = self._remembered.get(text)
+        if known is not None:
+            self._remembered.move_to_end(text)
+            return known
+        self._breaker.admit()
+        wait_s = self._paused_until - self._clock.monotonic()
+        if wait_s > 0:
+            raise ThrottledError("the embedder asked for patience", retry_after_s=wait_s)
+        vector = await self._ask(text)
+        self._breaker.worked()
+        self._remembered[text] = vector
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered.popitem(last=False)
+        return vector
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        if self._doubt is not None:
+            self._doubt.cancel()
+            await asyncio.gather(self._doubt, return_exceptions=True)
+
+    async def _ask(self, text: str) -> Vector:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                vector = await self._ask_twice(text)
+        except OutageError as exc:
+            raise self._breaker.open(exc) from exc
+        except ThrottledError as exc:
+            if (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
+                raise self._breaker.open(exc) from exc
+            self._paused_until = self._clock.monotonic() + (exc.retry_after_s or 0.0)
+            raise
+        except TimeoutError as exc:
+            self._look_into_it()
+            raise RetryableError(f"the embedder did not answer a query in {self._deadline_s:.0f} s") from exc
+        except RejectedError as exc:
+            self._look_into_it()
+            raise RetryableError(f"the embedder refuses the query: {exc}") from exc
+        except RetryableError:
+            self._look_into_it()
+            raise
+        vector.setflags(write=False)
+        return vector
+
+    async def _ask_twice(self, text: str) -> Vector:
+        try:
+            return await self._ask_once(text)
+        except (OutageError, ThrottledError):
+            raise
+        except RetryableError:
+            await self._clock.sleep(_RETRY_S)
+            return await self._ask_once(text)
+
+    async def _ask_once(self, text: str) -> Vector:
+        vector: Vector = (await self._provider.ask([text], "query"))[0]
+        return vector
+
+    def _look_into_it(self) -> None:
+        """A query failed: find out with a probe, behind its back, whether the provider is down for all."""
+        if self._doubt is None or self._doubt.done():
+            self._doubt = asyncio.create_task(self._probe())
+
+    async def _probe(self) -> None:
+        try:
+            await self._provider.probe()
+        except RetryableError as exc:
+            self._breaker.open(exc)

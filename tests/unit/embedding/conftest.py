@@ -1,0 +1,27 @@
+"""A clock that tests move, and a server that they script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.scripted_embedder import ScriptedEmbedder
+from tests.unit.embedding.fake_time import FakeTime
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedEmbedder]:
+    with ScriptedEmbedder() as made:
+        yield made
+
+
+@pytest.fixture
+def passages() -> Callable[[int], list[str]]:
+    """So many documents' texts, all different, each long enough not to be taken for a probe."""
+    return lambda count: [f"passage number{n} speaks of subject{n * 7} and of nothing else at all, at some length" for n in range(count)]
