@@ -1,0 +1,6 @@
+"""Structure first, then boundaries chosen by content."""
+
+from pipeline.chunking.chunker import chunk_text
+from pipeline.chunking.sizes import CHUNKER_VERSION, check_sizes, cut_id
+
+__all__ = ["CHUNKER_VERSION", "check_sizes", "chunk_text", "cut_id"]

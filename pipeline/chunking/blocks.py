@@ -1,0 +1,45 @@
+"""A text as a list of blocks: headings, paragraphs, and solid blocks (code, tables) that are not cut where they fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`text[start:end]`, without white space around it.
+
+    Attributes:
+        level: of a heading, from 1; 0 for everything else.
+        title: of a heading.
+    """
+
+    start: int
+    end: int
+    kind: Literal["heading", "paragraph", "solid"] = "paragraph"
+    level: int = 0
+    title: str = ""
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The same span without white space at its ends; empty where there is nothing else."""
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    if left == len(piece):
+        return start, start
+    return start + left, start + len(piece.rstrip())
+
+
+def plain_blocks(text: str, start: int = 0) -> list[Block]:
+    """Paragraphs between blank lines; no headings."""
+    found, at = [], start
+    for gap in _BREAK.finditer(text, start):
+        found.append((at, gap.start()))
+        at = gap.end()
+    found.append((at, len(text)))
+    spans = (trimmed(text, a, b) for a, b in found)
+    return [Block(a, b) for a, b in spans if a < b]

@@ -1,0 +1,140 @@
+"""Cut spans by their content, so that an edit moves only the cuts next to it.
+
+A sequence of units that is too long is cut at the unit whose hash is smallest, and each part again, until every part fits. The hash is
+that of the unit's own beginning, so nothing but the content decides. The recursion is a walk over the tree of smallest hashes (a
+Cartesian tree), which is built in linear time.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+
+from pipeline.chunking.boundaries import CLAUSES, LINES, SENTENCES, WORDS, places
+from pipeline.chunking.blocks import trimmed
+from pipeline.chunking.graphemes import may_begin
+
+Span = tuple[int, int]
+
+_LOOK = 64  # characters of a unit that its hash is made of
+_WINDOW = 12  # characters that decide about a cut between words or letters
+
+
+def cut_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]:
+    """Group units, none of them longer than `size`, into runs that fit.
+
+    Args:
+        units: spans in order.
+        size: the most characters from the begin of a run to its end.
+    """
+    runs: list[list[Span]] = []
+    if not units:
+        return runs
+    hashes = _hashes(text, units)
+    left, right, root = _tree(hashes)
+    todo = [(0, len(units), root)]
+    while todo:
+        first, end, node = todo.pop()
+        if units[end - 1][1] - units[first][0] <= size:
+            runs.append(list(units[first:end]))
+            continue
+        todo.append((node, end, right[node]))
+        todo.append((first, node, left[node]))
+    return runs
+
+
+def _hashes(text: str, units: Sequence[Span]) -> list[tuple[int, int]]:
+    """A hash for each unit; equal ones are told apart by how often they stood before."""
+    seen: Counter[int] = Counter()
+    found = []
+    for start, end in units:
+        value = zlib.crc32(text[start : min(end, start + _LOOK)].encode("utf-8", "surrogatepass"))
+        seen[value] += 1
+        found.append((value, zlib.crc32(seen[value].to_bytes(4, "big"))))
+    return found
+
+
+def _tree(hashes: Sequence[tuple[int, int]]) -> tuple[list[int], list[int], int]:
+    """The Cartesian tree over units 1..n-1 (a cut stands before each): left and right children, and the root; 0 for none."""
+    left, right = [0] * len(hashes), [0] * len(hashes)
+    stack: list[int] = []
+    for n in range(1, len(hashes)):
+        last = 0
+        while stack and hashes[stack[-1]] > hashes[n]:
+            last = stack.pop()
+        left[n] = last
+        if stack:
+            right[stack[-1]] = n
+        stack.append(n)
+    return left, right, stack[0] if stack else 0
+
+
+def fitting(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[str]]) -> list[Span]:
+    """Cut a span into units of at most `size`, at the best kind of place that there is.
+
+    Args:
+        kinds: of places, best first; letters are the last resort.
+    """
+    done: list[Span] = []
+    todo: list[tuple[Span, int]] = [(span, 0)]
+    while todo:
+        (start, end), kind = todo.pop()
+        if end - start <= size:
+            done.append((start, end))
+        elif kind == len(kinds):
+            done += _at_letters(text, start, end, size)
+        else:
+            parts = _parts(text, start, end, kinds[kind], size)
+            todo += [(part, kind + 1) for part in reversed(parts)]
+    return done
+
+
+def _parts(text: str, start: int, end: int, kind: re.Pattern[str], size: int) -> list[Span]:
+    cuts = [at for at in places(kind, text, start, end) if may_begin(text, at)]
+    if kind in (CLAUSES, WORDS):
+        cuts = _chosen(text, start, end, cuts, size)
+    edges = [start, *cuts, end]
+    spans = (trimmed(text, a, b) for a, b in zip(edges, edges[1:], strict=False))
+    return [(a, b) for a, b in spans if a < b]
+
+
+def _chosen(text: str, start: int, end: int, cuts: Sequence[int], size: int) -> list[int]:
+    """Of many places, those that cut into pieces of at most `size` where that is possible: the smallest hash in the second half of each window."""
+    found = []
+    at, n = start, 0
+    while end - at > size:
+        first, last = bisect_right(cuts, at + size // 2, n), bisect_right(cuts, at + size, n)
+        if first == last:
+            first = bisect_right(cuts, at, n)
+            last = max(last, first + 1)
+            if first >= len(cuts):
+                break
+        n = min(range(first, min(last, len(cuts))), key=lambda i: (_window(text, cuts[i]), -i))
+        at = cuts[n]
+        found.append(at)
+    return found
+
+
+def _at_letters(text: str, start: int, end: int, size: int) -> list[Span]:
+    """Cut where there is no better place than between two letters."""
+    edges = [start]
+    while end - edges[-1] > size:
+        at = edges[-1]
+        window = [p for p in range(at + size // 2 + 1, at + size + 1) if may_begin(text, p)]
+        if not window:
+            window = [p for p in range(at + 1, at + size // 2 + 1) if may_begin(text, p)] or [at + size]
+        edges.append(min(window, key=lambda p: (_window(text, p), -p)))
+    edges.append(end)
+    spans = (trimmed(text, a, b) for a, b in zip(edges, edges[1:], strict=False))
+    return [(a, b) for a, b in spans if a < b]
+
+
+def _window(text: str, at: int) -> int:
+    return zlib.crc32(text[at : at + _WINDOW].encode("utf-8", "surrogatepass"))
+
+
+PROSE = (SENTENCES, LINES, CLAUSES, WORDS)
+SOLID = (LINES, WORDS)

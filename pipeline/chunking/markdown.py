@@ -1,0 +1,103 @@
+"""Blocks of Markdown. Only what decides where a section begins is read; everything else is a paragraph.
+
+Source: CommonMark 0.31, sections 4.2 to 4.6.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.chunking.blocks import Block, trimmed
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
+_CLOSING = re.compile(r"(?:^|[ \t]+)#+$")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
+_NO_SETEXT_TITLE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]\s|    )")
+
+
+class _Reader:
+    """Goes through the lines once and collects blocks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.blocks: list[Block] = []
+        self._from: int | None = None  # where the open block begins
+        self._lines = 0  # of the open block
+        self._solid = False
+        self._fence = ""
+        self._comment = False
+        self._last = ""
+
+    def line(self, line: str, at: int) -> None:
+        """Take the line that begins at `at`."""
+        if self._fence:
+            self._in_fence(line, at)
+        elif self._comment:
+            self._comment = "-->" not in line
+        elif not line.strip():
+            self.close(at)
+        elif not self._structure(line, at):
+            self._text_line(line, at)
+        self._last = line
+
+    def _in_fence(self, line: str, at: int) -> None:
+        mark = line.strip()
+        if mark.startswith(self._fence) and not mark.strip(self._fence[0]) and not line.startswith("    "):
+            self._fence = ""
+            self.close(at + len(line))
+
+    def _structure(self, line: str, at: int) -> bool:
+        """Whether the line is a heading, opens a fence, or underlines a title."""
+        first = line.lstrip(" ")[:1]
+        if first == "#" and (found := _ATX.match(line)):
+            self.close(at)
+            title = _CLOSING.sub("", found.group(2) or "").strip()
+            self.blocks.append(Block(*trimmed(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
+            return True
+        if first in "`~" and (found := _FENCE.match(line)) and not (first == "`" and "`" in found.group(2)):
+            self.close(at)
+            self._open(at, solid=True)
+            self._fence = found.group(1)
+            return True
+        if first in "=-" and self._lines == 1 and not self._solid and (found := _SETEXT.match(line)) and not _NO_SETEXT_TITLE.match(self._last):
+            assert self._from is not None
+            start, end = trimmed(self._text, self._from, at + len(line))
+            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, self._last.strip()))
+            self._forget()
+            return True
+        return False
+
+    def _text_line(self, line: str, at: int) -> None:
+        table = line.lstrip().startswith("|")
+        if self._from is not None and table != self._solid:
+            self.close(at)
+        if self._from is None:
+            self._open(at, solid=table)
+        self._lines += 1
+        if "<!--" in line and line.rfind("<!--") > line.rfind("-->"):
+            self._comment = True
+
+    def _open(self, at: int, *, solid: bool) -> None:
+        self._from, self._lines, self._solid = at, 0, solid
+
+    def _forget(self) -> None:
+        self._from, self._lines, self._solid = None, 0, False
+
+    def close(self, at: int) -> None:
+        """End the open block before `at`."""
+        if self._from is not None:
+            start, end = trimmed(self._text, self._from, at)
+            if start < end:
+                self.blocks.append(Block(start, end, "solid" if self._solid else "paragraph"))
+        self._forget()
+
+
+def markdown_blocks(text: str, start: int = 0) -> list[Block]:
+    """The blocks of a Markdown text from `start` on, in order."""
+    reader, at = _Reader(text), start
+    for line in text[start:].split("\n"):
+        reader.line(line, at)
+        at += len(line) + 1
+    reader.close(len(text))
+    return reader.blocks
