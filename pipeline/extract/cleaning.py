@@ -1,0 +1,46 @@
+"""One rule for what no database, protocol or hash can take: NUL goes, torn surrogates are joined or become U+FFFD.
+
+It holds for every text, and for keys and values of metadata at any depth.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime, time
+from typing import Any
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+MAX_DEPTH = 32
+
+
+def clean_text(text: str) -> str:
+    """The text without NUL and with whole characters only."""
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def clean_json(value: Any, depth: int = 0) -> Any:
+    """The value as JSON that can be stored: texts cleaned, keys as texts, dates as ISO 8601, numbers that are not finite as null.
+
+    Args:
+        depth: how deep it stands; below `MAX_DEPTH` values become texts.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if depth < MAX_DEPTH and isinstance(value, dict):
+        return {clean_text(str(key)): clean_json(item, depth + 1) for key, item in value.items()}
+    if depth < MAX_DEPTH and isinstance(value, list | tuple | set):
+        return [clean_json(item, depth + 1) for item in value]
+    return clean_text(str(value))

@@ -1,0 +1,48 @@
+"""Front matter: YAML between `---` lines or TOML between `+++` lines at the top of a Markdown text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import yaml
+
+from pipeline.extract.cleaning import clean_json
+
+_MAX_CHARACTERS = 65_536
+_FENCE = re.compile(r"(---|\+\+\+)[ \t]*\n(?=[^\s#])")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without aliases, which can make gigabytes of a few lines."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], int]:
+    """The metadata at the top of a text.
+
+    Returns:
+        The metadata, cleaned, and where the body begins; ({}, 0) where there is none that can be read, and all stays text.
+    """
+    opening = _FENCE.match(text)
+    if opening is None:
+        return {}, 0
+    mark = opening.group(1)
+    closing = re.compile(rf"^{re.escape(mark)}[ \t]*(?:\n|\Z)", re.MULTILINE).search(text, opening.end(), opening.end() + _MAX_CHARACTERS)
+    if closing is None:
+        return {}, 0
+    found = _parse(text[opening.end() : closing.start()], mark)
+    return ({}, 0) if found is None else (clean_json(found), closing.end())
+
+
+def _parse(body: str, mark: str) -> dict[Any, Any] | None:
+    try:
+        found = yaml.load(body, Loader=_Loader) if mark == "---" else tomllib.loads(body)  # noqa: S506  # a SafeLoader
+    except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, RecursionError, OverflowError):
+        return None
+    return found if isinstance(found, dict) else None
