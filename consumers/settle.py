@@ -11,14 +11,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from pipeline.errors import LivedexError, RejectedError
 from pipeline.events import Event, decode
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
-from typing_extensions import assert_never
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ class Settler:
     async def _once(self, record: Record, attempt: int, pauses: int) -> Outcome:
         event: Event[Any] | None = None
         try:
-            event = decode(record.payload, self.stage.payload)  # type: ignore[type-var]  # a row of the table has one of the payloads
+            event = decode(record.payload, self.stage.payload)
             begin = time.monotonic()
             outcome: Outcome = await self._run(event)
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)

@@ -175,8 +175,11 @@ def step(kind: str, before: Event[Any], fence: Fence) -> Event[Step]:
     )
 
 
-def decode(raw: bytes | None, payload: type[P]) -> Event[P]:
+def decode(raw: bytes | None, payload: type[Changed] | type[Step]) -> Event[Any]:
     """Read an event.
+
+    Args:
+        payload: what its data must be.
 
     Raises:
         RejectedError: the bytes are no such event; the message says which field, never what stood in it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.events import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Payload, Step
+from pipeline.events import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Step
 
 StageName = Literal["chunk", "embed", "sync"]
 
@@ -27,7 +27,7 @@ class Stage:
     name: StageName
     takes: str
     leaves: str
-    payload: type[Payload]
+    payload: type[Changed] | type[Step]
     workers: int
 
 

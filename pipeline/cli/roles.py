@@ -6,8 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 import uvicorn
 
@@ -65,13 +64,7 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """A server that leaves signals to the program."""
 
-    @asynccontextmanager
-    async def _nothing(self) -> AsyncIterator[None]:
-        yield
-
-    def capture_signals(self) -> Any:
-        from contextlib import nullcontext
-
+    def capture_signals(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -112,7 +105,7 @@ async def running_roles(s: Surroundings, roles: Sequence[str], folders: Sequence
         tasks: list[asyncio.Task[None]] = []
         if "watch" in roles:
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
-            tasks += [asyncio.create_task(connector.run(stop), name=f"watch {c.name}") for connector, c in zip(connectors, folders, strict=True)]
+            tasks += [asyncio.create_task(connector.run(stop), name=f"watch {folder.name}") for connector, folder in zip(connectors, folders, strict=True)]
             tasks.append(asyncio.create_task(answer_requests(s.operations, connectors, stop), name="reconcile requests"))
         if "maintain" in roles:
             tasks.append(asyncio.create_task(maintain(s, stop), name="maintain"))

@@ -1,0 +1,52 @@
+"""The role `watch`: folder connectors, and the answer to whoever asks them to look at their folders now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from connectors.filesystem import FolderConnector, FolderOptions
+from pipeline.cli.wiring import Surroundings
+from pipeline.errors import LivedexError
+from pipeline.extract import is_readable
+from pipeline.intake import Intake
+from pipeline.model import TenantId
+from pipeline.settings import FolderSource
+from pipeline.store.operations import Operations
+from pipeline.store.source_files import SourceFiles
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.1
+
+
+def make_connector(s: Surroundings, source: FolderSource, intake: Intake) -> FolderConnector:
+    """The connector of a folder, as the settings have it."""
+    options = FolderOptions(
+        max_document_bytes=s.settings.max_document_bytes, max_delete_share=s.settings.max_delete_share,
+        reconcile_interval_s=s.settings.reconcile_interval_s, ignored=(s.data.absolute(),), cut=s.cutting.id, generation=s.generations.generation_id,
+    )  # fmt: skip
+    ledger = SourceFiles(s.database, TenantId(source.tenant), source.name)
+
+    async def tell(state: str, detail: str | None) -> None:
+        await s.operations.set_health(f"source:{source.name}", ok=state == "ok", detail=detail)
+
+    return FolderConnector(source, ledger=ledger, intake=intake, readable=is_readable, options=options, on_health=tell)
+
+
+async def answer_requests(operations: Operations, connectors: Sequence[FolderConnector], stop: asyncio.Event) -> None:
+    """Look at all folders whenever somebody asks for it, until `stop` is set."""
+    while not stop.is_set():
+        try:
+            requests = await operations.open_requests()
+            if requests:
+                reports = await asyncio.gather(*(connector.reconcile() for connector in connectors))
+                await operations.close_requests(requests, "; ".join(map(str, reports)))
+                continue
+        except LivedexError as exc:
+            log.warning("the folders could not be looked at: %s", exc)
+        try:
+            await asyncio.wait_for(stop.wait(), _LOOK_EVERY_S)
+        except TimeoutError:
+            continue
