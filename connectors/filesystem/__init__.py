@@ -1,0 +1,7 @@
+"""The folder connector; read `connector` first."""
+
+from connectors.filesystem.comparing import Comparison, Difference
+from connectors.filesystem.connector import FolderConnector, FolderOptions
+from connectors.filesystem.reconciling import Report
+
+__all__ = ["Comparison", "Difference", "FolderConnector", "FolderOptions", "Report"]

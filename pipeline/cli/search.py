@@ -14,26 +14,23 @@ from pipeline.cli.output import one_line, print_json, shortened
 from pipeline.cli.process import run_to_end
 
 if TYPE_CHECKING:
-    from pipeline.search.engine import SearchAnswer
+    from pipeline.search.answer import SearchAnswer
 
 _MODES = ("hybrid", "vector", "keyword")
 _EXCERPT_CHARACTERS = 400
 
 
-class JsonObject(click.ParamType[dict[str, Any]]):
-    """A JSON object on the command line."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """The object; fails when the text is none."""
-        try:
-            found = json.loads(value)
-        except ValueError as exc:
-            self.fail(f"{value!r} is no JSON: {exc}", param, ctx)
-        if not isinstance(found, dict):
-            self.fail(f"{value!r} is no JSON object", param, ctx)
-        return found
+def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+    """A JSON object given on the command line."""
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError as exc:
+        raise click.BadParameter(f"{value!r} is no JSON: {exc}", ctx, param) from exc
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{value!r} is no JSON object", ctx, param)
+    return found
 
 
 @click.command(
@@ -44,7 +41,7 @@ class JsonObject(click.ParamType[dict[str, Any]]):
 @click.option("--limit", type=click.IntRange(1, 1000), default=8, show_default=True, help="Hits.")
 @click.option("--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Which legs run.")
 @click.option("--collection", multiple=True, help="Only this collection; may be given more than once.")
-@click.option("--where", type=JsonObject(), help="Only documents with this metadata, as in POST /v1/search.")
+@click.option("--where", callback=_json_object, metavar="JSON", help="Only documents with this metadata, as in POST /v1/search.")
 @click.option("--tenant", default="default", show_default=True, help="Whose documents.")
 @data_option
 @json_option

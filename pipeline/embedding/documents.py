@@ -125,9 +125,10 @@ class DocumentCall:
         """Find a text that spoils a request: ask for the one half of it, and go on in the half that must hold it.
 
         Other halves are not asked for by themselves: they wait together, so that one bad text among n costs about log2(n) + 3 requests.
+        A text counts as failed once where it did so alone, and where the rest of a refused request was embedded.
         """
         unknown: list[int] = []
-        alone = fault if len(spoilt) == 1 else None
+        proven = len(spoilt) == 1
         while len(spoilt) > 1:
             left, right = spoilt[: (len(spoilt) + 1) // 2], spoilt[(len(spoilt) + 1) // 2 :]
             try:
@@ -135,11 +136,11 @@ class DocumentCall:
             except OutageError:
                 raise
             except (RetryableError, RejectedError) as exc:
-                spoilt, unknown, alone = left, [*right, *unknown], exc if len(left) == 1 else None
+                spoilt, unknown, fault, proven = left, [*right, *unknown], exc, len(left) == 1
             else:
                 self._answered(left, vectors)
-                spoilt = right
-        self._accuse(spoilt[0], since, alone)
+                spoilt, proven = right, isinstance(fault, RejectedError)
+        self._accuse(spoilt[0], since, fault if proven else None)
         self._waiting.extendleft(reversed(unknown))
 
     def _accuse(self, index: int, since: tuple[float, int], alone: RetryableError | RejectedError | None) -> None:

@@ -1,0 +1,106 @@
+"""An index in a database of its own, filled through the store's statements, for the benchmarks of the search."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import numpy as np
+
+from migrations.runner import APPLICATION_ROLE, migrate
+from pipeline.chunking import chunk_text
+from pipeline.embedding.local import DIMENSIONS, LocalEmbedder
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId, TextFormat
+from pipeline.search.engine import SearchEngine
+from pipeline.search.keyword import refresh_word_counts
+from pipeline.store.database import Database, open_database
+from pipeline.store.embedded import embedded_postgres, url_as
+from pipeline.store.pgvector import PgVectorStore
+from pipeline.store.protocol import Draft, Piece
+
+TENANT = TenantId("bench")
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_AT_ONCE = 256  # texts embedded together
+
+
+@dataclass(slots=True)
+class Index:
+    """A filled index.
+
+    Attributes:
+        owner: a connection that may do everything.
+        generation_id, dimensions: of the local embedder; it is also what the engine asks.
+    """
+
+    owner_url: str
+    owner: asyncpg.Connection
+    database: Database
+    store: PgVectorStore
+    embedder: LocalEmbedder
+    generation_id: GenerationId
+    dimensions: int = DIMENSIONS
+
+    async def embed_query(self, text: str) -> Any:
+        """See `pipeline.search.engine.QueryEmbedder`."""
+        return (await self.embedder.embed([text], kind="query"))[0]
+
+    def engine(self, **options: Any) -> SearchEngine:
+        """Searches this index."""
+        return SearchEngine(self.database, self, self, **options)
+
+    async def add(self, texts: Mapping[str, str], *, format: TextFormat = "plain") -> int:
+        """Store documents, cut as documents are; how many chunks they have."""
+        chunks = 0
+        for name, text in texts.items():
+            pieces = _pieces(text, format)
+            chunks += len(pieces)
+            fence = Fence(1, b"\0" + hashlib.sha256(text.encode()).digest())
+            document_id, attributes = DocumentId(name), Attributes()
+            await self.store.accept(TENANT, document_id, fence, attributes, _NOW)
+            await self.store.keep_draft(Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces))
+            await self._embed(await self.store.missing_vectors(TENANT, document_id, fence, self.generation_id))
+            await self.store.sync_document(TENANT, document_id, fence, self.generation_id)
+        return chunks
+
+    async def _embed(self, passages: Sequence[tuple[Any, str]]) -> None:
+        for at in range(0, len(passages), _AT_ONCE):
+            part = passages[at : at + _AT_ONCE]
+            vectors = await self.embedder.embed([text for _, text in part], kind="document")
+            await self.store.upsert(TENANT, self.generation_id, dict(zip([number for number, _ in part], np.asarray(vectors), strict=True)))
+
+    async def settle(self) -> None:
+        """Count words and let PostgreSQL look at the tables, as happens by itself after a while."""
+        await refresh_word_counts(self.database, TENANT)
+        await self.owner.execute("vacuum analyze")
+
+
+def _pieces(text: str, format: TextFormat) -> list[Piece]:
+    pieces, end = [], 0
+    for chunk in chunk_text(text, format=format):
+        content = text[chunk.start : chunk.end]
+        pieces.append(Piece(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
+        end = chunk.end
+    return pieces
+
+
+@asynccontextmanager
+async def open_index() -> AsyncIterator[Index]:
+    """An empty index, gone at the end of the block."""
+    with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="livedex-bench-") as folder:
+        async with embedded_postgres(Path(folder)) as url:
+            owner = await asyncpg.connect(url)
+            await migrate(owner)
+            async with open_database(url_as(url, APPLICATION_ROLE)) as database:
+                store, embedder = PgVectorStore(database), LocalEmbedder()
+                generation = await store.ensure_schema(embedder.model_id, DIMENSIONS)
+                yield Index(url, owner, database, store, embedder, generation)
+                await embedder.close()
+            await owner.close()

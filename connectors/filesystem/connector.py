@@ -1,0 +1,232 @@
+"""The folder connector: keeps what is published of a folder true to its files, while it runs and whenever it starts.
+
+Arm first, then scan: what changes during the scan is hinted at. A hint is a path and nothing more; the file decides, once it has come to
+rest (see `settling`). Hints get lost (a full queue of the kernel, a name that watchfiles cannot tell), so the whole folder is compared with
+the ledger at the start, whenever the watch was renewed, every `reconcile_interval_s`, and when asked.
+
+    watching ──hints──► settling ──at rest──► updating ──► intake, then ledger
+                            ▲ new folders         ▲
+                            └──── scanning ───────┘
+
+Versions are the wall clock in nanoseconds at the look, and always above the last version of the document, for the times of files go back.
+Links in the folder are no documents and are not followed; the folder itself may be a link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.filesystem import disk
+from connectors.filesystem.comparing import Comparison, compare
+from connectors.filesystem.disk import RootGoneError
+from connectors.filesystem.folder import folder_of
+from connectors.filesystem.following import Following, pause_s
+from connectors.filesystem.hints import Hints
+from connectors.filesystem.reconciling import Report
+from connectors.filesystem.scanning import Scanning
+from connectors.filesystem.settling import MAX_DELAY_S
+from connectors.filesystem.updating import Updating
+from connectors.filesystem.walking import Scanner, folders_of
+from connectors.filesystem.watching import WATCH_ERRORS, Watcher
+from pipeline.intake import Intake
+from pipeline.model import GenerationId
+from pipeline.settings import FolderSource
+from pipeline.store.source_files import SourceFiles
+
+OnHealth = Callable[[str, str | None], Awaitable[None]]
+"""Told `ok` or `down` of a source, and what to do, whenever that changes."""
+
+ROOT_CHECK_S = 1.0
+_LONG_LIVED_S = 10.0
+_PATIENCE = 5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderOptions:
+    """How a folder is followed.
+
+    Attributes:
+        max_document_bytes: a larger file is not read, its document says so.
+        max_delete_share: of all files of the source; a scan that finds more gone publishes none of these deletes.
+        reconcile_interval_s: seconds between two scans of the whole folder.
+        max_delay_s: a file that never rests is published this often.
+        ignored: paths that are never documents, such as the data directory.
+        cut: how texts are cut now, as in `documents.cut`; documents cut in another way are published anew. '' does not look.
+        generation: that vectors are made for now; documents of another are published anew. None does not look.
+    """
+
+    max_document_bytes: int = 67_108_864
+    max_delete_share: float = 0.5
+    reconcile_interval_s: float = 300.0
+    max_delay_s: float = MAX_DELAY_S
+    ignored: Sequence[Path] = ()
+    cut: str = ""
+    generation: GenerationId | None = None
+
+
+class FolderConnector:
+    """One watched folder, or one watched file.
+
+    Attributes:
+        ready: set once the watch is armed and the first scan has published all it found; also when the folder is not there, which the
+            health says.
+    """
+
+    def __init__(
+        self,
+        source: FolderSource,
+        *,
+        ledger: SourceFiles,
+        intake: Intake,
+        readable: Callable[[str], bool],
+        options: FolderOptions | None = None,
+        on_health: OnHealth | None = None,
+    ) -> None:
+        """Prepare; of the disk no more is asked than whether the path is a file.
+
+        Args:
+            readable: whether there is a reader for a file of this name; asked where the source has no `include`.
+
+        Raises:
+            ConfigError: a glob without sense.
+        """
+        o = options or FolderOptions()
+        self._folder = folder_of(source, readable=readable, ignored=o.ignored, max_bytes=o.max_document_bytes)
+        self._scanner = Scanner(self._folder, ledger, o.cut, o.generation)
+        self._interval_s = o.reconcile_interval_s
+        self._following = Following()
+        updating = Updating(self._folder, ledger, intake)
+        self._hints = Hints(self._folder, ledger, updating, self._following, on_folder=self._on_folder, max_delay_s=o.max_delay_s)
+        self._scanning = Scanning(self._scanner, updating, self._following, self._hints, max_delete_share=o.max_delete_share)
+        self._on_health = on_health
+        self._health: tuple[str, str | None] | None = None
+        self.ready = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow the folder until `stop` is set; outages and a folder that is away are waited for."""
+        self._following.is_running = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(work())
+                    for work in (self._keep_watching, self._hints.keep_settling, self._scanning.keep_scanning_new, self._keep_reconciling)
+                ]
+                await stop.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._following.is_running = False
+
+    async def reconcile(self, *, repair: bool = False) -> Report:
+        """Compare the whole folder and publish what is missing, files included that were still being written at the call.
+
+        Works with and without `run`.
+
+        Args:
+            repair: also publish deletes that were withheld, and what the index has lost.
+
+        Returns:
+            What was found; `problem` says why when the folder is not there.
+
+        Raises:
+            RetryableError: the broker or the database is away.
+        """
+        try:
+            report = await self._scanning.all(repair=repair)
+            await self._hints.settled(report.waiting | self._hints.pending())
+        except RootGoneError as exc:
+            return Report(problem=str(exc))
+        await self._tell_of(report)
+        return report
+
+    async def compare(self, *, index: bool = False) -> Comparison:
+        """What `reconcile` would publish, without publishing it.
+
+        Args:
+            index: also name files whose document the index lacks; true only while nothing is under way.
+
+        Raises:
+            OutageError: the folder or the database is away.
+        """
+        return await compare(self._scanner, index=index)
+
+    def _on_folder(self, path: bytes) -> None:
+        self._scanning.want(path)
+
+    async def _keep_watching(self) -> None:
+        failures = 0
+        while True:
+            began = time.monotonic()
+            try:
+                await self._watch()
+                failures = 0
+            except RootGoneError as exc:
+                await self._tell("down", f"{exc}: no document is deleted; it goes on when the folder is back.")
+                self.ready.set()
+                await asyncio.sleep(ROOT_CHECK_S)
+            except WATCH_ERRORS as exc:
+                failures = failures + 1 if time.monotonic() - began < _LONG_LIVED_S else 0
+                logger.warning("source %s: the watch has ended (%s): armed again, and the folder scanned", self._folder.source.name, exc)
+                if failures >= _PATIENCE:
+                    await self._go_on_deaf(exc)
+                await asyncio.sleep(pause_s(failures))
+
+    async def _watch(self) -> None:
+        """Arm, scan, and return when the folder has become another one.
+
+        Raises:
+            RootGoneError: it is not there.
+            OSError, WatchfilesRustInternalError: the watch could not be armed, or has ended.
+        """
+        identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
+        folders = await asyncio.to_thread(folders_of, self._folder)
+        async with Watcher(self._folder.root, self._hints.take) as watcher:
+            await watcher.watch(folders)
+            self._following.watcher, self._following.identity = watcher, identity
+            try:
+                await self._tell_of(await self._scanning.all_patiently())
+                self.ready.set()
+                while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
+                    await asyncio.wait({watcher.ended}, timeout=ROOT_CHECK_S)
+                    if watcher.ended.done():
+                        watcher.ended.result()
+            finally:
+                self._following.watcher = None
+
+    async def _go_on_deaf(self, cause: Exception) -> None:
+        """Scan where nothing can be watched."""
+        await self._tell("down", f"changes are only seen by scans: {cause}. On Linux fs.inotify.max_user_watches may be too low.")
+        try:
+            self._following.identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
+            await self._scanning.all_patiently()
+        except RootGoneError as exc:
+            logger.warning("source %s: %s", self._folder.source.name, exc)
+        self.ready.set()
+
+    async def _keep_reconciling(self) -> None:
+        await self.ready.wait()
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self._tell_of(await self._scanning.all_patiently())
+            except RootGoneError:
+                continue  # `_keep_watching` tells of it, and scans when it is back
+
+    async def _tell_of(self, report: Report) -> None:
+        await self._tell("down" if report.withheld else "ok", report.advice)
+
+    async def _tell(self, state: str, detail: str | None) -> None:
+        if (state, detail) == self._health:
+            return
+        self._health = (state, detail)
+        if detail is not None:
+            logger.warning("source %s: %s", self._folder.source.name, detail)
+        if self._on_health is not None:
+            await self._on_health(state, detail)

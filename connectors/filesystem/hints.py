@@ -1,0 +1,142 @@
+"""Turns hints into published changes, once what they hint at has come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from connectors.filesystem.disk import RootGoneError
+from connectors.filesystem.examine import Finding, Request
+from connectors.filesystem.folder import Folder
+from connectors.filesystem.following import Following, pause_s, wait_for
+from connectors.filesystem.settling import Settling, Waiting
+from connectors.filesystem.updating import BATCH_FILES, Updating
+from pipeline.errors import RetryableError
+from pipeline.store.source_files import SourceFiles
+
+logger = logging.getLogger(__name__)
+
+
+class Hints:
+    """The paths that may have changed, and the one who deals with them."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        ledger: SourceFiles,
+        updating: Updating,
+        following: Following,
+        *,
+        on_folder: Callable[[bytes], None],
+        max_delay_s: float,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            on_folder: called with each hinted path that is a folder.
+            max_delay_s: a file that never rests is published this often.
+        """
+        self._folder = folder
+        self._ledger = ledger
+        self._updating = updating
+        self._following = following
+        self._on_folder = on_folder
+        self._settling = Settling(max_delay_s)
+        self._added = asyncio.Event()
+
+    def take(self, paths: Iterable[bytes]) -> None:
+        """Paths that may have changed, as the system tells them."""
+        matcher, watcher = self._folder.matcher, self._following.watcher
+        now = time.monotonic()
+        for path in paths:
+            if watcher is not None:
+                watcher.forget(path)
+            if path and matcher.reaches(path) and (matcher.is_document(path) or matcher.enters(path)):
+                self._settling.hint(path, now)
+        self._added.set()
+
+    def add(self, paths: Iterable[bytes]) -> None:
+        """Paths of documents that must be looked at again."""
+        now = time.monotonic()
+        for path in paths:
+            self._settling.hint(path, now)
+        self._added.set()
+
+    def pending(self) -> set[bytes]:
+        """The paths that are not dealt with yet."""
+        return self._settling.pending()
+
+    async def settled(self, paths: set[bytes]) -> None:
+        """Until these paths were dealt with, or their longest delay is over; works without `keep_settling` too.
+
+        Raises:
+            RootGoneError, RetryableError: see `Updating.update`.
+        """
+        end = time.monotonic() + self._settling.max_delay_s + 1
+        while any(self._settling.is_pending(path) for path in paths) and time.monotonic() < end:
+            if not self._following.is_running and self._settling.next_due() <= time.monotonic():
+                await self._settle_due()
+            else:
+                await asyncio.sleep(0.005)
+
+    async def keep_settling(self) -> None:
+        """Deal with hints for ever; outages and a folder that is away are waited for."""
+        failures = 0
+        while True:
+            self._added.clear()
+            delay_s = self._settling.next_due() - time.monotonic()
+            if delay_s > 0:
+                await wait_for(self._added, delay_s)
+                continue
+            try:
+                await self._settle_due()
+                failures = 0
+            except RootGoneError:
+                await asyncio.sleep(pause_s(0))  # whoever watches the folder tells of it
+            except RetryableError as exc:
+                logger.warning("source %s: changes wait: %s", self._folder.source.name, exc)
+                failures += 1
+                await asyncio.sleep(pause_s(failures))
+
+    async def _settle_due(self) -> None:
+        now = time.monotonic()
+        taken = self._settling.take(now, BATCH_FILES)
+        try:
+            findings = await self._updating.update([self._request(waiting, now) for waiting in taken], self._following.identity)
+            orphans = await self._ledger.below([f.path for f in findings if f.kind in ("absent", "other", "file") and f.wait_s is None])
+        except (RetryableError, RootGoneError):
+            for waiting in taken:
+                self._settling.later(waiting, now, pause_s(0))
+            raise
+        for waiting, finding in zip(taken, findings, strict=True):
+            self._settle(waiting, finding)
+        self.add(orphans)
+
+    def _request(self, waiting: Waiting, now: float) -> Request:
+        return Request(
+            waiting.path,
+            overdue=self._settling.is_overdue(waiting, now),
+            quiet_s=self._settling.quiet_s(waiting.path, now),
+            unchanged_s=now - waiting.seen_since if waiting.seen is not None else 0.0,
+            absent_s=now - waiting.gone_since if waiting.gone_since is not None else 0.0,
+        )
+
+    def _settle(self, waiting: Waiting, finding: Finding) -> None:
+        now = time.monotonic()
+        waiting.note(finding.kind, finding.stat, now)
+        if finding.is_new:
+            self._settling.published(waiting.path, now)
+            waiting.first = now
+        if finding.kind == "folder":
+            self._on_folder(waiting.path)
+        if finding.wait_s is None:
+            self._settling.done(waiting)
+        else:
+            self._settling.later(waiting, now, finding.wait_s)
+
+
+def still_waiting(findings: Sequence[Finding]) -> list[bytes]:
+    """The paths that were not at rest."""
+    return [finding.path for finding in findings if finding.wait_s is not None]

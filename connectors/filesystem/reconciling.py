@@ -1,0 +1,158 @@
+"""Comparing the whole folder with the ledger and publishing exactly what is missing.
+
+Deletes come last, and only after each path was looked at: a folder that is missing, closed or another one than before says nothing about
+its files. Where a scan finds more files gone than `max_delete_share` of all, none of these is published: a disk that is not mounted looks
+just so. A file that turned up elsewhere, or that the settings now leave out, is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from connectors.filesystem import disk
+from connectors.filesystem.disk import Identity, Look
+from connectors.filesystem.examine import Finding, Request
+from connectors.filesystem.folder import Folder
+from connectors.filesystem.names import path_of
+from connectors.filesystem.updating import Updating
+from connectors.filesystem.walking import Block, Scanner, Walk
+
+FEW_DOCUMENTS = 20
+"""Below as many documents, all of them may go at once."""
+
+
+@dataclass
+class Report:
+    """What a scan found and did.
+
+    Attributes:
+        added, changed, deleted: documents published, files that were still being written included.
+        moved: of those added, how many are a file that is gone elsewhere.
+        unchanged: files that were as they had been.
+        unreadable: files that cannot be read, and files known in folders that cannot be listed.
+        withheld: deletes that were not published because they are too many.
+        problem: why nothing could be said about the folder; the counts then stand for what was done before.
+        waiting: paths that were still being written.
+    """
+
+    added: int = 0
+    changed: int = 0
+    moved: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    unreadable: int = 0
+    withheld: int = 0
+    problem: str | None = None
+    known: int = 0
+    waiting: set[bytes] = field(default_factory=set)
+    folders: list[bytes] = field(default_factory=list)
+
+    @property
+    def advice(self) -> str | None:
+        """What to do about withheld deletes; None where there are none."""
+        if not self.withheld:
+            return None
+        return (
+            f"{self.withheld} of {self.known} files are gone at once and their documents were kept: bring the files back, "
+            "or run `livedex verify --repair` if they are to go."
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    path: bytes
+    sha256: bytes | None
+
+
+class Reconciling:
+    """Runs one scan of the whole folder; see `Scanner` for what counts as changed."""
+
+    def __init__(self, scanner: Scanner, updating: Updating, *, max_delete_share: float) -> None:
+        self._scanner = scanner
+        self._folder = scanner.folder
+        self._updating = updating
+        self._max_delete_share = max_delete_share
+
+    async def reconcile(self, expected: Identity, *, repair: bool = False, remounted: bool = False) -> Report:
+        """Publish what is missing.
+
+        Args:
+            expected: the folder; when it is another one in the end, no delete is published.
+            repair: publish deletes however many they are, and what the index has lost.
+            remounted: the folder lies on another device than before, so that even few documents are not deleted all at once.
+
+        Raises:
+            RootGoneError: the folder is not there, or another one.
+            RetryableError: the broker or the database is away; the next scan goes on.
+        """
+        report = Report()
+        walk = Walk(self._folder)
+        gone: list[_Gone] = []
+        contents: set[bytes] = set()
+        async for block in self._scanner.blocks(walk, index=repair):
+            contents |= await self._publish(block, expected, report)
+            gone += [_Gone(row.path, row.sha256) for row in block.gone]
+        strays = await self._strays(repair, known={row.path for row in gone})
+        gone += strays
+        report.known += len(strays)
+        report.folders = walk.folders
+        await self._delete(gone, contents, expected, report, least=1 if remounted else FEW_DOCUMENTS, release=repair)
+        return report
+
+    async def _publish(self, block: Block, expected: Identity, report: Report) -> set[bytes]:
+        """Publish what is new, changed or outdated; the hashes of what was added."""
+        known = {row.path for _, row in block.differing if row is not None} | {row.path for row, _ in block.outdated}
+        requests = [Request(path) for path, _ in block.differing] + [Request(row.path, force=True) for row, _ in block.outdated]
+        report.known += block.known
+        report.unchanged += block.unchanged
+        report.unreadable += block.hidden
+        contents: set[bytes] = set()
+        for finding in await self._updating.update(requests, expected):
+            self._count(finding, report, is_known=finding.path in known)
+            if finding.sha256 is not None and finding.path not in known:
+                contents.add(finding.sha256)
+        return contents
+
+    @staticmethod
+    def _count(finding: Finding, report: Report, *, is_known: bool) -> None:
+        if finding.error is not None or finding.kind == "hidden":
+            report.unreadable += 1
+        if finding.wait_s is not None:
+            report.waiting.add(finding.path)
+        if finding.action in ("publish", "wait"):
+            if is_known:
+                report.changed += 1
+            else:
+                report.added += 1
+        elif finding.action == "delete":
+            report.deleted += 1
+        else:
+            report.unchanged += finding.error is None and finding.kind == "file"
+
+    async def _strays(self, repair: bool, known: set[bytes]) -> list[_Gone]:
+        """Documents without a file in the ledger: a crash between publishing and recording, and the file went before the next start."""
+        strays = [path_of(self._folder.source.name, document) for document in await self._scanner.ledger.strays(lost=repair)]
+        return [_Gone(path, None) for path in strays if path is not None and path not in known]
+
+    async def _delete(
+        self, gone: Sequence[_Gone], contents: set[bytes], expected: Identity, report: Report, *, least: int, release: bool
+    ) -> None:
+        if not gone:
+            return
+        looks = await asyncio.to_thread(_looks, self._folder, expected, [row.path for row in gone])
+        absent = [row for row, seen in zip(gone, looks, strict=True) if seen.kind == "absent"]
+        report.moved = sum(row.sha256 in contents for row in absent)
+        absent = [row for row in absent if row.sha256 not in contents]
+        if not release and report.known >= least and len(absent) > self._max_delete_share * report.known:
+            report.withheld = len(absent)
+            kept = {row.path for row in absent}
+            gone = [row for row in gone if row.path not in kept]
+        for finding in await self._updating.update([Request(row.path) for row in gone], expected):
+            report.deleted += finding.action == "delete"
+
+
+def _looks(folder: Folder, expected: Identity, paths: Sequence[bytes]) -> list[Look]:
+    with disk.opened(folder.root, expected) as root:
+        return [disk.look(root, path) for path in paths]

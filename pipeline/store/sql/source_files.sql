@@ -1,0 +1,50 @@
+-- name: known_files
+-- What is known of files and of their documents; a row for each path, in no order. `newest` is the newest version of the document anywhere.
+-- $1 text: tenant  $2 text: source  $3 bytea[]: paths  $4 text[]: their document ids
+select n.path, f.fingerprint, f.sha256, coalesce(f.present, false) as present,
+       greatest(f.version, d.version, d.pending_version, d.dead_version) as newest,
+       coalesce(d.source = $2 and (d.state <> 'deleted' or (d.state is null and d.dead_version is not null)), false) as visible
+from unnest($3::bytea[], $4::text[]) as n (path, document_id)
+left join source_files f on f.tenant_id = $1 and f.source = $2 and f.path = n.path
+left join documents d on d.tenant_id = $1 and d.document_id = n.document_id;
+
+-- name: files_between
+-- The files whose documents should be there, by path. `outdated`: cut in another way, or with vectors of another generation;
+-- `missing`: the index knows nothing as new as what was published.
+-- $1 text: tenant  $2 text: source  $3 bytea: after this path  $4 bytea: before this path  $5 text: how texts are cut, '' for any
+-- $6 bigint: the generation, null for any
+select f.path, f.fingerprint, f.sha256,
+       coalesce(d.state = 'synced' and d.pending_version is null and d.dead_version is null
+                and (d.cut <> coalesce(nullif($5, ''), d.cut) or d.generation_id <> $6::bigint), false) as outdated,
+       coalesce(greatest(d.version, d.pending_version, d.dead_version), -1) < f.version as missing
+from source_files f
+left join documents d on d.tenant_id = f.tenant_id and d.document_id = f.document_id
+where f.tenant_id = $1 and f.source = $2 and f.path > $3 and f.path < $4 and f.present
+order by f.path;
+
+-- name: files_below
+-- The files of several ranges of paths. $1 text: tenant  $2 text: source  $3 bytea[]: after these paths  $4 bytea[]: before these
+select f.path
+from unnest($3::bytea[], $4::bytea[]) as n (low, high)
+join source_files f on f.tenant_id = $1 and f.source = $2 and f.path > n.low and f.path < n.high and f.present;
+
+-- name: record_files
+-- $1 text: tenant  $2 text: source  $3 bytea[]: paths  $4 text[]: document ids  $5 text[]: fingerprints  $6 bytea[]: SHA-256 of the contents or null
+-- $7 bigint[]: versions  $8 boolean[]: whether the file is there
+insert into source_files as f (tenant_id, source, path, document_id, fingerprint, sha256, version, present)
+select $1, $2, n.path, n.document_id, n.fingerprint, n.sha256, n.version, n.present
+from unnest($3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::bigint[], $8::boolean[]) as n (path, document_id, fingerprint, sha256, version, present)
+on conflict (tenant_id, source, path) do update
+set fingerprint = excluded.fingerprint, sha256 = excluded.sha256, version = greatest(f.version, excluded.version), present = excluded.present,
+    document_id = excluded.document_id, seen_at = now();
+
+-- name: stray_documents
+-- Documents of a source that no file of the ledger stands for; `$3` also those whose delete was published and has come to nothing.
+-- $1 text: tenant  $2 text: source  $3 boolean: look for lost deletes too
+select d.document_id
+from documents d
+where d.tenant_id = $1 and d.source = $2 and (d.state <> 'deleted' or (d.state is null and d.dead_version is not null))
+  and not exists (
+      select from source_files f
+      where f.tenant_id = $1 and f.source = $2 and f.document_id = d.document_id
+        and (f.present or not $3 or d.pending_version is not null or f.version <= greatest(d.version, d.dead_version)));

@@ -1,0 +1,98 @@
+"""The program's frame as a user meets it: help, refusals in one line, statuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.main import CALLED_WRONGLY, COMMANDS, FAILED
+
+
+def livedex(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in a working folder, without settings of the caller's own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline.cli.main", *arguments], cwd=folder, env=clean | environment, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def only_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What a failing command said: one line on stderr, nothing on stdout."""
+    assert done.returncode != 0
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = livedex(tmp_path, "--help")
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(tmp_path: Path, command: str) -> None:
+    done = livedex(tmp_path, command, "--help")
+    assert done.returncode == 0
+    assert f"livedex {command}" in done.stdout.split("Example:")[1]
+
+
+@pytest.mark.parametrize("command", ["list", "show", "replay", "drop"])
+def test_every_command_on_dead_letters_has_help_with_an_example(tmp_path: Path, command: str) -> None:
+    done = livedex(tmp_path, "dead", command, "--help")
+    assert done.returncode == 0
+    assert f"livedex dead {command}" in done.stdout.split("Example:")[1]
+
+
+def test_an_unknown_command_is_named_in_one_line(tmp_path: Path) -> None:
+    done = livedex(tmp_path, "serach", "espresso")
+    assert "serach" in only_line(done)
+    assert done.returncode == CALLED_WRONGLY
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("search", "espresso"), ("verify",), ("dead", "list"), ("dead", "replay", "--all")])
+def test_where_nothing_was_ever_started_a_command_says_so_and_starts_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = livedex(tmp_path, *arguments)
+    assert "livedex up" in only_line(done)
+    assert done.returncode == FAILED
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("plan", "no\nwhere"), "no where"),
+        (("status", "--wait", "soon"), "soon"),
+        (("search",), "QUERY"),
+        (("search", "x", "--where", "[1]"), "object"),
+        (("search", "x", "--where", "{"), "JSON"),
+        (("search", "x", "--mode", "guess"), "guess"),
+        (("dead", "replay"), "--all"),
+        (("dead", "drop", "some", "--all"), "--all"),
+    ],
+)
+def test_a_wrong_call_is_named_in_one_line(tmp_path: Path, arguments: tuple[str, ...], named: str) -> None:
+    assert named in only_line(livedex(tmp_path, *arguments))
+
+
+def test_a_misspelt_setting_is_named_by_a_command_too(tmp_path: Path) -> None:
+    assert "LIVEDEX_CHUNK_SIEZ" in only_line(livedex(tmp_path, "status", LIVEDEX_CHUNK_SIEZ="900"))
+
+
+def test_a_database_that_does_not_answer_is_one_line_without_its_password(tmp_path: Path) -> None:
+    line = only_line(livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none"))
+    assert "LIVEDEX_DATABASE_URL" in line
+    assert "secret" not in line
+
+
+def test_migrate_prints_every_statement_without_a_database(tmp_path: Path) -> None:
+    done = livedex(tmp_path, "migrate", "--sql")
+    assert done.returncode == 0
+    assert "create extension if not exists vector" in done.stdout
+    assert "create table documents" in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,56 @@
+"""A watched folder with its index, without a running `livedex up`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.cli.proving import Difference, Proof, prove
+from pipeline.cli.repairing import repair
+from pipeline.cli.wiring import Surroundings
+
+WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()  # noqa: SIM905
+
+
+def paragraph(seed: int) -> str:
+    """A paragraph of about 400 characters that no other seed gives."""
+    return f"Marker{seed} " + " ".join(WORDS[(seed * 7 + n * (n + seed)) % len(WORDS)] for n in range(60)) + "."
+
+
+def page(seed: int, sections: int = 4) -> str:
+    """Markdown with a section for each paragraph, so that each is a chunk."""
+    return f"# Page {seed}\n\n" + "\n\n".join(f"## Section {n}\n\n{paragraph(seed * 100 + n)}" for n in range(sections)) + "\n"
+
+
+@dataclass
+class Indexed:
+    """A watched folder and its index."""
+
+    s: Surroundings
+    folder: Path
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    async def sync(self) -> None:
+        """Bring the index up to date, and be sure that it is."""
+        await repair(self.s, await prove(self.s), timeout_s=60)
+        assert (await prove(self.s)).differences == []
+
+    async def differences(self) -> set[tuple[str, str | None]]:
+        """Kind and document of all that differs."""
+        return {(d.kind, d.document_id) for d in (await prove(self.s)).differences}
+
+    async def mend(self) -> tuple[Proof, list[Difference]]:
+        """Repair; the proof after it, and what was found before."""
+        before = await prove(self.s)
+        await repair(self.s, before, timeout_s=60)
+        return await prove(self.s), before.differences
+
+    @property
+    def embedded(self) -> int:
+        """Texts sent to the embedder so far."""
+        return int(self.s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)

@@ -1,0 +1,405 @@
+"""The folder connector while it runs: what happens on the disk, and what is published of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.store.database import Database
+from tests.folders import Folders
+
+
+@pytest.fixture
+def folders(database: Database, tmp_path: Path) -> Folders:
+    (tmp_path / "docs").mkdir()
+    return Folders(database, tmp_path / "docs")
+
+
+async def after_all(folders: Folders) -> None:
+    """Until a file written last is published, and what came before has had its turn."""
+    path = folders.write(f"last-{time.time_ns()}.md", "last")
+    await folders.intake.until(lambda now: f"docs/{path.name}" in now)
+    await asyncio.sleep(0.3)
+
+
+async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: Folders) -> None:
+    async with folders.running():
+        for text in (b"one", b"two", b"three"):
+            folders.write("a.md", text)
+            await folders.intake.until(lambda now, text=text: now.get("docs/a.md") == text)
+        assert folders.intake.versions("docs/a.md") == [b"one", b"two", b"three"]
+        assert set(folders.intake.now) == {"docs/a.md"}
+
+
+async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: Folders) -> None:
+    """The figure is printed; asserted is only that it is no scan that found it."""
+    async with folders.running():
+        took = []
+        for n in range(15):
+            await asyncio.sleep(0.2)
+            folders.write("a.md", f"text {n}")
+            began = time.monotonic()
+            await folders.intake.until(lambda now, n=n: now.get("docs/a.md") == f"text {n}".encode())
+            took.append(1000 * (time.monotonic() - began))
+        print(f"\nsaved to published: median {sorted(took)[7]:.0f} ms, worst {max(took):.0f} ms")
+        assert len(folders.intake.versions("docs/a.md")) == 15
+
+
+async def test_a_backup_save_leaves_one_document(folders: Folders) -> None:
+    path = folders.write("a.md", "one")
+    async with folders.running():
+        path.rename(f"{path}~")
+        path.write_text("two")
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"two"})
+        await asyncio.sleep(0.3)
+        assert None not in folders.intake.versions("docs/a.md"), "it was never gone"
+
+
+async def test_a_file_written_in_two_steps_is_published_whole(folders: Folders) -> None:
+    path = folders.write("a.md", "old")
+    async with folders.running():
+        with path.open("w") as file:
+            for _ in range(4):
+                await asyncio.sleep(0.1)
+                file.write("half ")
+                file.flush()
+        await folders.intake.until(lambda now: now.get("docs/a.md") == b"half " * 4)
+        assert folders.intake.versions("docs/a.md") == [b"old", b"half " * 4]
+
+
+async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_file(folders: Folders) -> None:
+    path = folders.write("a.md", "old")
+    async with folders.running():
+        path.write_text("")
+        await asyncio.sleep(0.3)
+        path.write_text("new")
+        await folders.intake.until(lambda now: now.get("docs/a.md") == b"new")
+        assert folders.intake.versions("docs/a.md") == [b"old", b"new"]
+        path.write_text("")
+        await folders.intake.until(lambda now: now.get("docs/a.md") == b"")
+
+
+async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(folders: Folders) -> None:
+    path = folders.root / "log.md"
+    async with folders.running(max_delay_s=0.5):
+        with path.open("w") as file:
+            for _ in range(30):
+                file.write("line\n")
+                file.flush()
+                await asyncio.sleep(0.05)
+        while_writing = len(folders.intake.versions("docs/log.md"))
+        await folders.intake.until(lambda now: now["docs/log.md"] == b"line\n" * 30)
+        assert 1 <= while_writing <= 5
+        assert len(folders.intake.versions("docs/log.md")) == while_writing + 1
+
+
+async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(folders: Folders) -> None:
+    async with folders.running(max_delay_s=0.5):
+        with (folders.root / "open.md").open("w") as file:
+            file.write("held")
+            file.flush()
+            await folders.intake.until(lambda now: now == {"docs/open.md": b"held"})
+            file.write(" on")
+            file.flush()
+            await folders.intake.until(lambda now: now == {"docs/open.md": b"held on"})
+
+
+async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folders: Folders) -> None:
+    async with folders.running():
+        for n in range(60):
+            folders.write("a.md", f"a{n}")
+            (folders.root / "b.md").write_text(f"b{n}")
+            await asyncio.sleep(0.01)
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"a59", "docs/b.md": b"b59"})
+        assert len(folders.intake.versions("docs/a.md")) <= 15
+        assert len(folders.intake.versions("docs/b.md")) <= 15
+
+
+async def test_a_newer_text_with_an_older_time_is_seen(folders: Folders) -> None:
+    path = folders.write("a.md", "one")
+    async with folders.running():
+        aside = folders.root.parent / "aside.md"
+        aside.write_text("two")
+        os.utime(aside, (1_000_000_000, 1_000_000_000))
+        aside.replace(path)
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"two"})
+
+
+async def test_two_files_that_trade_names_trade_texts(folders: Folders) -> None:
+    a, b = folders.write("a.md", "one"), folders.write("b.md", "two")
+    async with folders.running():
+        a.rename(folders.root / ".x~")
+        b.rename(a)
+        (folders.root / ".x~").rename(b)
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"two", "docs/b.md": b"one"})
+
+
+async def test_a_file_deleted_and_written_again_at_once_stays(folders: Folders) -> None:
+    path = folders.write("a.md", "0")
+    async with folders.running():
+        for n in range(1, 6):
+            path.unlink()
+            path.write_text(str(n))
+            await folders.intake.until(lambda now, n=n: now.get("docs/a.md") == str(n).encode())
+        assert None not in folders.intake.versions("docs/a.md")
+
+
+async def test_files_that_come_and_go_leave_nothing(folders: Folders) -> None:
+    async with folders.running():
+        for n in range(30):
+            path = folders.root / f"gone-{n}.md"
+            path.write_text("x")
+            await asyncio.sleep(0.003 * (n % 8))
+            path.unlink()
+        await after_all(folders)
+        assert [name for name in folders.intake.now if "gone" in name] == []
+
+
+async def test_a_deleted_file_is_deleted(folders: Folders) -> None:
+    path = folders.write("a.md", "one")
+    folders.write("b.md", "two")
+    async with folders.running():
+        path.unlink()
+        await folders.intake.until(lambda now: now == {"docs/b.md": b"two"})
+        assert folders.intake.versions("docs/a.md") == [b"one", None]
+
+
+async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: Folders) -> None:
+    outside = folders.root.parent / "outside"
+    for n, name in enumerate(["0.md", "1.md", "deep/er/2.md"]):
+        (outside / name).parent.mkdir(parents=True, exist_ok=True)
+        (outside / name).write_text(str(n))
+    folders.write("in0/stays.md", "stays")  # the name begins alike
+    folders.write("in-/stays.md", "stays")
+    stays = {"docs/in0/stays.md": b"stays", "docs/in-/stays.md": b"stays"}
+    async with folders.running():
+        outside.rename(folders.root / "in")
+        moved = {"docs/in/0.md": b"0", "docs/in/1.md": b"1", "docs/in/deep/er/2.md": b"2"}
+        await folders.intake.until(lambda now: now == stays | moved)
+        (folders.root / "in/deep/er/2.md").write_text("edited")
+        await folders.intake.until(lambda now: now["docs/in/deep/er/2.md"] == b"edited")
+        (folders.root / "in").rename(folders.root / "elsewhere")
+        renamed = {"docs/elsewhere/0.md": b"0", "docs/elsewhere/1.md": b"1", "docs/elsewhere/deep/er/2.md": b"edited"}
+        await folders.intake.until(lambda now: now == stays | renamed)
+        (folders.root / "elsewhere/0.md").write_text("edited too")
+        await folders.intake.until(lambda now: now.get("docs/elsewhere/0.md") == b"edited too")
+        (folders.root / "elsewhere").rename(outside)
+        await folders.intake.until(lambda now: now == stays)
+
+
+async def test_a_directory_removed_is_gone(folders: Folders) -> None:
+    for n in range(12):
+        folders.write(f"tree/{'sub/' * (n % 4)}{n}.md", str(n))
+    folders.write("stays.md", "stays")
+    async with folders.running():
+        shutil.rmtree(folders.root / "tree")
+        await folders.intake.until(lambda now: now == {"docs/stays.md": b"stays"})
+
+
+async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folders: Folders) -> None:
+    async with folders.running():
+        for n in range(200):
+            path = folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(str(n))
+        await folders.intake.until(lambda now: now == folders.on_disk())
+        await asyncio.sleep(0.2)
+        for n in (0, 99, 199):
+            (folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md").write_text("again")
+        await folders.intake.until(lambda now: now == folders.on_disk())
+
+
+async def test_directories_that_go_on_being_made_are_all_watched(folders: Folders) -> None:
+    async with folders.running():
+        for n in range(40):
+            (folders.root / f"d{n}").mkdir()
+            (folders.root / f"d{n}" / "a.md").write_text(str(n))
+            await asyncio.sleep(0.01)
+        await folders.intake.until(lambda now: now == folders.on_disk())
+        for n in range(40):
+            (folders.root / f"d{n}" / "b.md").write_text(str(n))
+        await folders.intake.until(lambda now: now == folders.on_disk())
+
+
+async def test_a_file_becomes_a_directory_of_the_same_name_and_back(folders: Folders) -> None:
+    path = folders.write("both.md", "file")
+    async with folders.running():
+        path.unlink()
+        path.mkdir()
+        (path / "inner.md").write_text("inner")
+        await folders.intake.until(lambda now: now == {"docs/both.md/inner.md": b"inner"})
+        shutil.rmtree(path)
+        path.write_text("again")
+        await folders.intake.until(lambda now: now == {"docs/both.md": b"again"})
+
+
+async def test_a_move_is_an_add_and_a_delete_in_any_order(folders: Folders) -> None:
+    path = folders.write("a/foo.md", "same")
+    (folders.root / "b").mkdir()
+    async with folders.running():
+        path.rename(folders.root / "b/foo.md")
+        await folders.intake.until(lambda now: now == {"docs/b/foo.md": b"same"})
+
+
+async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folders: Folders) -> None:
+    outside = folders.root.parent / "secrets"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    folders.write("circle/real.md", "real")
+    (folders.root / "before.md").symlink_to(outside / "secret.md")
+    (folders.root / "up").symlink_to("..")
+    door = socket.socket(socket.AF_UNIX)
+    here = os.open(folders.root, os.O_DIRECTORY)
+    async with folders.running():
+        (folders.root / "file-link.md").symlink_to("../secrets/secret.md")
+        (folders.root / "directory-link").symlink_to(outside)
+        (folders.root / "dangling.md").symlink_to("nowhere.md")
+        (folders.root / "self.md").symlink_to("self.md")
+        (folders.root / "circle/again").symlink_to(folders.root / "circle")
+        os.mkfifo(folders.root / "pipe.md")
+        door.bind(f"/proc/self/fd/{here}/socket.md")
+        await after_all(folders)
+        (outside / "secret.md").write_text("another secret")
+        (folders.root / "pipe.md").rename(folders.root / "pipe2.md")
+        await after_all(folders)
+        assert {name for name in folders.intake.now if "last" not in name} == {"docs/circle/real.md"}
+        (folders.root / "circle/real.md").unlink()
+        (folders.root / "circle/real.md").symlink_to(outside / "secret.md")
+        await folders.intake.until(lambda now: "docs/circle/real.md" not in now)
+    door.close()
+    os.close(here)
+
+
+async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Folders) -> None:
+    root = os.fsencode(folders.root)
+    async with folders.running():
+        for n, name in enumerate((b"bad\xff.md", b"bad\xfe.md", b"dir\xe9/inner.md")):
+            os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+            with open(os.path.join(root, name), "wb") as file:  # noqa: ASYNC230
+                file.write(b"%d" % n)
+        await folders.intake.until(lambda now: now == {"docs/bad␛FF.md": b"0", "docs/bad␛FE.md": b"1", "docs/dir␛E9/inner.md": b"2"})
+        (folders.root / "bad␛FF.md").write_text("namesake")
+        os.unlink(os.path.join(root, b"bad\xff.md"))
+        folders.write("ok.md", "ok")
+        await folders.intake.until(
+            lambda now: now == {"docs/bad␛E2␛90␛9BFF.md": b"namesake", "docs/bad␛FE.md": b"1", "docs/dir␛E9/inner.md": b"2", "docs/ok.md": b"ok"}
+        )  # fmt: skip
+        shutil.rmtree(os.path.join(root, b"dir\xe9"))
+        await folders.intake.until(lambda now: "docs/dir␛E9/inner.md" not in now)
+
+
+async def test_ordinary_names_are_ids_as_they_are(folders: Folders) -> None:
+    names = ["with a space.md", "100%.md", "%2e%2e.md", "back\\slash.md", "line\nbreak.md", "bell\x07.md", "n" * 197 + ".md", "Zoe\u0308.md", "Zoë.md"]
+    names += ["Упр/раз дел/№ 5.md", "-rf.md", "$HOME `id`.md", "␛.md"]
+    async with folders.running():
+        for name in names:
+            (folders.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (folders.root / name).write_text(name)
+        await folders.intake.until(lambda now: now == {f"docs/{name}": name.encode() for name in names})
+
+
+async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: Folders) -> None:
+    notes = folders.write("notes.md", "0")
+    folders.write("other.md", "never")
+    folders.root = notes
+    async with folders.running(source={"path": notes}):
+        folders.root = notes.parent
+        for n in range(1, 5):
+            folders.write("notes.md", str(n))
+            await folders.intake.until(lambda now, n=n: now == {"docs/notes.md": str(n).encode()})
+        notes.unlink()
+        await folders.intake.until(lambda now: now == {})
+
+
+async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it_is_back(folders: Folders) -> None:
+    for n in range(50):
+        folders.write(f"{n}.md", str(n))
+    async with folders.running() as connector:
+        before = dict(folders.intake.now)
+        away = folders.root.rename(folders.root.with_name("away"))
+        assert (await connector.reconcile()).problem
+        await asyncio.sleep(1.5)
+        assert folders.intake.now == before
+        assert folders.health[-1][0] == "down"
+        away.rename(folders.root)
+        (folders.root / "new.md").write_text("new")
+        await folders.intake.until(lambda now: now == before | {"docs/new.md": b"new"})
+        await asyncio.sleep(0.2)
+        assert folders.health[-1] == ("ok", None)
+
+
+async def test_a_root_made_anew_is_watched_again(folders: Folders) -> None:
+    for n in range(50):
+        folders.write(f"{n}.md", str(n))
+    async with folders.running():
+        folders.root.rename(folders.root.with_name("old"))
+        folders.root.mkdir()
+        folders.write("1.md", "new")
+        await folders.intake.until(lambda now: now["docs/1.md"] == b"new")
+        assert len(folders.intake.now) == 50, "the deletes are withheld"
+        assert "49 of 50" in str(folders.health[-1][1])
+        folders.write("2.md", "newer")
+        await folders.intake.until(lambda now: now["docs/2.md"] == b"newer")
+
+
+async def test_an_outage_of_the_broker_loses_nothing(folders: Folders) -> None:
+    async with folders.running():
+        folders.intake.outages = 3
+        folders.write("a.md", "one")
+        (folders.root / "d").mkdir()
+        folders.write("d/b.md", "two")
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"one", "docs/d/b.md": b"two"})
+
+
+async def test_editors_temporary_files_and_hidden_ones_are_no_documents(folders: Folders) -> None:
+    async with folders.running():
+        for name in (".a.md.swp", "a.md~", "a.md.tmp", "4913", ".hidden/x.md", "~$a.md", ".#a.md", "#a.md#"):
+            (folders.root / name).parent.mkdir(exist_ok=True)
+            (folders.root / name).write_text("x")
+        await after_all(folders)
+        assert [name for name in folders.intake.now if "last" not in name] == []
+
+
+async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: Folders) -> None:
+    """Random operations, the same each time; after each dozen what is published must become what is on the disk."""
+    import random
+
+    rng = random.Random(7)
+    names = [f"{d}{n}.md" for d in ("", "a/", "a/b/", "c/", "c/d/e/") for n in range(3)] + ["a", "c/d", "a/b.md"]
+    counter = itertools.count()
+
+    def operate() -> None:
+        path, other = (folders.root / rng.choice(names) for _ in range(2))
+        match rng.randrange(9):
+            case 0 | 1 | 2:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"text {next(counter)}")
+            case 3:
+                folders.write(str(path.relative_to(folders.root)), f"atomic {next(counter)}")
+            case 4:
+                path.unlink()
+            case 5 | 6:
+                other.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(other)
+            case 7:
+                shutil.rmtree(path if path.is_dir() and not path.is_symlink() else path.parent if path.parent != folders.root else path)
+            case 8:
+                (path.symlink_to(other.name) if rng.random() < 0.5 else os.mkfifo(path)) if not path.exists() else None
+
+    async with folders.running():
+        for _ in range(25):
+            for _ in range(12):
+                try:
+                    operate()
+                except OSError:
+                    continue
+                if rng.random() < 0.3:
+                    await asyncio.sleep(rng.random() * 0.05)
+            await folders.intake.until(lambda now: now == folders.on_disk())

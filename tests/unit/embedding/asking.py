@@ -1,0 +1,103 @@
+"""Asking a service for vectors in tests, and scripts of what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.embedding.counting import CountingEmbedder, Script
+from pipeline.embedding.protocol import EmbedLimits, Vector, Vectors
+from pipeline.embedding.provider import PROBE
+from pipeline.embedding.service import EmbeddingService
+from pipeline.errors import OutageError, RejectedError
+from tests.unit.embedding.fake_time import FakeTime
+
+
+@dataclass
+class Got:
+    """What a call handed on.
+
+    Attributes:
+        vectors, refused: by the index of the text.
+        answers: how many lists there were.
+        outage: what ended it.
+    """
+
+    vectors: dict[int, Vector] = field(default_factory=dict)
+    refused: dict[int, RejectedError] = field(default_factory=dict)
+    answers: int = 0
+    outage: OutageError | None = None
+
+
+async def ask(service: EmbeddingService, texts: Sequence[str]) -> Got:
+    """All that a service hands on for texts, until it ends or an outage ends it."""
+    got = Got()
+    try:
+        async for answer in service.embed_documents(texts):
+            got.answers += 1
+            for index, found in answer:
+                assert index not in got.vectors
+                assert index not in got.refused
+                if isinstance(found, RejectedError):
+                    got.refused[index] = found
+                else:
+                    got.vectors[index] = found
+    except OutageError as exc:
+        got.outage = exc
+    return got
+
+
+def check(got: Got, texts: Sequence[str], embedder: CountingEmbedder, *, but: Sequence[int] = ()) -> None:
+    """Every text has its own vector, except some; and none was paid for twice."""
+    assert got.outage is None
+    assert sorted(got.vectors) == [i for i in range(len(texts)) if i not in but]
+    for index, vector in got.vectors.items():
+        assert np.allclose(vector, embedder.vector(texts[index]), atol=1e-6)
+    assert len(embedder.texts) == len(set(embedder.texts))
+
+
+def service_on(embedder: CountingEmbedder, time: FakeTime, **more: object) -> EmbeddingService:
+    """A service on the fake clock."""
+    return EmbeddingService(embedder, clock=time.clock, **more)  # type: ignore[arg-type]
+
+
+def counting(**limits: int) -> CountingEmbedder:
+    """An embedder with these limits, one request at a time unless said otherwise."""
+    return CountingEmbedder(32, limits=EmbedLimits(**{"concurrency": 1, **limits}))
+
+
+def is_probe(texts: Sequence[str]) -> bool:
+    """Whether a request asks whether the provider works."""
+    return list(texts) == [PROBE]
+
+
+def first_fail(count: int, error: Callable[[], Exception]) -> Script:
+    """The first requests with documents' texts fail."""
+    left = count
+
+    async def script(texts: Sequence[str], number: int) -> Vectors | None:
+        nonlocal left
+        if not is_probe(texts) and left > 0:
+            left -= 1
+            raise error()
+        return None
+
+    return script
+
+
+def always(error: Callable[[], Exception], when: Callable[[Sequence[str]], bool] = lambda texts: True) -> Script:
+    """Every request fails that looks like this."""
+
+    async def script(texts: Sequence[str], number: int) -> Vectors | None:
+        if when(texts):
+            raise error()
+        return None
+
+    return script
+
+
+def poison(texts: Sequence[str]) -> bool:
+    """Whether a request holds a text that the model cannot bear."""
+    return any("POISON" in text for text in texts)
