@@ -14,6 +14,7 @@ from pipeline.errors import ConfigError
 
 _SETTING = "LIVEDEX_EMBEDDER"
 _POSSIBLE = "possible are local, openai:MODEL, ollama:MODEL and package.module:Class"
+_KNOWN = frozenset({"local", "openai", "ollama"})
 _LATER = frozenset({"gemini", "cohere", "voyage"})
 
 
@@ -43,7 +44,7 @@ def build_embedder(spec: str, *, url: str | None = None, api_key: SecretStr | No
         return OpenAIEmbedder(name, url=url or OPENAI_URL, api_key=api_key, dimensions=dimensions)
     if kind == "ollama" and name:
         return OpenAIEmbedder(name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama")
-    if "." in kind and name:
+    if kind not in _KNOWN and name:
         return _of_class(spec, kind, name, {"url": url, "api_key": api_key, "dimensions": dimensions})
     raise ConfigError(f"{_SETTING} is {spec!r}, which is unknown: {_POSSIBLE}")
 

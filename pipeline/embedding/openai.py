@@ -139,7 +139,7 @@ def _endpoint(url: str) -> httpx.URL:
     if base.scheme not in ("http", "https") or not base.host:
         raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
     path = base.path.rstrip("/")
-    return base if path.endswith("/embeddings") else base.copy_with(path=f"{path}/embeddings")
+    return base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
 
 
 def _is_here(host: str) -> bool:

@@ -56,9 +56,7 @@ def test_what_only_a_person_can_mend_says_how() -> None:
     assert "billing" in str(error(429, "insufficient_quota"))
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>bad gateway</html>", b"[1]", b'{"error": "no"}', b'{"error": {"code": 7}}', b"[" * 99_999]
-)
+@pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"[1]", b'{"error": "no"}', b'{"error": {"code": 7}}', b"[" * 99_999])
 @pytest.mark.parametrize("status", [400, 429, 502])
 def test_a_body_of_any_shape_is_no_obstacle(status: int, body: bytes) -> None:
     assert str(status) in str(refusal(status, {}, body, now=START))

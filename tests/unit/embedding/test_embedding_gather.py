@@ -1,0 +1,258 @@
+"""Texts of many callers: together, once, and stored before anybody hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pipeline.embedding.counting import CountingEmbedder
+from pipeline.embedding.gather import TextGatherer
+from pipeline.embedding.protocol import Vector
+from pipeline.errors import OutageError, RejectedError, RetryableError
+from tests.unit.embedding.asking import always, counting, poison, service_on
+from tests.unit.embedding.fake_time import FakeTime
+
+Passages = Callable[[int], list[str]]
+
+
+class Shelf:
+    """A store that can be away.
+
+    Attributes:
+        stored: vectors by key.
+        calls: the keys of each call.
+        failures: raised by the next calls.
+    """
+
+    def __init__(self) -> None:
+        self.stored: dict[int, Vector] = {}
+        self.calls: list[list[int]] = []
+        self.failures: list[Exception] = []
+        self.door: asyncio.Event | None = None
+
+    async def store(self, vectors: Sequence[tuple[int, Vector]]) -> None:
+        self.calls.append([key for key, _ in vectors])
+        if self.door is not None:
+            await self.door.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        for key, vector in vectors:
+            assert key not in self.stored
+            self.stored[key] = vector
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+def gatherer_on(embedder: CountingEmbedder, time: FakeTime, shelf: Shelf) -> TextGatherer[int]:
+    return TextGatherer(service_on(embedder, time), shelf.store, clock=time.clock)
+
+
+async def test_texts_of_callers_at_the_same_time_are_one_request(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(30)
+    gatherer = gatherer_on(embedder, time, shelf)
+    calls = [gatherer.gather([(n, texts[n]), (n + 1, texts[n + 1])]) for n in range(29)]
+    assert await time.run(asyncio.gather(*calls)) == [{}] * 29
+    assert embedder.requests == 1
+    assert sorted(shelf.stored) == list(range(30))
+
+
+async def test_a_key_under_way_is_not_sent_again(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(1)
+    door = asyncio.Event()
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        await door.wait()
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+    first = asyncio.ensure_future(gatherer.gather([(0, texts[0])]))
+    await time.advance(0.1)
+    second = asyncio.ensure_future(gatherer.gather([(0, texts[0])]))
+    await time.settle()
+    door.set()
+    await time.run(asyncio.gather(first, second))
+    assert embedder.texts == texts
+
+
+async def test_who_looked_before_the_vector_was_stored_does_not_pay_again(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(1)
+    gatherer = gatherer_on(embedder, time, shelf)
+    for _ in range(2):
+        await time.run(gatherer.gather([(0, texts[0])]))
+    assert embedder.texts == texts
+
+
+async def test_while_all_requests_are_under_way_the_next_one_grows(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(concurrency=2), passages(40)
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        await time.sleep(1.0)
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+
+    async def arrive(n: int) -> None:
+        await time.sleep(n * 0.04)
+        await gatherer.gather([(n, texts[n])])
+
+    await time.run(asyncio.gather(*(arrive(n) for n in range(40))))
+    assert sorted(embedder.texts) == sorted(texts)
+    assert embedder.requests <= 6
+
+
+async def test_nobody_is_told_before_the_vectors_are_stored(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    shelf.door = asyncio.Event()
+    gatherer = gatherer_on(counting(), time, shelf)
+    call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))
+    await time.advance(5)
+    assert shelf.calls == [[0]]
+    assert not call.done()
+    shelf.door.set()
+    assert await time.run(call) == {}
+
+
+async def test_each_answer_is_stored_while_others_are_still_awaited(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(max_texts=2), passages(4)
+    door = asyncio.Event()
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        if number == 1:
+            await door.wait()
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+    call = asyncio.ensure_future(gatherer.gather(list(enumerate(texts))))
+    await time.advance(0.5)
+    assert sorted(shelf.stored) == [0, 1]
+    assert not call.done()
+    door.set()
+    await time.run(call)
+    assert sorted(shelf.stored) == [0, 1, 2, 3]
+
+
+async def test_a_refused_text_concerns_only_those_who_asked_for_it(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(3)
+    embedder.script = always(lambda: RejectedError("HTTP 400"), poison)
+    gatherer = gatherer_on(embedder, time, shelf)
+    wanted = [[(0, texts[0])], [(9, "POISON")], [(1, texts[1]), (9, "POISON"), (2, texts[2])]]
+    good, bad, both = await time.run(asyncio.gather(*(gatherer.gather(items) for items in wanted)))
+    assert good == {}
+    assert list(bad) == list(both) == [9]
+    assert sorted(shelf.stored) == [0, 1, 2]
+
+
+async def test_an_outage_reaches_only_those_whose_texts_were_not_embedded(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(max_texts=1), passages(2)
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        if number > 0:
+            raise OutageError("embedder", "HTTP 401")
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+    first, second = await time.run(asyncio.gather(*(gatherer.gather([(n, text)]) for n, text in enumerate(texts)), return_exceptions=True))
+    assert first == {}
+    assert isinstance(second, OutageError)
+
+
+async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(2)
+    door = asyncio.Event()
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        await door.wait()
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+    leaving = asyncio.ensure_future(gatherer.gather(list(enumerate(texts))))
+    staying = asyncio.ensure_future(gatherer.gather([(1, texts[1])]))
+    await time.advance(0.1)
+    leaving.cancel()
+    await time.settle()
+    door.set()
+    assert await time.run(staying) == {}
+    assert leaving.cancelled()
+    assert sorted(shelf.stored) == [0, 1]
+
+
+async def test_vectors_that_cannot_be_stored_are_kept_and_not_paid_for_again(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(), passages(3)
+    gatherer = gatherer_on(embedder, time, shelf)
+    shelf.failures = [OutageError("database", "away")] * 2
+    with pytest.raises(OutageError, match="away"):
+        await time.run(gatherer.gather(list(enumerate(texts))))
+    with pytest.raises(OutageError, match="away"):
+        await time.run(gatherer.gather([(7, "a text that must not be paid for while the last ones are not stored")]))
+    assert await time.run(gatherer.gather(list(enumerate(texts)))) == {}
+    assert embedder.texts == texts
+    assert sorted(shelf.stored) == [0, 1, 2]
+
+
+async def test_kept_vectors_are_stored_though_nobody_asks(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    gatherer = gatherer_on(counting(), time, shelf)
+    shelf.failures = [RetryableError("deadlock")] * 4
+    with pytest.raises(RetryableError, match="deadlock"):
+        await time.run(gatherer.gather([(0, passages(1)[0])]))
+    await time.advance(60)
+    assert list(shelf.stored) == [0]
+
+
+async def test_a_vector_that_can_never_be_stored_ends_alone(time: FakeTime, passages: Passages) -> None:
+    stored: list[int] = []
+
+    async def store(vectors: Sequence[tuple[int, Vector]]) -> None:
+        if any(key == 5 for key, _ in vectors):
+            raise RejectedError("not storable", reason="not_storable")
+        stored.extend(key for key, _ in vectors)
+
+    gatherer: TextGatherer[int] = TextGatherer(service_on(counting(), time), store, clock=time.clock)
+    refused = await time.run(gatherer.gather(list(enumerate(passages(12)))))
+    assert {key: error.reason for key, error in refused.items()} == {5: "not_storable"}
+    assert sorted(stored) == [n for n in range(12) if n != 5]
+
+
+async def test_draining_stores_what_is_under_way_and_sends_nothing_more(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    embedder, texts = counting(max_texts=1), passages(3)
+    door = asyncio.Event()
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        await door.wait()
+
+    embedder.script = script
+    gatherer = gatherer_on(embedder, time, shelf)
+    calls = [asyncio.ensure_future(gatherer.gather([(n, text)])) for n, text in enumerate(texts)]
+    await time.advance(0.1)
+    draining = asyncio.ensure_future(gatherer.drain(30))
+    await time.settle()
+    door.set()
+    await time.run(draining)
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert list(shelf.stored) == [0]
+    assert ended[0] == {}
+    assert all(isinstance(error, OutageError) for error in ended[1:])
+    assert embedder.texts == texts[:1]
+
+
+async def test_draining_stores_what_was_kept(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    gatherer = gatherer_on(counting(), time, shelf)
+    shelf.failures = [OutageError("database", "away")] * 3
+    with pytest.raises(OutageError):
+        await time.run(gatherer.gather([(0, passages(1)[0])]))
+    await time.run(gatherer.drain(30))
+    assert list(shelf.stored) == [0]
+
+
+async def test_draining_ends_at_its_deadline(time: FakeTime, shelf: Shelf, passages: Passages) -> None:
+    shelf.door = asyncio.Event()
+    gatherer = gatherer_on(counting(), time, shelf)
+    call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))
+    await time.advance(0.1)
+    await gatherer.drain(0.01)
+    assert shelf.stored == {}
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
