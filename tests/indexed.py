@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.cli.proving import Difference, Proof, prove
 from pipeline.cli.repairing import repair
-from pipeline.cli.wiring import Surroundings
+from pipeline.cli.wiring import Surroundings, open_surroundings
 
 WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()  # noqa: SIM905
 
@@ -24,10 +26,16 @@ def page(seed: int, sections: int = 4) -> str:
 
 @dataclass
 class Indexed:
-    """A watched folder and its index."""
+    """A watched folder and its index.
+
+    Attributes:
+        s: to look at the index; whatever sends texts to the embedder opens its own, as a command does.
+        embedded: texts sent to the embedder so far.
+    """
 
     s: Surroundings
     folder: Path
+    embedded: int = 0
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder."""
@@ -35,22 +43,26 @@ class Indexed:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
-    async def sync(self) -> None:
-        """Bring the index up to date, and be sure that it is."""
-        await repair(self.s, await prove(self.s), timeout_s=60)
-        assert (await prove(self.s)).differences == []
-
-    async def differences(self) -> set[tuple[str, str | None]]:
-        """Kind and document of all that differs."""
-        return {(d.kind, d.document_id) for d in (await prove(self.s)).differences}
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Surroundings]:
+        """Surroundings of their own; the texts that they send are counted."""
+        async with open_surroundings(self.s.settings, self.s.data, connections=8) as s:
+            yield s
+            self.embedded += int(s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
 
     async def mend(self) -> tuple[Proof, list[Difference]]:
         """Repair; the proof after it, and what was found before."""
-        before = await prove(self.s)
-        await repair(self.s, before, timeout_s=60)
-        return await prove(self.s), before.differences
+        async with self.opened() as s:
+            before = await prove(s)
+            await repair(s, before, timeout_s=60)
+            return await prove(s), before.differences
 
-    @property
-    def embedded(self) -> int:
-        """Texts sent to the embedder so far."""
-        return int(self.s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
+    async def sync(self) -> None:
+        """Bring the index up to date, and be sure that it is."""
+        after, _ = await self.mend()
+        assert after.differences == []
+
+    async def differences(self) -> set[tuple[str, str | None]]:
+        """Kind and document of all that differs."""
+        async with self.opened() as s:
+            return {(d.kind, d.document_id) for d in (await prove(s)).differences}

@@ -26,7 +26,7 @@ Kind = Literal[
     "attributes",  # title, metadata, collection, type or place differ
     "chunks",  # the chunks are not those of the text
     "passage",  # a passage is not there, or not what its hash says
-    "words",  # the keyword index has something else of a passage
+    "words",  # the keyword index has something else of a passage, or its length is wrong
     "vector",  # a visible passage has no vector, or one that cannot be any
     "orphan",  # chunks without a document
     "source",  # a folder that cannot be looked at
@@ -169,7 +169,7 @@ def _within(document: ShownDocument) -> Iterator[Difference]:
     for n, chunk in enumerate(chunks):
         if chunk.is_damaged:
             yield Difference("passage", document.document_id, f"passage {chunk.passage_id} of chunk {n} is not what its hash says")
-        elif not len(chunk.content or "") == chunk.length == chunk.passage_length:
+        elif len(chunk.content or "") != chunk.length:
             yield Difference("chunks", document.document_id, f"the length of chunk {n} is not {chunk.length}")
         elif end + chunk.gap < 0:
             yield Difference("chunks", document.document_id, f"chunk {n} begins before the text")

@@ -12,7 +12,8 @@ from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.watching import make_connector
 from pipeline.cli.wiring import Surroundings, open_broker
 from pipeline.flow import StageName
-from pipeline.model import DocumentId, TenantId
+from pipeline.intake import Intake
+from pipeline.model import DocumentId, PassageId, TenantId
 
 FROM_THE_FILE: frozenset[Kind] = frozenset({"missing", "stale", "under_way", "dead", "attributes", "chunks", "passage"})
 """Differences that are mended by publishing the file again."""
@@ -31,9 +32,10 @@ async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
     """
     for tenant in proof.tenants.values():
         await _mend_rows(s, tenant)
-    await _publish_again(s, proof, timeout_s)
-    for tenant_id, tenant in proof.tenants.items():
-        await _embed(s, tenant_id, tenant)
+    stages: tuple[StageName, ...] = () if is_running(s.data) else get_args(StageName)
+    async with open_broker(s, stages) as running:
+        await _publish_again(s, proof, running.intake, timeout_s)
+        await _embed(s, proof)
 
 
 async def _mend_rows(s: Surroundings, tenant: TenantProof) -> None:
@@ -46,29 +48,31 @@ async def _mend_rows(s: Surroundings, tenant: TenantProof) -> None:
     await inspection.count_again(sorted({d.document_id for d in tenant.differences if d.kind == "chunks" and d.document_id is not None}))
 
 
-async def _publish_again(s: Surroundings, proof: Proof, timeout_s: float) -> None:
+async def _publish_again(s: Surroundings, proof: Proof, intake: Intake, timeout_s: float) -> None:
     """Let the connectors publish what differs, and the stages work it off."""
-    stages: tuple[StageName, ...] = () if is_running(s.data) else get_args(StageName)
-    async with open_broker(s, stages) as running:
-        for folder in proof.folders:
-            tenant = proof.tenants[folder.tenant_id]
-            await tenant.inspection.forget_files(folder.source.name, _documents_to_publish(tenant))
-            await make_connector(s, folder.source, running.intake).reconcile(repair=True)
-        await wait_for_all(s.operations, deadline=time.monotonic() + timeout_s, scan=False)
+    for folder in proof.folders:
+        tenant = proof.tenants[folder.tenant_id]
+        await tenant.inspection.forget_files(folder.source.name, _documents_to_publish(tenant))
+        await make_connector(s, folder.source, intake).reconcile(repair=True)
+    await wait_for_all(s.operations, deadline=time.monotonic() + timeout_s, scan=False)
 
 
 def _documents_to_publish(tenant: TenantProof) -> list[DocumentId]:
     return sorted({d.document_id for d in tenant.differences if d.kind in FROM_THE_FILE and d.document_id is not None})
 
 
-async def _embed(s: Surroundings, tenant_id: TenantId, tenant: TenantProof) -> None:
+async def _embed(s: Surroundings, proof: Proof) -> None:
     """Make vectors for visible passages that have none."""
-    passages = await tenant.inspection.contents(sorted(tenant.bare | tenant.malformed))
-    if not passages:
+    lacking: dict[TenantId, list[tuple[PassageId, str]]] = {}
+    for tenant_id, tenant in proof.tenants.items():
+        passages = await tenant.inspection.contents(sorted(tenant.bare | tenant.malformed))
+        if passages:
+            generation = await s.generations.active()
+            there = await tenant.inspection.vectors([passage for passage, _ in passages], generation, s.generations.dimensions or 0)
+            lacking[tenant_id] = [(passage, content) for passage, content in passages if passage not in there]
+    if not any(lacking.values()):
         return
     generation = await s.generations.active()
-    there = await tenant.inspection.vectors([passage for passage, _ in passages], generation, s.generations.dimensions or 0)
-    lacking = [(passage, content) for passage, content in passages if passage not in there]
     async with open_gatherer(s.store, s.embeddings) as gatherer:
-        if lacking:
-            await gatherer.embed(tenant_id, generation, lacking)
+        for tenant_id, passages in lacking.items():
+            await gatherer.embed(tenant_id, generation, passages)

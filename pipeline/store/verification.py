@@ -27,7 +27,6 @@ class ShownChunk:
 
     Attributes:
         hash, content: of its passage; None where the passage is not there.
-        passage_length: as the passage has it.
     """
 
     passage_id: PassageId
@@ -36,7 +35,6 @@ class ShownChunk:
     heading: tuple[str, ...]
     hash: bytes | None
     content: str | None
-    passage_length: int | None
 
     @property
     def is_damaged(self) -> bool:
@@ -90,7 +88,7 @@ class Inspection:
             after = rows[-1]["document_id"]
 
     async def faulty_words(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
-        """Passages whose entry in the keyword index is not that of their contents."""
+        """Passages whose length or entry in the keyword index is not that of their contents."""
         faulty: set[PassageId] = set()
         for ids in _batches(list(contents)):
             words, exact = _words([contents[i] for i in ids])
@@ -162,9 +160,7 @@ def _document(rows: Sequence[Any]) -> ShownDocument:
 
 
 def _chunk(row: Any) -> ShownChunk:
-    return ShownChunk(
-        PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"], row["passage_length"]
-    )
+    return ShownChunk(PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"])
 
 
 def _words(contents: Sequence[str]) -> tuple[list[str], list[str]]:

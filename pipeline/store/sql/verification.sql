@@ -7,14 +7,14 @@ select d.document_id, d.doc_id, d.state, d.version, d.source, d.collection, d.ti
        d.pending_version is not null as under_way,
        d.pending_version is not null and get_byte(d.pending_digest, 0) = 0 as is_coming,
        d.dead_version is not null and (d.version is null or d.dead_version > d.version) as is_dead,
-       c.position, c.passage_id, c.gap, c.length, c.heading, p.hash, p.content, p.length as passage_length
+       c.position, c.passage_id, c.gap, c.length, c.heading, p.hash, p.content
 from page d
 left join chunks c on c.tenant_id = $1 and c.doc_id = d.doc_id
 left join passages p on p.tenant_id = $1 and p.passage_id = c.passage_id
 order by d.document_id, c.position;
 
 -- name: faulty_words
--- Passages whose entry in the keyword index is not what `insert_passages` would write.
+-- Passages beside whose contents stands something else than `insert_passages` would write.
 -- $1 text: tenant  $2 bigint[]: passages  $3 text[]: words of their contents, see pipeline.store.words
 -- $4 text[]: exact tokens, with U+001F between  $5 text: name of the text search configuration
 select p.passage_id
@@ -23,7 +23,7 @@ from (select u.passage_id, u.exact, to_tsvector($5::text::regconfig, u.words) as
       offset 0) n
 cross join lateral (select coalesce(sum(cardinality(w.positions)), 0) as terms from unnest(n.tsv) w) counted
 join passages p on p.tenant_id = $1 and p.passage_id = n.passage_id
-where p.terms is distinct from counted.terms
+where p.length is distinct from char_length(p.content) or p.terms is distinct from counted.terms
    or p.tsv is distinct from n.tsv || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)));
 
 -- name: restore_passages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import asyncpg
@@ -13,7 +14,8 @@ from tests.indexed import Indexed, page, paragraph
 
 
 async def plan(indexed: Indexed, name: str = "docs") -> Plan:
-    return await plan_with_index(FolderSource(name=name, path=indexed.folder.with_name(name)), indexed.s)
+    async with indexed.opened() as s:
+        return await plan_with_index(FolderSource(name=name, path=indexed.folder.with_name(name)), s)
 
 
 async def test_an_unchanged_folder_needs_nothing(indexed: Indexed) -> None:
@@ -69,8 +71,7 @@ async def test_without_an_index_everything_is_to_embed_each_text_once(indexed: I
 
 async def test_another_chunk_size_is_a_change_of_every_document(indexed: Indexed) -> None:
     smaller = indexed.s.settings.model_copy(update={"chunk_size": 200})
-    s = indexed.s.__class__(**{name: getattr(indexed.s, name) for name in indexed.s.__dataclass_fields__} | {"settings": smaller})
-    found = await plan_with_index(FolderSource(name="docs", path=indexed.folder), s)
+    found = await plan_with_index(FolderSource(name="docs", path=indexed.folder), replace(indexed.s, settings=smaller))
     assert dict(found.counts) == {"changed": 3}
     assert found.chunks_to_embed > 9
 

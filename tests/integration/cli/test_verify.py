@@ -17,7 +17,8 @@ ONE = DocumentId("docs/one.md")
 
 
 async def test_a_true_index_has_no_difference_and_everything_is_counted(indexed: Indexed) -> None:
-    proof = await prove(indexed.s)
+    async with indexed.opened() as s:
+        proof = await prove(s)
     [tenant] = proof.tenants.values()
     assert proof.differences == []
     assert tenant.documents == 3
@@ -30,7 +31,7 @@ async def test_a_true_index_has_no_difference_and_everything_is_counted(indexed:
         ("update passages set content = 'x' || content where passage_id = $1", "passage"),
         ("update passages set content = 'X' || substr(content, 2) where passage_id = $1", "passage"),
         ("update passages set hash = sha256('another') where passage_id = $1", "passage"),
-        ("update passages set length = length + 1 where passage_id = $1", "chunks"),
+        ("update passages set length = length + 1 where passage_id = $1", "words"),
         ("update passages set tsv = to_tsvector('nonsense') where passage_id = $1", "words"),
         ("update passages set terms = terms + 1 where passage_id = $1", "words"),
         ("delete from vectors_1 where passage_id = $1", "vector"),
@@ -148,9 +149,9 @@ async def test_a_folder_that_is_away_is_named_and_nothing_of_it_is_deleted(index
 
 async def test_a_document_sent_by_api_is_proven_too_and_gets_its_vectors_back(indexed: Indexed, owner: asyncpg.Connection) -> None:
     data = Changed(tenant_id="default", document_id="sent", version=5, name="sent.md")
-    async with open_broker(indexed.s, ("chunk", "embed", "sync")) as running:
+    async with indexed.opened() as s, open_broker(s, ("chunk", "embed", "sync")) as running:
         await running.intake.accept([Change(data, page(8).encode())])
-        assert (await wait_for_all(indexed.s.operations, deadline=float("inf"), scan=False)).all
+        assert (await wait_for_all(s.operations, deadline=float("inf"), scan=False)).all
     assert await indexed.differences() == set()
     await owner.execute(
         "delete from vectors_1 where passage_id in (select passage_id from chunks join documents using (doc_id) where document_id = 'sent')"
