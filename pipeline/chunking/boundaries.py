@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_SENTENCE = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"')\]”’»]))\s+(?=\S)|(?<=[。！？])(?=[^\s。！？」』”’])|\n\s*(?=(?:[-*+>|#•]|\d+[.)])\s?\S)")
+_SENTENCE = re.compile(
+    r"(?:(?<=[.!?…])|(?<=[.!?…][\"')\]”’»]))\s+(?=\S)|(?<=[。！？])(?=[^\s。！？」』”’])|\n\s*(?=(?:[-*+>|#•]|\d+[.)])\s?\S)"
+)
 _LINE = re.compile(r"\n\s*(?=\S)")
 _CLAUSE = re.compile(r"(?<=[,;:])\s+(?=\S)|(?<=[、，；：])(?=\S)")
 _WORD = re.compile(r"\s+(?=\S)")

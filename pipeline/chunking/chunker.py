@@ -153,7 +153,7 @@ def _visible(text: str, spans: list[Span], size: int) -> list[Span]:
     """Without spans that show nothing: they join the one before where they fit."""
     found: list[Span] = []
     for start, end in spans:
-        if text[start] < "\u007f" and text[start] > " " or is_visible(text[start:end]):
+        if (text[start] < "\u007f" and text[start] > " ") or is_visible(text[start:end]):
             found.append((start, end))
         elif found and end - found[-1][0] <= size:
             found[-1] = (found[-1][0], end)

@@ -13,8 +13,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from pipeline.chunking.boundaries import CLAUSES, LINES, SENTENCES, WORDS, places
 from pipeline.chunking.blocks import trimmed
+from pipeline.chunking.boundaries import CLAUSES, LINES, SENTENCES, WORDS, places
 from pipeline.chunking.graphemes import may_begin
 
 Span = tuple[int, int]

@@ -60,7 +60,13 @@ class _Reader:
             self._open(at, solid=True)
             self._fence = found.group(1)
             return True
-        if first in "=-" and self._lines == 1 and not self._solid and (found := _SETEXT.match(line)) and not _NO_SETEXT_TITLE.match(self._last):
+        if (
+            first in "=-"
+            and self._lines == 1
+            and not self._solid
+            and (found := _SETEXT.match(line))
+            and not _NO_SETEXT_TITLE.match(self._last)
+        ):
             assert self._from is not None
             start, end = trimmed(self._text, self._from, at + len(line))
             self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, self._last.strip()))

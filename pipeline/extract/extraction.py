@@ -50,10 +50,15 @@ def extract(content: bytes, *, name: str, mime_type: str | None = None, max_byte
         NoTextError: `too_large`, `empty` or `unsupported`; the message says what to do.
     """
     if len(content) > max_bytes:
-        raise NoTextError("too_large", f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): split it or raise the limit.")
+        raise NoTextError(
+            "too_large", f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): split it or raise the limit."
+        )
     found = format_of(name, mime_type)
     if found is None:
-        raise NoTextError("unsupported", f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert it to text or Markdown, or exclude it.")
+        raise NoTextError(
+            "unsupported",
+            f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert it to text or Markdown, or exclude it.",
+        )
     format_, mime = found
     text = clean_text(decode(content).replace("\r\n", "\n").replace("\r", "\n")).removeprefix("\ufeff")
     if not text.strip():

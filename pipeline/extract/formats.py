@@ -9,11 +9,24 @@ from pipeline.model import TextFormat
 _MARKDOWN = {"md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd"}
 _RST = {"rst", "rest"}
 _PLAIN = set(
-    "txt text log csv tsv org adoc asciidoc tex bib json jsonl ndjson yaml yml toml ini cfg conf properties env srt vtt "
-    "py pyi js mjs cjs ts tsx jsx java kt kts scala go rs c h cc cpp cxx hpp hh cs rb php pl pm lua r jl swift m mm dart ex exs erl hs ml mli clj "
-    "sh bash zsh fish ps1 bat sql graphql proto tf hcl vue svelte css scss less diff patch".split()
+    ["txt", "text", "log", "csv", "tsv", "org", "adoc", "asciidoc", "tex", "bib", "json", "jsonl", "ndjson", "yaml", "yml", "toml", "ini", "cfg", "conf", "properties", "env", "srt", "vtt", "py", "pyi", "js", "mjs", "cjs", "ts", "tsx", "jsx", "java", "kt", "kts", "scala", "go", "rs", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "rb", "php", "pl", "pm", "lua", "r", "jl", "swift", "m", "mm", "dart", "ex", "exs", "erl", "hs", "ml", "mli", "clj", "sh", "bash", "zsh", "fish", "ps1", "bat", "sql", "graphql", "proto", "tf", "hcl", "vue", "svelte", "css", "scss", "less", "diff", "patch"]
 )
-_BARE = {"readme", "license", "licence", "copying", "changelog", "changes", "authors", "contributing", "notice", "todo", "install", "makefile", "dockerfile", "news"}
+_BARE = {
+    "readme",
+    "license",
+    "licence",
+    "copying",
+    "changelog",
+    "changes",
+    "authors",
+    "contributing",
+    "notice",
+    "todo",
+    "install",
+    "makefile",
+    "dockerfile",
+    "news",
+}
 _MIME = {"text/markdown": "markdown", "text/x-markdown": "markdown", "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst"}
 _RST_SIGN = re.compile(r"(?m)^(?:\.\. [a-z-]+::|PEP: \d)|^([=\-~^\"'*+#])\1{3,}\n")
 

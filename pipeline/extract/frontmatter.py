@@ -42,7 +42,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], int]:
 
 def _parse(body: str, mark: str) -> dict[Any, Any] | None:
     try:
-        found = yaml.load(body, Loader=_Loader) if mark == "---" else tomllib.loads(body)  # noqa: S506  # a SafeLoader
+        found = yaml.load(body, Loader=_Loader) if mark == "---" else tomllib.loads(body)  # a SafeLoader
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, RecursionError, OverflowError):
         return None
     return found if isinstance(found, dict) else None

@@ -1,0 +1,143 @@
+"""Text out of bytes: encodings, front matter, formats, and files that hold none."""
+
+import codecs
+from typing import Any
+
+import pytest
+
+from pipeline.errors import NoTextError
+from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
+
+GERMAN = "Die Größe der Bücherstapel überraschte die Köchin, weil später fünf Körbe voller Äpfel für die Gäste nötig wären. "
+
+
+def read(content: bytes, name: str = "a.md", **options: Any) -> Extracted:
+    return extract(content, name=name, **options)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "cp1252"])
+@pytest.mark.parametrize("text", [GERMAN * 8, GERMAN, "Grüße aus Köln"])
+def test_western_text_is_read_in_any_of_its_encodings(encoding: str, text: str) -> None:
+    assert read(text.encode(encoding)).text == text
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (b"", "utf-16-le"),
+        (b"", "utf-16-be"),
+    ],
+)
+def test_wide_text_is_read(mark: bytes, encoding: str) -> None:
+    assert read(mark + "# Übersicht\n\nhéllo".encode(encoding)).text == "# Übersicht\n\nhéllo"
+
+
+def test_quotes_of_windows_are_read() -> None:
+    assert read(b"caf\xe9 \x93q\x94").text == "café “q”"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("cp1251", "Съешь ещё этих мягких французских булок, да выпей чаю. " * 4), ("shift_jis", "日本語の文章です。これは試験です。" * 6)],
+)
+def test_other_scripts_are_guessed(encoding: str, text: str) -> None:
+    assert read(text.encode(encoding), "a.txt").text == text
+
+
+def test_broken_sequences_cost_no_readable_word() -> None:
+    text = read("Zoë wrote this. ".encode() * 20 + b" \xc3\x28 \xf0\x9f\x92 tail \xff " + "naïve end".encode()).text
+    assert "Zoë wrote this." in text and text.endswith("naïve end") and "tail" in text
+
+
+def test_nul_goes_and_line_ends_are_one() -> None:
+    assert read(b"a\x00b\r\nc\rd").text == "ab\nc\nd"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+        b"%PDF-1.7 garbage",
+        b"PK\x03\x04" + bytes(100),
+        bytes(range(256)) * 20,
+        b"\x7fELF" + bytes(50),
+    ],
+)
+def test_what_is_no_text_says_what_to_do(content: bytes) -> None:
+    with pytest.raises(NoTextError, match="convert|exclude") as refused:
+        read(content, "picture.txt")
+    assert refused.value.state == "unsupported"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \t\r\n ", b"\xef\xbb\xbf", b"\x00\x00"])
+def test_nothing_is_empty(content: bytes) -> None:
+    with pytest.raises(NoTextError) as refused:
+        read(content)
+    assert refused.value.state == "empty"
+
+
+def test_a_file_above_the_limit_is_too_large() -> None:
+    with pytest.raises(NoTextError, match="LIVEDEX_MAX_DOCUMENT_BYTES") as refused:
+        read(b"x" * 11, max_bytes=10)
+    assert refused.value.state == "too_large"
+
+
+def test_an_ending_that_is_not_known_is_unsupported() -> None:
+    with pytest.raises(NoTextError, match=r"a\.xyz"):
+        read(b"text", "folder/a.xyz")
+
+
+def test_front_matter_is_metadata_and_stays_in_the_text() -> None:
+    text = "---\ntitle: Leave\n# a remark\ntags: [a, b]\nday: 2024-05-01\n---\n\n# Other\n"
+    found = read(text.encode())
+    assert found.metadata == {"title": "Leave", "tags": ["a", "b"], "day": "2024-05-01"}
+    assert (found.title, found.text, found.text[found.start :]) == ("Leave", text, "\n# Other\n")
+
+
+def test_front_matter_of_toml_is_read() -> None:
+    assert read(b"+++\nyear = 2024\n+++\nbody").metadata == {"year": 2024}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n\n# One\ntext\n\n---\n\n# Two\n",
+        "---\ntitle: [open\n  : : :\n---\n\n# Here\n",
+        "---\njust words\n---\n",
+        "---\na: &a [1]\nb: *a\n---\n",
+        "---\ntitle: x\nnever closed",
+    ],
+)
+def test_what_is_no_front_matter_stays_text(text: str) -> None:
+    found = read(text.encode())
+    assert (found.metadata, found.start) == ({}, 0)
+
+
+def test_line_ends_change_neither_metadata_nor_text() -> None:
+    text = "---\ntitle: x\n---\n# A\n\nbody\n"
+    assert read(text.replace("\n", "\r\n").encode()) == read(text.encode())
+
+
+def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
+    assert read(b"intro\n\n# The title #\n").title == "The title"
+    assert read(b"=====\nBook\n=====\n\ntext", "a.rst").title == "Book"
+
+
+def test_surrogates_are_joined_or_replaced() -> None:
+    assert clean_text("math \ud835\udc00 and \udbff end") == "math \U0001d400 and \ufffd end"
+
+
+def test_metadata_is_cleaned_at_any_depth_keys_too() -> None:
+    assert clean_json({"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}) == {
+        "k": "v",
+        "n": {"a": ["x", None, str(2**70)]},
+        "\ufffd": 1,
+    }
+
+
+def test_readable_names_are_told_by_their_ending() -> None:
+    assert all(map(is_readable, ("a.md", "b.TXT", "d/README", "x.rst", "y.py")))
+    assert not any(map(is_readable, ("a.png", "b.exe", "c.pdf", ".gitignore", "d/core")))
