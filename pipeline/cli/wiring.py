@@ -10,12 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from consumers.app import OutletToBroker, settlers_for
-from consumers.postgres import PostgresBroker, open_engine
 from migrations.runner import APPLICATION_ROLE, migrate
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
@@ -33,6 +31,9 @@ from pipeline.store.generation import ActiveGeneration
 from pipeline.store.letters import Letters
 from pipeline.store.operations import Operations
 from pipeline.store.pgvector import PgVectorStore
+
+if TYPE_CHECKING:
+    from consumers.postgres import PostgresBroker
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +180,10 @@ class Running:
 @asynccontextmanager
 async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> AsyncIterator[Running]:
     """The broker, consuming these stages for as long as the block lasts; draining at its end."""
+    # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
+    from consumers.app import OutletToBroker, settlers_for
+    from consumers.postgres import PostgresBroker, open_engine
+
     async with AsyncExitStack() as stack:
         teller = await stack.enter_async_context(_health_teller(s.operations))
         outlet = OutletToBroker(s.letters)
@@ -242,6 +247,6 @@ def set_up_logging(level: str) -> None:
 class _OneLine(logging.Formatter):
     """A log line holds no control characters, whatever was in the message."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name of the standard library
+    def formatMessage(self, record: logging.LogRecord) -> str:  # the name of the standard library
         line = super().formatMessage(record)
         return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)

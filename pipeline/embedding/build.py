@@ -8,7 +8,6 @@ import inspect
 from pydantic import SecretStr
 
 from pipeline.embedding.local import DIMENSIONS, LocalEmbedder
-from pipeline.embedding.openai import OLLAMA_URL, OPENAI_URL, OpenAIEmbedder
 from pipeline.embedding.protocol import Embedder
 from pipeline.errors import ConfigError
 
@@ -38,15 +37,21 @@ def build_embedder(spec: str, *, url: str | None = None, api_key: SecretStr | No
         return LocalEmbedder()
     if kind in _LATER:
         raise ConfigError(f"{_SETTING} is {spec!r}: {kind} is not offered yet; {_POSSIBLE}")
-    if kind == "openai" and name:
-        if url is None and not (api_key and api_key.get_secret_value()):
-            raise ConfigError(f"{_SETTING} is {spec!r}: set LIVEDEX_EMBEDDER_API_KEY, or LIVEDEX_EMBEDDER_URL for a server of your own")
-        return OpenAIEmbedder(name, url=url or OPENAI_URL, api_key=api_key, dimensions=dimensions)
-    if kind == "ollama" and name:
-        return OpenAIEmbedder(name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama")
+    if kind in ("openai", "ollama") and name:
+        return _openai(spec, kind, name, url, api_key, dimensions)
     if kind not in _KNOWN and name:
         return _of_class(spec, kind, name, {"url": url, "api_key": api_key, "dimensions": dimensions})
     raise ConfigError(f"{_SETTING} is {spec!r}, which is unknown: {_POSSIBLE}")
+
+
+def _openai(spec: str, kind: str, name: str, url: str | None, api_key: SecretStr | None, dimensions: int | None) -> Embedder:
+    from pipeline.embedding.openai import OLLAMA_URL, OPENAI_URL, OpenAIEmbedder  # here: the local model needs no HTTP client
+
+    if kind == "openai":
+        if url is None and not (api_key and api_key.get_secret_value()):
+            raise ConfigError(f"{_SETTING} is {spec!r}: set LIVEDEX_EMBEDDER_API_KEY, or LIVEDEX_EMBEDDER_URL for a server of your own")
+        return OpenAIEmbedder(name, url=url or OPENAI_URL, api_key=api_key, dimensions=dimensions)
+    return OpenAIEmbedder(name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama")
 
 
 def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Embedder:
