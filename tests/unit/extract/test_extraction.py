@@ -67,7 +67,7 @@ def test_nul_goes_and_line_ends_are_one() -> None:
     ],
 )
 def test_what_is_no_text_says_what_to_do(content: bytes) -> None:
-    with pytest.raises(NoTextError, match="convert|exclude") as refused:
+    with pytest.raises(NoTextError, match=r"convert|exclude") as refused:
         read(content, "picture.txt")
     assert refused.value.state == "unsupported"
 

@@ -1,0 +1,200 @@
+"""The loop around a stage on a real broker: every record ends, none is lost, an outage blames none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from consumers.app import OutletToBroker
+from consumers.postgres import PostgresBroker, open_engine
+from consumers.settle import Settler
+from pipeline.errors import OutageError, RejectedError, RetryableError
+from pipeline.events import CHANGED, Changed, Event, changed
+from pipeline.flow import stage
+from pipeline.metrics import Metrics
+from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
+from pipeline.store.database import Database
+from pipeline.store.letters import UNKNOWN_TENANT, Letters
+from pipeline.store.operations import Operations
+
+Run = Callable[[Event[Any]], Awaitable[Finished]]
+
+
+class Bench:
+    """The chunk stage replaced by a function, on the broker under test."""
+
+    def __init__(self, database: Database, broker: PostgresBroker, health: list[tuple[str, str | None]]) -> None:
+        self.broker, self.letters, self.operations, self.health = broker, Letters(database), Operations(database), health
+
+    async def publish(self, *names: str) -> None:
+        await self.broker.publish([changed(Changed(tenant_id="t", document_id=name, version=1, deleted=True)) for name in names])
+
+    async def drained(self) -> None:
+        async with asyncio.timeout(30):
+            while (await self.operations.backlog())["chunk"].waiting:
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def running(owner_url: str, database: Database) -> AsyncIterator[Any]:
+    async with AsyncExitStack() as stack:
+
+        @asynccontextmanager
+        async def start(run: Run) -> AsyncIterator[Bench]:
+            health: list[tuple[str, str | None]] = []
+            outlet = OutletToBroker(Letters(database))
+            settler = Settler(stage("chunk"), run, outlet, Metrics(), lambda component, reason: health.append((component, reason)))
+            async with open_engine(owner_url, PostgresBroker.connections([settler])) as engine:
+                broker = PostgresBroker(engine, database)
+                outlet.connect(broker)
+                broker.add(settler)
+                async with broker.running():
+                    yield Bench(database, broker, health)
+
+        yield start
+        await stack.aclose()
+
+
+async def test_every_record_reaches_the_stage_once(running: Any) -> None:
+    seen: list[str] = []
+
+    async def run(event: Event[Any]) -> Finished:
+        seen.append(event.document_id)
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish(*(f"d{n}" for n in range(200)))
+        await bench.drained()
+    assert sorted(seen) == sorted(f"d{n}" for n in range(200))
+
+
+@pytest.mark.parametrize("poison", [b"{not json", b"\xff\xfe{}", b"null", b"[1,2]", b'{"specversion": "1.0"}', b'"text"', b"0", b"{" * 5000], ids=repr)
+async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(running: Any, poison: bytes) -> None:
+    seen: list[str] = []
+
+    async def run(event: Event[Any]) -> Finished:
+        seen.append(event.document_id)
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish("before")
+        await bench.broker.put_again(CHANGED, poison)
+        await bench.publish("after")
+        await bench.drained()
+        letters = await bench.letters.all()
+        assert [(x.stage, x.reason, x.tenant_id) for x in letters] == [("chunk", "invalid_event", UNKNOWN_TENANT)]
+        assert (await bench.letters.find(letters[0].letter_id)).payload == poison
+    assert sorted(seen) == ["after", "before"]
+
+
+@pytest.mark.parametrize("change", [{"schemaversion": 99}, {"type": 7}, {"data": {"tenant_id": "t"}}], ids=str)
+async def test_an_event_of_another_schema_is_a_letter(running: Any, change: dict[str, Any]) -> None:
+    import orjson
+
+    async def run(event: Event[Any]) -> Finished:
+        raise AssertionError("must not be reached")
+
+    async with running(run) as bench:
+        body = orjson.loads(changed(Changed(tenant_id="t", document_id="d", version=1)).encode()) | change
+        await bench.broker.put_again(CHANGED, orjson.dumps(body))
+        await bench.drained()
+        assert [x.reason for x in await bench.letters.all()] == ["invalid_event"]
+
+
+async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(running: Any) -> None:
+    tries: list[str] = []
+
+    async def run(event: Event[Any]) -> Finished:
+        tries.append(event.document_id)
+        if event.document_id == "bad":
+            raise RejectedError("no good", reason="content_missing")
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish("good", "bad", "fine")
+        await bench.drained()
+        (letter,) = await bench.letters.all()
+        assert (letter.document_id, letter.reason, letter.attempts) == ("bad", "content_missing", 1)
+        assert b'"document_id":"bad"' in (await bench.letters.find(letter.letter_id)).payload
+    assert sorted(tries) == ["bad", "fine", "good"]
+
+
+@pytest.mark.parametrize(("error", "reason"), [(RetryableError("locked"), "retries_exhausted"), (ZeroDivisionError(), "failed")], ids=repr)
+async def test_a_lasting_fault_is_tried_a_bounded_number_of_times_with_growing_waits(running: Any, error: Exception, reason: str) -> None:
+    times: list[float] = []
+
+    async def run(event: Event[Any]) -> Finished:
+        if event.document_id == "bad":
+            times.append(asyncio.get_running_loop().time())
+            raise error
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish("bad", *(f"d{n}" for n in range(20)))
+        await bench.drained()
+        assert [(x.document_id, x.reason, x.attempts) for x in await bench.letters.all()] == [("bad", reason, MAX_ATTEMPTS)]
+    assert len(times) == MAX_ATTEMPTS
+    waits = [b - a for a, b in zip(times, times[1:], strict=False)]
+    assert waits[0] < waits[-1]
+
+
+async def test_an_outage_pauses_and_blames_nobody(running: Any) -> None:
+    away, done = [True], []
+
+    async def run(event: Event[Any]) -> Finished:
+        if away[0]:
+            raise OutageError("embedder", "down", retry_after_s=0.05)
+        done.append(event.document_id)
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish(*(f"d{n}" for n in range(30)))
+        await asyncio.sleep(1.0)
+        assert (done, await bench.letters.all()) == ([], []) and ("embedder", "down") in bench.health
+        away[0] = False
+        await bench.drained()
+        assert await bench.letters.all() == [] and bench.health[-1] == ("embedder", None)
+    assert sorted(done) == sorted(f"d{n}" for n in range(30))
+
+
+async def test_a_stop_finishes_what_was_begun_and_gives_back_the_rest(running: Any, owner: asyncpg.Connection) -> None:
+    begun, done, gate = asyncio.Event(), [], asyncio.Event()
+
+    async def run(event: Event[Any]) -> Finished:
+        begun.set()
+        await gate.wait()
+        done.append(event.document_id)
+        return Finished()
+
+    async with running(run) as bench:
+        await bench.publish(*(f"d{n}" for n in range(20)))
+        await begun.wait()
+        asyncio.get_running_loop().call_later(0.3, gate.set)
+    left = await owner.fetchval("select count(*) from queue where acquired_token is null")
+    assert len(done) == stage("chunk").workers and left == 20 - len(done), "leased rows are left, or something was lost"
+
+
+async def test_a_letter_that_cannot_be_written_is_not_lost(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = [OutageError("database", "away"), OutageError("database", "away")]
+    bury = Letters.bury
+
+    async def failing(self: Letters, *args: Any, **kwargs: Any) -> None:
+        if refusals:
+            raise refusals.pop()
+        await bury(self, *args, **kwargs)
+
+    monkeypatch.setattr(Letters, "bury", failing)
+
+    async def run(event: Event[Any]) -> Finished:
+        raise RejectedError("no good")
+
+    async with running(run) as bench:
+        await bench.publish("bad")
+        await bench.drained()
+        assert [x.document_id for x in await bench.letters.all()] == ["bad"]
+    assert refusals == []
