@@ -19,8 +19,8 @@ from migrations.runner import APPLICATION_ROLE, migrate
 from pipeline.chunking import chunk_text
 from pipeline.embedding.local import DIMENSIONS, LocalEmbedder
 from pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId, TextFormat
+from pipeline.search.counts import refresh_word_counts
 from pipeline.search.engine import SearchEngine
-from pipeline.search.keyword import refresh_word_counts
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres, url_as
 from pipeline.store.pgvector import PgVectorStore

@@ -117,13 +117,13 @@ class Settler:
             begin = time.monotonic()
             outcome: Outcome = await self._run(event)
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)
-        except Exception as exc:  # noqa: BLE001  # outcome_of decides; nothing is swallowed
+        except Exception as exc:  # outcome_of decides; nothing is swallowed
             outcome = outcome_of(exc, attempt + (pauses if isinstance(exc, LivedexError) and not isinstance(exc, RejectedError) else 0))
             if not isinstance(exc, LivedexError):
                 log.exception("%s: attempt %d failed", self.stage.name, attempt)
         try:
             await self._carry_out(record, outcome, event, attempt)
-        except Exception as exc:  # noqa: BLE001  # as above
+        except Exception as exc:  # as above
             if not isinstance(exc, LivedexError):
                 log.exception("%s: the outcome could not be kept", self.stage.name)
             failed = outcome_of(exc, attempt)

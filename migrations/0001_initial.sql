@@ -129,6 +129,7 @@ create table word_totals (
     tenant_id    text primary key,
     passages     bigint not null,                   -- counted at the last refresh
     terms        bigint not null,                   -- occurrences in all of them
+    newest       bigint not null,                   -- passage there was then: later ones are not counted
     refreshed_at timestamptz not null default now()
 );
 

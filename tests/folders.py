@@ -105,6 +105,13 @@ class Folders:
         temporary.replace(path)
         return path
 
+    async def until_health(self, state: str, detail: str | None, timeout_s: float = 20) -> None:
+        """Wait until the source says this of itself; `detail` is a part of what it says."""
+        end = time.monotonic() + timeout_s
+        while not self.health or self.health[-1][0] != state or (detail or "None") not in str(self.health[-1][1]):
+            assert time.monotonic() < end, self.health
+            await asyncio.sleep(0.005)
+
     def on_disk(self) -> dict[str, bytes]:
         """What the folder holds, as documents should have it; for names in UTF-8."""
         found = {}

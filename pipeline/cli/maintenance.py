@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import LivedexError
-from pipeline.search.keyword import refresh_word_counts
+from pipeline.search.counts import refresh_word_counts
 from pipeline.store.statements import sql
 from pipeline.store.vector_index import maintain_vector_index
 

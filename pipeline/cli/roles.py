@@ -13,8 +13,8 @@ import uvicorn
 from connectors.filesystem import FolderConnector
 from pipeline.api.app import ApiServices, create_app
 from pipeline.cli.maintenance import maintain
-from pipeline.cli.wiring import Surroundings, open_broker
 from pipeline.cli.watching import answer_requests, make_connector
+from pipeline.cli.wiring import Surroundings, open_broker
 from pipeline.errors import ConfigError
 from pipeline.flow import StageName
 from pipeline.settings import FolderSource

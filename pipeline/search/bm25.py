@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-K1 = 1.2
+K1 = 1.5
 B = 0.75
 
 

@@ -16,8 +16,9 @@ from pipeline.errors import OutageError, RejectedError, RetryableError
 from pipeline.metrics import Metrics
 from pipeline.model import GenerationId, TenantId
 from pipeline.search.answer import Hit, SearchAnswer
+from pipeline.search.counts import Counts, read_counts
 from pipeline.search.hits import read_hits
-from pipeline.search.keyword import Counts, Keyword, keyword_leg, read_counts
+from pipeline.search.keyword import Keyword, keyword_leg
 from pipeline.search.ranking import Legs, places_of, rank
 from pipeline.search.request import SearchRequest
 from pipeline.search.selection import Selection, selection_of
@@ -122,7 +123,7 @@ class _Search:
         counts, indexed = await read_counts(self._connection, self._tenant_id, config, query, index_name(generation_id))
         space = None
         if vector is not None and generation_id is not None:
-            space = Space(generation_id, vector, indexed and (counts.passages or 0) > exact_passages, request.ef_search)
+            space = Space(generation_id, vector, indexed and counts.passages > exact_passages, request.ef_search)
         legs = await self._legs(query, counts, space)
         places = await places_of(self._connection, self._tenant_id, legs, self._selection, self._wanted)
         ranked = rank(legs, places, request, self._wanted)[: request.limit]

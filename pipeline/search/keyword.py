@@ -9,6 +9,7 @@ A query of identifiers alone (`ERR_CONN_RESET`) is a look-up: it finds the passa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
@@ -16,34 +17,17 @@ from typing import Any
 
 from pipeline.model import TenantId
 from pipeline.search.bm25 import Candidate, Collection, scores
+from pipeline.search.counts import Counts, quoted
 from pipeline.search.selection import Selection
-from pipeline.store.database import Connection, Database
+from pipeline.store.database import Connection
 from pipeline.store.statements import sql
-from pipeline.store.words import EXACT, QueryWords
+from pipeline.store.words import QueryWords
 
 MATCHES = 10_000  # passages that the words which choose candidates stand in together; Source: measured, see bench/search.py
 SCORED = 300  # of these by ts_rank
 MAX_WORDS = 64  # that count in a query: the rarest
-EXACT_WEIGHT = 1.5  # of an exact token beside its words
-MIN_COUNTED_PASSAGES = 3  # a word in fewer passages is rare without being counted
-LAG = 0.1  # share of the passages that may have changed since the words were counted
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """A query's words in the tenant's index.
-
-    Attributes:
-        words: lexemes in the order of the query, exact tokens last.
-        frequencies: in how many passages a word stood when words were last counted; rare words have none.
-        passages: counted then; None: never counted.
-        terms: occurrences of words in all of these.
-    """
-
-    words: Sequence[str]
-    frequencies: Mapping[str, int]
-    passages: int | None
-    terms: int | None
+IDENTIFIER_WEIGHT = 1.5  # of an identifier, beside the words in it
+COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more than the words
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +59,12 @@ async def keyword_leg(
         held = [word for word in query.identifiers if word in counts.words]
         found = await _candidates(connection, tenant_id, held, words, selection, wanted)
         if found.visible:
-            return Keyword(_scored(found, counts), True, words)
+            return Keyword(_scored(found, query, counts), True, words)
     chosen = _chosen(words, counts, max(MATCHES, wanted))
     found = await _candidates(connection, tenant_id, chosen, words, selection, wanted)
     if len(found.visible) < wanted and len(chosen) < len(words) and found.complete:  # words thought common are not
         found = await _candidates(connection, tenant_id, words, words, selection, wanted)
-    return Keyword(_scored(found, counts), False, words)
+    return Keyword(_scored(found, query, counts), False, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +80,7 @@ async def _candidates(
     if not narrow:
         return _Found((), True)
     most = max(SCORED, wanted)
-    matching = f"({_any_of(narrow)}) & {_quoted(_tenant_lexeme(tenant_id))}"
+    matching = f"({_any_of(narrow)}) & {quoted(_tenant_lexeme(tenant_id))}"
     arguments = (tenant_id, matching, _any_of(wide), most, list(wide), *selection.arguments)
     rows = await connection.fetch(sql("keyword_candidates"), *arguments)
     if len(rows) == most and sum(row["visible"] for row in rows) < wanted:
@@ -124,21 +108,15 @@ def _chosen(words: Sequence[str], counts: Counts, most: int) -> list[str]:
     return chosen
 
 
-def _scored(found: _Found, counts: Counts) -> dict[int, float]:
+def _scored(found: _Found, query: QueryWords, counts: Counts) -> dict[int, float]:
     candidates = found.visible
     if not candidates:
         return {}
-    seen: dict[str, int] = {}
-    for candidate in candidates:
-        for word in candidate.counts:
-            seen[word] = seen.get(word, 0) + 1
+    seen = Counter(word for candidate in candidates for word in candidate.counts)
     frequencies = {word: max(number, counts.frequencies.get(word, 0)) for word, number in seen.items()}
-    passages = max(counts.passages or 0, len(candidates))
-    terms = counts.terms if counts.passages and counts.terms else sum(candidate.terms for candidate in candidates)
-    mean_terms = max(1.0, terms / (counts.passages if counts.passages and counts.terms else len(candidates)))
-    weights = {word: EXACT_WEIGHT for word in seen if word.startswith(EXACT)}
-    found_scores = scores(candidates, Collection(passages, mean_terms, frequencies), weights)
-    return {candidate.passage_id: score for candidate, score in zip(candidates, found_scores, strict=True)}
+    weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
+    collection = Collection(max(counts.passages, len(candidates)), counts.mean_terms, frequencies)
+    return {c.passage_id: score for c, score in zip(candidates, scores(candidates, collection, weights), strict=True)}
 
 
 def _tenant_lexeme(tenant_id: str) -> str:
@@ -146,37 +124,4 @@ def _tenant_lexeme(tenant_id: str) -> str:
 
 
 def _any_of(words: Iterable[str]) -> str:
-    return " | ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    """A lexeme as PostgreSQL reads it in a tsquery."""
-    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-async def read_counts(connection: Connection, tenant_id: TenantId, config: str, query: QueryWords, index: str) -> tuple[Counts, bool]:
-    """What is known of a query's words, and whether the vector index of this name can be used."""
-    row: Any = await connection.fetchrow(sql("query_words"), tenant_id, config, query.text, list(query.exact), index)
-    words = row["words"] or []
-    frequencies = {word: count for word, count in zip(words, row["counts"] or [], strict=True) if count is not None}
-    return Counts(words, frequencies, row["passages"], row["terms"]), bool(row["indexed"])
-
-
-async def refresh_word_counts(database: Database, tenant_id: TenantId) -> bool:
-    """Count a tenant's words anew when more than `LAG` of its passages came or went since the last time.
-
-    Returns:
-        Whether they were counted.
-    """
-    async with database.tenant(tenant_id, "count words") as connection:
-        changes: Any = await connection.fetchrow(sql("word_count_changes"), tenant_id)
-        if changes["counted"] is not None or changes["passages"] == 0:
-            counted = changes["counted"] or 0
-            gone = max(0, counted + changes["added"] - changes["passages"])
-            if changes["added"] + gone <= LAG * counted:
-                return False
-        if not await connection.fetchval(sql("lock_word_counts"), tenant_id):
-            return False
-        await connection.execute(sql("count_words"), tenant_id, MIN_COUNTED_PASSAGES)
-        await connection.execute(sql("count_passages"), tenant_id)
-        return True
+    return " | ".join(map(quoted, words))

@@ -29,6 +29,7 @@ OWNER = "postgres"
 _SYSTEM_USER = "pgserver"  # PostgreSQL does not run as root
 _MAX_SOCKET_BYTES = 100
 _START_TIMEOUT_S = 60.0
+_START_AGAIN_S = 0.5
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -162,25 +163,43 @@ def _socket_directory(home: Path) -> Path:
 
 
 def _start(home: Path, account: pwd.struct_passwd | None) -> None:
+    """Start the server; once more when it ends at once, as it may when what a killed one left is still being cleared away."""
     sockets = _socket_directory(home)
     if sockets != home:
         _owned(sockets, account)
-    (home / "postmaster.pid").unlink(missing_ok=True)  # stale: `_is_ready` looked
     settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [str(_binary("postgres")), "-D", str(home), *options],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True,
-            user=account.pw_name if account else None, group=account.pw_gid if account else None, extra_groups=[] if account else None,
-        )  # fmt: skip
+    for is_last in (False, True):
+        (home / "postmaster.pid").unlink(missing_ok=True)  # stale: `_is_ready` looked
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [str(_binary("postgres")), "-D", str(home), *options],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True,
+                user=account.pw_name if account else None, group=account.pw_gid if account else None, extra_groups=[] if account else None,
+            )  # fmt: skip
+        if _becomes_ready(home, process):
+            _children[home] = process
+            return
+        if is_last:
+            raise ConfigError(f"PostgreSQL did not start: see {log} ({_last_line(log)})")
+        process.kill()
+        process.wait()
+        time.sleep(_START_AGAIN_S)
+
+
+def _becomes_ready(home: Path, process: subprocess.Popen[bytes]) -> bool:
     end = time.monotonic() + _START_TIMEOUT_S
     while not _is_ready(home):
         if process.poll() is not None or time.monotonic() > end:
-            raise ConfigError(f"PostgreSQL did not start: see {log}")
+            return False
         time.sleep(0.02)
-    _children[home] = process
+    return True
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return lines[-1].strip() if lines else "the log is empty"
 
 
 def _ensure_database(home: Path) -> None:

@@ -331,8 +331,7 @@ async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it
         away.rename(folders.root)
         (folders.root / "new.md").write_text("new")
         await folders.intake.until(lambda now: now == before | {"docs/new.md": b"new"})
-        await asyncio.sleep(0.2)
-        assert folders.health[-1] == ("ok", None)
+        await folders.until_health("ok", None)
 
 
 async def test_a_root_made_anew_is_watched_again(folders: Folders) -> None:
@@ -344,7 +343,7 @@ async def test_a_root_made_anew_is_watched_again(folders: Folders) -> None:
         folders.write("1.md", "new")
         await folders.intake.until(lambda now: now["docs/1.md"] == b"new")
         assert len(folders.intake.now) == 50, "the deletes are withheld"
-        assert "49 of 50" in str(folders.health[-1][1])
+        await folders.until_health("down", "49 of 50")
         folders.write("2.md", "newer")
         await folders.intake.until(lambda now: now["docs/2.md"] == b"newer")
 
@@ -380,7 +379,8 @@ async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: 
         match rng.randrange(9):
             case 0 | 1 | 2:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f"text {next(counter)}")
+                if not path.is_fifo():  # it would wait for a reader
+                    path.write_text(f"text {next(counter)}")
             case 3:
                 folders.write(str(path.relative_to(folders.root)), f"atomic {next(counter)}")
             case 4:

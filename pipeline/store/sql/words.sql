@@ -1,8 +1,10 @@
 -- name: word_count_changes
--- How far the counts lag behind what is visible; `counted` is null when nothing was ever counted. $1 text: tenant
-select max(t.passages) as counted, count(*) as passages, count(*) filter (where p.created_at > t.refreshed_at) as added
-from passages p left join word_totals t on t.tenant_id = p.tenant_id
-where p.tenant_id = $1 and exists (select from chunks c where c.tenant_id = $1 and c.passage_id = p.passage_id);
+-- How far the counts lag behind; null in `counted` when nothing was ever counted. `added` stops counting above what it may be; `chunks` are
+-- those there are now, never fewer than visible passages. $1 text: tenant  $2 double precision: share of the passages that may be added
+select t.passages as counted, (select coalesce(sum(d.chunk_count), 0) from documents d where d.tenant_id = $1) as chunks,
+       (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > coalesce(t.newest, 0)
+                              limit 1 + ($2 * coalesce(t.passages, 0))::bigint) n) as added
+from (select) x left join word_totals t on t.tenant_id = $1;
 
 -- name: lock_word_counts
 -- False when somebody counts already. $1 text: tenant
@@ -25,19 +27,40 @@ on conflict (tenant_id, word) do update set passages = excluded.passages where w
 
 -- name: count_passages
 -- $1 text: tenant
-insert into word_totals (tenant_id, passages, terms)
-select $1, count(*), coalesce(sum(p.terms), 0)
+insert into word_totals (tenant_id, passages, terms, newest)
+select $1, count(*), coalesce(sum(p.terms), 0), (select coalesce(max(n.passage_id), 0) from passages n where n.tenant_id = $1)
 from passages p
 where p.tenant_id = $1 and exists (select from chunks c where c.tenant_id = $1 and c.passage_id = p.passage_id)
-on conflict (tenant_id) do update set passages = excluded.passages, terms = excluded.terms, refreshed_at = now();
+on conflict (tenant_id) do update set passages = excluded.passages, terms = excluded.terms, newest = excluded.newest, refreshed_at = now();
 
 -- name: query_words
--- What the tenant's counts know of a query; one row. `words` and `counts` run alongside, `counts` is null where a word was not counted.
+-- What the tenant's counts know of a query; one row. `words` and `counts` run alongside, `counts` is null where a word was not counted;
+-- `lags`: more than the share was added since.
 -- $1 text: tenant  $2 text: name of the text search configuration  $3 text: words  $4 text[]: exact tokens
--- $5 text: name of the vector index
-select array_agg(w.word order by w.place) as words, array_agg(c.passages order by w.place) as counts,
-       (select t.passages from word_totals t where t.tenant_id = $1) as passages,
-       (select t.terms from word_totals t where t.tenant_id = $1) as terms,
-       exists (select from pg_index i where i.indexrelid = to_regclass($5) and i.indisvalid) as indexed
-from unnest(tsvector_to_array(to_tsvector($2::text::regconfig, $3)) || $4::text[]) with ordinality as w (word, place)
-left join word_counts c on c.tenant_id = $1 and c.word = w.word;
+-- $5 double precision: share of the passages that may be added  $6 text: name of the vector index
+select q.words, q.counts, t.passages, t.terms,
+       (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > t.newest
+                              limit 1 + ($5 * t.passages)::bigint) n) > $5 * t.passages as lags,
+       exists (select from pg_index i where i.indexrelid = to_regclass($6) and i.indisvalid) as indexed
+from (select array_agg(w.word order by w.place) as words, array_agg(c.passages order by w.place) as counts
+      from unnest(tsvector_to_array(to_tsvector($2::text::regconfig, $3)) || $4::text[]) with ordinality as w (word, place)
+      left join word_counts c on c.tenant_id = $1 and c.word = w.word) q
+left join word_totals t on t.tenant_id = $1;
+
+-- name: sample_words
+-- In how many of some passages, evenly spread, the words stand: what stands for the counts while these lag. `passages` is how many there
+-- are, up to the bound. $1 text: tenant  $2 text[]: words, each as a tsquery  $3 bigint: passages looked at, about
+-- $4 bigint: bound of `passages`
+with ends as (
+    select min(p.passage_id) as low, max(p.passage_id) as high from passages p where p.tenant_id = $1
+), sampled as materialized (
+    select distinct on (n.passage_id) n.passage_id, n.terms, n.tsv
+    from ends e
+    cross join generate_series(e.low, e.high, greatest(1, (e.high - e.low) / $3)) as g (number)
+    cross join lateral (select p.passage_id, p.terms, p.tsv from passages p
+                        where p.tenant_id = $1 and p.passage_id >= g.number order by p.passage_id limit 1) n
+)
+select (select count(*) from (select from passages p where p.tenant_id = $1 limit $4) b) as passages,
+       (select count(*) from sampled) as sampled, (select coalesce(sum(s.terms), 0) from sampled s) as terms,
+       array(select (select count(*) from sampled s where s.tsv @@ w.word::tsquery) from unnest($2::text[]) with ordinality as w (word, place)
+             order by w.place) as counts;
