@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -73,3 +75,19 @@ def moment(at: datetime | None) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """`1 document`, `2 documents`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr while the block lasts, where that is a terminal; nothing elsewhere, for what is printed there is the answer.
+
+    Yields:
+        To be told how many are done and of how many.
+    """
+    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.length = max(total, 1)
+            bar.update(done - bar.pos)
+
+        yield tell

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from connectors.filesystem.comparing import Comparison
 from pipeline.cli.folders import FileCutter, compare_folder, compare_with_nothing, open_cutter, open_folder
+from pipeline.cli.output import progress
 from pipeline.model import TenantId
 from pipeline.settings import FolderSource, Settings
 from pipeline.stages.chunk import Cutting
@@ -95,9 +96,11 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
 async def _add(plan: Plan, comparison: Comparison, cutter: FileCutter) -> None:
     plan.counts.update(difference.kind for difference in comparison.differences)
     plan.unchanged += comparison.unchanged
-    for difference in comparison.differences:
-        if difference.kind != "deleted":
-            await _add_file(plan, comparison, difference.path, cutter)
+    with progress("cutting") as tell:
+        for n, difference in enumerate(comparison.differences, 1):
+            if difference.kind != "deleted":
+                await _add_file(plan, comparison, difference.path, cutter)
+            tell(n, len(comparison.differences))
 
 
 async def _add_under_way(plan: Plan, comparison: Comparison, s: Surroundings, cutter: FileCutter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -97,8 +97,11 @@ class _Watched:
     told: set[DocumentId]
 
 
-async def prove(s: Surroundings) -> Proof:
+async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done, total: None) -> Proof:
     """Compare everything with everything.
+
+    Args:
+        tell: told how many documents were looked at, and of how many.
 
     Raises:
         OutageError, RetryableError: the database is away.
@@ -120,10 +123,12 @@ async def prove(s: Surroundings) -> Proof:
         told = list(_of_comparison(comparison))
         proof.tenants.setdefault(TenantId(source.tenant), _of_tenant(s, TenantId(source.tenant))).differences += told
         watched[(source.tenant, source.name)] = _Watched(folder, {d.document_id for d in told if d.document_id})
+    total = sum((await s.operations.document_states()).values())
     async with open_cutter(s.cutting) as cutter:
         for tenant_id in tenants:
             tenant = proof.tenants.setdefault(tenant_id, _of_tenant(s, tenant_id))
-            await _prove_tenant(s, tenant, {name: w for (owner, name), w in watched.items() if owner == tenant_id}, cutter)
+            async for _ in _prove_tenant(s, tenant, {name: w for (owner, name), w in watched.items() if owner == tenant_id}, cutter):
+                tell(sum(tenant.documents for tenant in proof.tenants.values()), total)
     return proof
 
 
@@ -139,7 +144,8 @@ def _of_comparison(comparison: Comparison) -> Iterator[Difference]:
             yield Difference("left_over", found.before, f"the file is {found.document_id} now")
 
 
-async def _prove_tenant(s: Surroundings, tenant: TenantProof, watched: Mapping[str, _Watched], cutter: FileCutter) -> None:
+async def _prove_tenant(s: Surroundings, tenant: TenantProof, watched: Mapping[str, _Watched], cutter: FileCutter) -> AsyncIterator[None]:
+    """Look at the documents of a tenant; comes back after each page of them."""
     async for page in tenant.inspection.documents():
         contents: dict[PassageId, str] = {}
         for document in page:
@@ -150,6 +156,7 @@ async def _prove_tenant(s: Surroundings, tenant: TenantProof, watched: Mapping[s
             if source is not None and document.document_id not in source.told:
                 await _against_file(source.folder, document, cutter, tenant)
         await _passages(s, tenant, page, contents)
+        yield
     for doc_id, chunks in await tenant.inspection.orphans():
         tenant.differences.append(Difference("orphan", None, f"{chunks} chunks name document number {doc_id}, which is not there"))
 

@@ -83,10 +83,15 @@ async def _health(s: Surroundings) -> dict[str, str]:
 
 
 async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
-    """Wait; what to say when not all has ended."""
-    from pipeline.cli.waiting import wait_for_all
+    """Wait; what to say when not all has ended.
 
-    if not is_running(s.data) and s.settings.database_url is None:
+    Where `livedex up` was started on this data directory and does not run, nothing will change: that is said at once. With a database
+    elsewhere the roles may run anywhere.
+    """
+    from pipeline.cli.waiting import wait_for_all
+    from pipeline.cli.wiring import remembered
+
+    if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
         return await _what_waits_for_a_start(s)
     ended = await wait_for_all(s.operations, deadline=deadline, scan=await _somebody_watches(s))
     return None if ended.all else f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"

@@ -10,7 +10,7 @@ import click
 
 from pipeline.cli.opening import is_running, opened
 from pipeline.cli.options import data_option, example, json_option
-from pipeline.cli.output import count, print_json, print_table
+from pipeline.cli.output import count, print_json, print_table, progress
 from pipeline.cli.process import run_to_end
 
 if TYPE_CHECKING:
@@ -68,13 +68,16 @@ async def _lasting_proof(s: Surroundings) -> Proof:
     from pipeline.cli.waiting import wait_for_all
 
     if not is_running(s.data):
-        return await prove(s)
+        with progress("comparing") as tell:
+            return await prove(s, tell)
     await wait_for_all(s.operations, deadline=time.monotonic() + _SETTLE_S, scan=True)
-    first = await prove(s)
+    with progress("comparing") as tell:
+        first = await prove(s, tell)
     if not first.differences:
         return first
     await wait_for_all(s.operations, deadline=time.monotonic() + _SETTLE_S, scan=True)
-    second = await prove(s)
+    with progress("looking again") as tell:
+        second = await prove(s, tell)
     lasting: set[Difference] = set(first.differences)
     for tenant in second.tenants.values():
         tenant.differences = [d for d in tenant.differences if d in lasting]

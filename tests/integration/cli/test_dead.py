@@ -1,0 +1,152 @@
+"""Dead letters through the program, on a database of the test's own: exact bytes, marks, what a newer version makes stale."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pipeline.model import Attributes, DocumentId, Fence, TenantId
+from pipeline.store.database import Database
+from pipeline.store.documents import Documents
+from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
+from pipeline.store.pgvector import PgVectorStore
+from pipeline.store.protocol import Draft
+from tests.e2e.test_cli_program import livedex, only_line
+
+TENANT = TenantId("default")
+NOTE = DocumentId("docs/note.md")
+
+
+@pytest.fixture
+def letters(database: Database) -> Letters:
+    return Letters(database)
+
+
+class Program:
+    """`livedex dead …` on the test's database."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._url = url
+
+    async def run(self, *arguments: str) -> Any:
+        return await asyncio.to_thread(livedex, self._folder, "dead", *arguments, LIVEDEX_DATABASE_URL=self._url)
+
+    async def told(self, *arguments: str) -> str:
+        done = await self.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        return str(done.stdout)
+
+
+@pytest.fixture
+def program(tmp_path: Path, owner_url: str) -> Program:
+    return Program(tmp_path, owner_url)
+
+
+async def bury(
+    letters: Letters, letter_id: str, version: int, *, document_id: DocumentId | None = NOTE, payload: bytes = b'{"a": 1}'
+) -> None:
+    letter = Letter(
+        letter_id, TENANT if document_id else UNKNOWN_TENANT, "embed", document_id, version if document_id else None, "rejected",
+        "the provider refuses\nit", 1, "livedex.chunked", {"row": 7}, {"accepted": "x"}, payload,
+    )  # fmt: skip
+    await letters.bury(letter)
+
+
+async def sync(database: Database, version: int) -> None:
+    """Make an empty version of the note the visible one."""
+    store, fence = PgVectorStore(database), Fence(version, bytes(33))
+    await store.accept(TENANT, NOTE, fence, Attributes(source="docs"), datetime.now(UTC))
+    await store.keep_draft(Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC)))
+    await store.sync_document(TENANT, NOTE, fence, None)
+
+
+async def state(database: Database) -> str | None:
+    """Of the note, as a reader sees it; None: there is no such document."""
+    found = await Documents(database).get(TENANT, NOTE)
+    return None if found is None else found.state
+
+
+async def test_letters_are_listed_oldest_first_with_every_field(letters: Letters, program: Program) -> None:
+    await bury(letters, "aaaa", 1)
+    await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
+    found = json.loads(await program.told("list", "--json"))["dead"]
+    assert {letter["id"] for letter in found} == {"aaaa", "bbbb"}
+    [note] = [letter for letter in found if letter["id"] == "aaaa"]
+    assert datetime.fromisoformat(note.pop("at")).tzinfo is not None
+    assert note == {
+        "id": "aaaa", "stage": "embed", "document_id": NOTE, "reason": "rejected", "detail": "the provider refuses\nit", "attempts": 1,
+        "size_bytes": 8,
+    }  # fmt: skip
+    table = await program.told("list")
+    assert "the provider refuses it" in table
+    assert len(table.splitlines()) == 3
+
+
+async def test_the_exact_bytes_are_shown_as_text_or_in_base64(letters: Letters, program: Program) -> None:
+    await bury(letters, "aaaa", 1)
+    await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
+    text = json.loads(await program.told("show", "aaaa", "--json"))
+    assert (text["payload"], text["payload_encoding"], text["topic"], text["place"]) == ('{"a": 1}', "utf-8", "livedex.chunked", {"row": 7})
+    raw = json.loads(await program.told("show", "bbbb", "--json"))
+    assert (raw["payload"], raw["payload_encoding"], raw["document_id"]) == ("//4=", "base64", None)
+    assert '{"a": 1}' in await program.told("show", "aaaa")
+
+
+@pytest.mark.parametrize("command", ["show", "replay", "drop"])
+async def test_an_unknown_letter_is_named_in_one_line(letters: Letters, program: Program, command: str) -> None:
+    await bury(letters, "aaaa", 1)
+    assert "no-such-letter" in only_line(await program.run(command, "no-such-letter"))
+    assert len(await letters.all()) == 1
+
+
+async def test_a_replay_publishes_the_exact_bytes_and_takes_the_mark_away(
+    database: Database, letters: Letters, program: Program, owner: asyncpg.Connection
+) -> None:
+    await bury(letters, "aaaa", 5, payload=b'{"exact":  "bytes"}\n')
+    assert await state(database) == "dead"
+    assert await program.told("replay", "aaaa") == "replayed 1 letter\n"
+    [row] = await owner.fetch("select queue, payload from queue")
+    assert (row["queue"], bytes(row["payload"])) == ("livedex.chunked", b'{"exact":  "bytes"}\n')
+    assert await letters.all() == []
+    assert await owner.fetchval("select dead_version from documents") is None
+
+
+async def test_a_replay_of_what_a_newer_version_has_overtaken_publishes_nothing(
+    database: Database, letters: Letters, program: Program, owner: asyncpg.Connection
+) -> None:
+    await bury(letters, "aaaa", 5)
+    await sync(database, 6)
+    await bury(letters, "bbbb", 7)
+    assert await program.told("replay", "--all") == "replayed 1 letter; 1 letter stale: a newer version is there\n"
+    assert await owner.fetchval("select count(*) from queue") == 1
+    assert await letters.all() == []
+
+
+async def test_a_dropped_letter_leaves_the_last_synced_state(database: Database, letters: Letters, program: Program) -> None:
+    await sync(database, 4)
+    await bury(letters, "aaaa", 5)
+    assert await state(database) == "dead"
+    assert await program.told("drop", "aaaa") == "dropped 1 letter\n"
+    assert await state(database) == "empty"
+
+
+async def test_a_dropped_letter_of_what_was_never_synced_leaves_nothing(database: Database, letters: Letters, program: Program) -> None:
+    await bury(letters, "aaaa", 5)
+    await bury(letters, "bbbb", 0, document_id=None)
+    assert await program.told("drop", "--all") == "dropped 2 letters\n"
+    assert await state(database) is None
+
+
+async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: Letters, owner: asyncpg.Connection) -> None:
+    await bury(letters, "aaaa", 5)
+    replayed = await letters.find("aaaa")
+    await bury(letters, "bbbb", 5)
+    await letters.remove(replayed, forget=False)
+    assert await owner.fetchval("select dead_version from documents") == 5
