@@ -51,7 +51,10 @@ class Baseline:
         hashes = [hashlib.sha256(c.encode()).hexdigest() for c in chunks]
         c = self._connection
         async with c.transaction():
-            known = {r["hash"]: r["embedding"] for r in await c.fetch("select hash, embedding from baseline_chunks where document = $1", document)}
+            known = {
+                r["hash"]: r["embedding"]
+                for r in await c.fetch("select hash, embedding from baseline_chunks where document = $1", document)
+            }
             new = [(h, t) for h, t in dict(zip(hashes, chunks, strict=True)).items() if h not in known]
             if new:
                 vectors = await self._embed([t for _, t in new])
@@ -70,7 +73,8 @@ class Baseline:
             await c.execute("delete from baseline_chunks where id = any($1)", gone)
             await c.executemany("update baseline_chunks set position = $2 where id = $1 and position <> $2", keep)
             await c.executemany(
-                "insert into baseline_chunks (document, position, hash, content, embedding, tsv) values ($1, $2, $3, $4, $5, to_tsvector('english', $4))", add
+                "insert into baseline_chunks (document, position, hash, content, embedding, tsv) values ($1, $2, $3, $4, $5, to_tsvector('english', $4))",
+                add,
             )
 
     async def delete(self, document: str) -> None:

@@ -58,7 +58,12 @@ async def _baseline(corpus: corpora.Corpus) -> dict[str, float]:
                 times.append(time.monotonic() - begin)
             mean = await baseline.mean_characters()
             await connection.close()
-    return {"characters": baseline.embedded_characters, "texts": baseline.embedded_texts, "median_s": statistics.median(times), "mean": mean}
+    return {
+        "characters": baseline.embedded_characters,
+        "texts": baseline.embedded_texts,
+        "median_s": statistics.median(times),
+        "mean": mean,
+    }
 
 
 class _Counting(LocalEmbedder):

@@ -89,4 +89,12 @@ async def _measure(livedex: Livedex, queries: Queries, rng: random.Random, kind:
         passages.append(await connection.fetchval("select count(*) from passages") - before["passages"])
         texts.append(_Counting.texts)
     await connection.close()
-    return [kind, chunks, max(texts), max(passages), 1000 * statistics.median(works), 1000 * statistics.median(walls), float(statistics.median(wals)) / 1024]
+    return [
+        kind,
+        chunks,
+        max(texts),
+        max(passages),
+        1000 * statistics.median(works),
+        1000 * statistics.median(walls),
+        float(statistics.median(wals)) / 1024,
+    ]

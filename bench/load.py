@@ -25,7 +25,10 @@ async def run() -> None:
     show(
         f"Load of {corpus.name}",
         ["", "seconds", "documents/s", "mean chunk", "ratio"],
-        [["straight script", baseline_s, count / baseline_s, baseline_mean, 1.0], ["livedex up", ours_s, count / ours_s, ours_mean, baseline_s / ours_s]],
+        [
+            ["straight script", baseline_s, count / baseline_s, baseline_mean, 1.0],
+            ["livedex up", ours_s, count / ours_s, ours_mean, baseline_s / ours_s],
+        ],
     )
     print(f"  peak memory of the Python processes: {memory_mb:.0f} MB")
 

@@ -21,7 +21,12 @@ async def run(files: int = _FILES) -> None:
             path.write_text(f"# File {n}\n\nA small file, number {n} of many.\n")
         program.start()
         program.until(
-            lambda: program.metric("livedex_stage_waiting") == 0 and int(program.http.get("/v1/collections/default").json()["documents"]) == files, 3600, every_s=1.0
+            lambda: (
+                program.metric("livedex_stage_waiting") == 0
+                and int(program.http.get("/v1/collections/default").json()["documents"]) == files
+            ),
+            3600,
+            every_s=1.0,
         )
         program.stop()
         ready_s = program.start()

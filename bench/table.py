@@ -15,7 +15,10 @@ def show(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) ->
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     print(f"\n{title}")
     for n, row in enumerate(cells):
-        print("  " + "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))))
+        print(
+            "  "
+            + "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        )
         if n == 0:
             print("  " + "  ".join("-" * width for width in widths))
     print(flush=True)

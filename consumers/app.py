@@ -86,5 +86,3 @@ async def settlers_for(
             else:
                 found.append(sync_settler(store, generations, metrics, outlet, on_pause))
         yield found
-
-

@@ -29,7 +29,9 @@ class StoringGatherer:
     def __init__(self, gatherer: TextGatherer[Key]) -> None:
         self._gatherer = gatherer
 
-    async def embed(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]) -> list[RejectedError]:
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
         """Returns once every passage has its vector in the store, but for those refused."""
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
@@ -66,5 +68,3 @@ async def embed_settler(
             return await embed(event, store=store, generations=generations, gatherer=gatherer)
 
         yield Settler(stage("embed"), run, outlet, metrics, on_pause)
-
-

@@ -89,7 +89,12 @@ class PostgresBroker:
         self._engine = engine
         self._database = database
         self._broker = OutboxBroker(
-            engine, outbox_table=make_outbox_table(MetaData(), TABLE), graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw
+            engine,
+            outbox_table=make_outbox_table(MetaData(), TABLE),
+            graceful_timeout=DRAIN_S,
+            apply_types=False,
+            logger=None,
+            decoder=_raw,
         )
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}

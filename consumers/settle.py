@@ -66,7 +66,9 @@ class Settler:
         on_pause: told the component and the reason when a dependency is away, and with None once it works again.
     """
 
-    def __init__(self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]
+    ) -> None:
         self.stage = stage
         self._run = run
         self._outlet = outlet

@@ -15,7 +15,9 @@ from pipeline.stages.sync import sync
 from pipeline.store.protocol import VectorStore
 
 
-def sync_settler(store: VectorStore, generations: Generations, metrics: Metrics, outlet: Outlet, on_pause: Callable[[str, str | None], None]) -> Settler:
+def sync_settler(
+    store: VectorStore, generations: Generations, metrics: Metrics, outlet: Outlet, on_pause: Callable[[str, str | None], None]
+) -> Settler:
     """The sync stage."""
 
     async def run(event: Event[Any]) -> Forward | Finished:

@@ -117,11 +117,17 @@ async def _apply(connection: asyncpg.Connection) -> list[str]:
             continue
         async with connection.transaction():
             await connection.execute(migration.sql)
-            await connection.execute("insert into migrations (number, name, sha256) values ($1, $2, $3)", migration.number, migration.name, migration.sha256)
+            await connection.execute(
+                "insert into migrations (number, name, sha256) values ($1, $2, $3)", migration.number, migration.name, migration.sha256
+            )
         applied.append(migration.name)
     return applied
 
 
 async def is_prepared(connection: asyncpg.Connection) -> bool:
     """Whether roles, extension and the table of migrations are there."""
-    return bool(await connection.fetchval("select to_regclass('public.migrations') is not null and exists (select from pg_extension where extname = 'vector')"))
+    return bool(
+        await connection.fetchval(
+            "select to_regclass('public.migrations') is not null and exists (select from pg_extension where extname = 'vector')"
+        )
+    )

@@ -171,7 +171,13 @@ def step(kind: str, before: Event[Any], fence: Fence) -> Event[Step]:
     """
     data = Step(tenant_id=before.data.tenant_id, document_id=before.data.document_id, version=fence.version, digest=fence.digest.hex())
     return Event[Step](
-        id=before.id, source=f"/stages/{kind}", type=kind, subject=before.subject, time=datetime.now(UTC), accepted=before.accepted, data=data
+        id=before.id,
+        source=f"/stages/{kind}",
+        type=kind,
+        subject=before.subject,
+        time=datetime.now(UTC),
+        accepted=before.accepted,
+        data=data,
     )
 
 

@@ -138,7 +138,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
     for source in flat.get("source", []):
         if isinstance(source, dict) and source.get("kind", "folder") != "folder":
-            raise ConfigError(f"{path}: a source of kind {source.get('kind')!r} is not offered yet: use kind = \"folder\"")
+            raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is not offered yet: use kind = "folder"')
     return flat
 
 

@@ -11,7 +11,7 @@ from pipeline.cli.proving import Difference, Proof, prove
 from pipeline.cli.repairing import repair
 from pipeline.cli.wiring import Surroundings, open_surroundings
 
-WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()  # noqa: SIM905
+WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()
 
 
 def paragraph(seed: int) -> str:

@@ -5,6 +5,7 @@ Nothing but white space is lost and nothing is doubled, for any text; every chun
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -121,7 +122,7 @@ def _sentences(text: str, block: Block, size: int) -> list[Span]:
     """A long paragraph as sentences, each of them cut further where it does not fit."""
     spans: list[Span] = []
     edges = [block.start, *(at for at in places(SENTENCES, text, block.start, block.end) if may_begin(text, at)), block.end]
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in itertools.pairwise(edges):
         end = a + len(text[a:b].rstrip())
         if end > a:
             spans += [(a, end)] if end - a <= size else fitting(text, (a, end), size, PROSE[1:])
@@ -163,7 +164,7 @@ def _visible(text: str, spans: list[Span], size: int) -> list[Span]:
 def _overlapping(text: str, chunks: list[Chunk], overlap: int) -> list[Chunk]:
     """Let each chunk begin with the last whole sentences of the one before in its section."""
     found = chunks[:1]
-    for before, chunk in zip(chunks, chunks[1:], strict=False):
+    for before, chunk in itertools.pairwise(chunks):
         start = chunk.start
         if before.heading == chunk.heading:
             first = max(before.start, chunk.start - overlap)

@@ -7,6 +7,7 @@ Cartesian tree), which is built in linear time.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from bisect import bisect_right
@@ -97,7 +98,7 @@ def _parts(text: str, start: int, end: int, kind: re.Pattern[str], size: int) ->
     if kind in (CLAUSES, WORDS):
         cuts = _chosen(text, start, end, cuts, size)
     edges = [start, *cuts, end]
-    spans = (trimmed(text, a, b) for a, b in zip(edges, edges[1:], strict=False))
+    spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
     return [(a, b) for a, b in spans if a < b]
 
 
@@ -128,7 +129,7 @@ def _at_letters(text: str, start: int, end: int, size: int) -> list[Span]:
             window = [p for p in range(at + 1, at + size // 2 + 1) if may_begin(text, p)] or [at + size]
         edges.append(min(window, key=lambda p: (_window(text, p), -p)))
     edges.append(end)
-    spans = (trimmed(text, a, b) for a, b in zip(edges, edges[1:], strict=False))
+    spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
     return [(a, b) for a, b in spans if a < b]
 
 

@@ -117,7 +117,9 @@ class Livedex:
         return Ingested(done.chunks, len(lacking), reused, done.deleted)
 
     async def _sync(self, event: Event[Step]) -> Synced:
-        return await self.surroundings.store.sync_document(event.tenant_id, event.document_id, event.data.fence, await self.surroundings.generations.active())
+        return await self.surroundings.store.sync_document(
+            event.tenant_id, event.document_id, event.data.fence, await self.surroundings.generations.active()
+        )
 
     async def search(self, query: str, *, tenant_id: str | None = None, **fields: Any) -> SearchAnswer:
         """Search, with the fields of POST /v1/search.
@@ -169,5 +171,3 @@ def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
             break
         parts.append(part)
     return "\n\n".join(parts)
-
-

@@ -20,7 +20,11 @@ _UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document un
 
 async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
     """Run the jobs, each at its interval, until `stop` is set."""
-    jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [(5.0, count_words), (15.0, index_vectors), (3600.0, clear_unused)]
+    jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [
+        (5.0, count_words),
+        (15.0, index_vectors),
+        (3600.0, clear_unused),
+    ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
     while not stop.is_set():
         for n, (interval, job) in enumerate(jobs):

@@ -47,7 +47,9 @@ def _draw(bar: Any, done: int, total: int) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     if bar is None:
-        bar = Progress(TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        bar = Progress(
+            TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
+        )
         bar.add_task("indexing", total=total)
         bar.start()
     bar.update(bar.task_ids[0], total=total, completed=done)

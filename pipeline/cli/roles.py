@@ -74,7 +74,13 @@ async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
     """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
     services = ApiServices(engine=s.engine, documents=Documents(s.database), operations=s.operations, metrics=s.metrics, url=s.url)
     config = uvicorn.Config(
-        create_app(services), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=5, server_header=False, date_header=False
+        create_app(services),
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        date_header=False,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[bound]))
@@ -91,7 +97,9 @@ async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def running_roles(s: Surroundings, roles: Sequence[str], folders: Sequence[FolderSource], bound: socket.socket | None) -> AsyncIterator[list[FolderConnector]]:
+async def running_roles(
+    s: Surroundings, roles: Sequence[str], folders: Sequence[FolderSource], bound: socket.socket | None
+) -> AsyncIterator[list[FolderConnector]]:
     """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
 
     Yields:
@@ -106,7 +114,10 @@ async def running_roles(s: Surroundings, roles: Sequence[str], folders: Sequence
         tasks: list[asyncio.Task[None]] = []
         if "watch" in roles:
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
-            tasks += [asyncio.create_task(connector.run(stop), name=f"watch {folder.name}") for connector, folder in zip(connectors, folders, strict=True)]
+            tasks += [
+                asyncio.create_task(connector.run(stop), name=f"watch {folder.name}")
+                for connector, folder in zip(connectors, folders, strict=True)
+            ]
             tasks.append(asyncio.create_task(answer_requests(s.operations, connectors, stop), name="reconcile requests"))
         if "maintain" in roles:
             tasks.append(asyncio.create_task(maintain(s, stop), name="maintain"))

@@ -13,7 +13,13 @@ from pipeline.settings import Settings, load_settings
 
 @click.command(epilog="Example:  livedex run chunk embed sync")
 @click.argument("roles", nargs=-1, required=True, metavar="ROLE...")
-@click.option("--data", type=click.Path(path_type=Path), default=".livedex", show_default=True, help="Where the index lives, without LIVEDEX_DATABASE_URL.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=".livedex",
+    show_default=True,
+    help="Where the index lives, without LIVEDEX_DATABASE_URL.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the role api.")
 @click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the role api.")
 def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:

@@ -64,7 +64,9 @@ def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource
     for source in sources:
         other = seen.setdefault((source.tenant, source.name), source.path)
         if other is not source.path:
-            raise ConfigError(f"{other} and {source.path} are both called {source.name}: give one a [[source]] with another name in livedex.toml")
+            raise ConfigError(
+                f"{other} and {source.path} are both called {source.name}: give one a [[source]] with another name in livedex.toml"
+            )
     return sources
 
 

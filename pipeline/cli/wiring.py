@@ -71,7 +71,9 @@ class Surroundings:
 
 
 @asynccontextmanager
-async def open_surroundings(settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False) -> AsyncIterator[Surroundings]:
+async def open_surroundings(
+    settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False
+) -> AsyncIterator[Surroundings]:
     """Open the database, migrated, and what stands on it.
 
     Args:
@@ -92,7 +94,10 @@ async def open_surroundings(settings: Settings, data: Path, *, connections: int 
         )
         teller = await stack.enter_async_context(_health_teller(operations))
         embeddings = EmbeddingService(
-            embedder, dimensions=settings.dimensions, observer=EmbedCounts(metrics), on_health=lambda ok, reason: teller("embedder", None if ok else reason)
+            embedder,
+            dimensions=settings.dimensions,
+            observer=EmbedCounts(metrics),
+            on_health=lambda ok, reason: teller("embedder", None if ok else reason),
         )
         stack.push_async_callback(embeddings.close)
         generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)

@@ -73,7 +73,9 @@ def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutt
     except NoTextError as exc:
         return Cut(exc.state, error=str(exc))
     pieces = pieces_of(extracted, cutting)
-    return Cut("synced" if pieces else "empty", extracted, pieces, None if pieces else "The document holds no text: write some, or leave it out.")
+    return Cut(
+        "synced" if pieces else "empty", extracted, pieces, None if pieces else "The document holds no text: write some, or leave it out."
+    )
 
 
 def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
@@ -87,7 +89,9 @@ def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-async def chunk(event: Event[Changed], *, store: VectorStore, blobs: Blobs, cutter: Cutter, cutting: Cutting, reused: Callable[[int], None]) -> Forward | Finished:
+async def chunk(
+    event: Event[Changed], *, store: VectorStore, blobs: Blobs, cutter: Cutter, cutting: Cutting, reused: Callable[[int], None]
+) -> Forward | Finished:
     """Accept a change, cut its document, and keep the manifest.
 
     Args:
@@ -114,7 +118,11 @@ async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutte
     if data.unreadable is not None:
         return replace(base, outcome="unreadable", keep=True, error=data.unreadable)
     if data.size_bytes > cutting.max_bytes:
-        return replace(base, outcome="too_large", error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.")
+        return replace(
+            base,
+            outcome="too_large",
+            error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.",
+        )
     content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
     cut = await cutter.cut(content, name=data.name or data.document_id, mime_type=data.mime_type)
     attributes = base.attributes
@@ -139,7 +147,9 @@ class ThreadCutter:
         small_bytes: up to this size a thread does.
     """
 
-    def __init__(self, cutting: Cutting, elsewhere: Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]], small_bytes: int = 65_536) -> None:
+    def __init__(
+        self, cutting: Cutting, elsewhere: Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]], small_bytes: int = 65_536
+    ) -> None:
         self._cutting = cutting
         self._elsewhere = elsewhere
         self._small_bytes = small_bytes

@@ -56,7 +56,9 @@ class ProcessCutter:
                 return await asyncio.wait_for(work, self._timeout_s)
             except TimeoutError:
                 self.close()
-                return Cut("timeout", error=f"It took longer than {self._timeout_s:.0f} s to read: split it, or look at what is odd about it.")
+                return Cut(
+                    "timeout", error=f"It took longer than {self._timeout_s:.0f} s to read: split it, or look at what is odd about it."
+                )
             except BrokenProcessPool as exc:
                 self.close()
                 raise RetryableError(f"the process that read {name} died") from exc

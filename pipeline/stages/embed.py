@@ -27,7 +27,9 @@ class Generations(Protocol):
 class Gatherer(Protocol):
     """Embeds the texts of many documents together, each text once, and keeps every vector as soon as it is paid for."""
 
-    async def embed(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]) -> list[RejectedError]:
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
         """Returns once every passage has its vector in the store, but for those that the provider refuses.
 
         Raises:
@@ -51,5 +53,8 @@ async def embed(event: Event[Step], *, store: VectorStore, generations: Generati
     if passages:
         refused = await gatherer.embed(tenant_id, generation_id, passages)
         if refused:
-            raise RejectedError(f"{document_id} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}", reason=refused[0].reason)
+            raise RejectedError(
+                f"{document_id} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
+                reason=refused[0].reason,
+            )
     return Forward(step(EMBEDDED, event, fence))

@@ -74,7 +74,10 @@ class Database:
         """
         with translated(what):
             isolation = "repeatable_read" if snapshot else None
-            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction(isolation=isolation, readonly=snapshot):
+            async with (
+                self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
+                connection.transaction(isolation=isolation, readonly=snapshot),
+            ):
                 await connection.fetchval("select set_config('livedex.tenant', $1, true)", tenant_id)
                 yield connection
 

@@ -20,7 +20,9 @@ class ActiveGeneration:
         ask: asks the model for its dimensions; raises OutageError or RetryableError while it does not answer.
     """
 
-    def __init__(self, database: Database, store: VectorStore, model_id: str, dimensions: int | None, ask: Callable[[], Awaitable[int]]) -> None:
+    def __init__(
+        self, database: Database, store: VectorStore, model_id: str, dimensions: int | None, ask: Callable[[], Awaitable[int]]
+    ) -> None:
         self._database = database
         self._store = store
         self._model_id = model_id

@@ -65,7 +65,9 @@ class Letters:
                 letter.detail[:_MAX_DETAIL], letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
             )  # fmt: skip
             if letter.document_id is not None and letter.version is not None:
-                await connection.execute(sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL], source)
+                await connection.execute(
+                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL], source
+                )
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
 
     async def all(self) -> list[Letter]:

@@ -28,7 +28,9 @@ async def insert_manifest(connection: Connection, draft: Draft, passage_ids: Seq
     )  # fmt: skip
 
 
-async def read_manifest(connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> tuple[Draft | None, tuple[Entry, ...]]:
+async def read_manifest(
+    connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence
+) -> tuple[Draft | None, tuple[Entry, ...]]:
     """The manifest of a version with its entries in order; None when there is none."""
     row = await connection.fetchrow(sql("read_manifest"), tenant_id, document_id, fence.version, fence.digest)
     if row is None:

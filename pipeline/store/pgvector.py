@@ -47,11 +47,15 @@ class PgVectorStore:
 
     async def ensure_schema(self, model_id: str, dimensions: int) -> GenerationId:
         if not 1 <= dimensions <= MAX_DIMENSIONS:
-            raise ConfigError(f"{model_id} has {dimensions} dimensions, pgvector indexes at most {MAX_DIMENSIONS}: set LIVEDEX_DIMENSIONS lower or choose another model")
+            raise ConfigError(
+                f"{model_id} has {dimensions} dimensions, pgvector indexes at most {MAX_DIMENSIONS}: set LIVEDEX_DIMENSIONS lower or choose another model"
+            )
         async with self._database.system(f"generation of {model_id}") as connection:
             return GenerationId(await connection.fetchval(sql("ensure_generation"), model_id, dimensions))
 
-    async def accept(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime) -> bool:
+    async def accept(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
+    ) -> bool:
         a = attributes
         async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)

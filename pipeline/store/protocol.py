@@ -78,7 +78,9 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def accept(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime) -> bool:
+    async def accept(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
+    ) -> bool:
         """Note that a version is under way; False when a newer one is known, or this very one has ended."""
         ...
 

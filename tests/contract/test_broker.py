@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -73,7 +74,9 @@ async def test_every_record_reaches_the_stage_once(running: Any) -> None:
     assert sorted(seen) == sorted(f"d{n}" for n in range(200))
 
 
-@pytest.mark.parametrize("poison", [b"{not json", b"\xff\xfe{}", b"null", b"[1,2]", b'{"specversion": "1.0"}', b'"text"', b"0", b"{" * 5000], ids=repr)
+@pytest.mark.parametrize(
+    "poison", [b"{not json", b"\xff\xfe{}", b"null", b"[1,2]", b'{"specversion": "1.0"}', b'"text"', b"0", b"{" * 5000], ids=repr
+)
 async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(running: Any, poison: bytes) -> None:
     seen: list[str] = []
 
@@ -139,7 +142,7 @@ async def test_a_lasting_fault_is_tried_a_bounded_number_of_times_with_growing_w
         await bench.drained()
         assert [(x.document_id, x.reason, x.attempts) for x in await bench.letters.all()] == [("bad", reason, MAX_ATTEMPTS)]
     assert len(times) == MAX_ATTEMPTS
-    waits = [b - a for a, b in zip(times, times[1:], strict=False)]
+    waits = [b - a for a, b in itertools.pairwise(times)]
     assert waits[0] < waits[-1]
 
 

@@ -43,18 +43,25 @@ async def test_only_the_two_audited_functions_look_across_the_policy(owner: asyn
         select p.proname, p.proowner::regrole::text as role, coalesce(array_to_string(p.proconfig, ','), '') as config
         from pg_proc p where p.prosecdef and p.pronamespace = 'public'::regnamespace and not exists (
             select from pg_depend d where d.objid = p.oid and d.deptype = 'e')""")
-    assert {r["proname"]: r["role"] for r in rows if r["role"] == "livedex_definer"} == {"tenant_ids": "livedex_definer", "keyword_candidates": "livedex_definer"}
+    assert {r["proname"]: r["role"] for r in rows if r["role"] == "livedex_definer"} == {
+        "tenant_ids": "livedex_definer",
+        "keyword_candidates": "livedex_definer",
+    }
     assert {r["proname"] for r in rows} == {"tenant_ids", "keyword_candidates", "ensure_generation"}
     assert all(r["config"].startswith("search_path=pg_catalog") for r in rows)
 
 
-async def test_the_application_sees_no_row_without_a_tenant_and_only_its_own_with_one(owner: asyncpg.Connection, database: Database) -> None:
+async def test_the_application_sees_no_row_without_a_tenant_and_only_its_own_with_one(
+    owner: asyncpg.Connection, database: Database
+) -> None:
     generation = await owner.fetchval("select ensure_generation('test', 2)")
     for tenant in ("a", "b"):
         await owner.execute("insert into tenants (tenant_id) values ($1)", tenant)
         await owner.execute("insert into documents (tenant_id, document_id) values ($1, 'x')", tenant)
         passage = await owner.fetchval(
-            "insert into passages (tenant_id, hash, content, length, tsv) values ($1, '\\x01', 'one', 3, 'one'::tsvector) returning passage_id", tenant)
+            "insert into passages (tenant_id, hash, content, length, tsv) values ($1, '\\x01', 'one', 3, 'one'::tsvector) returning passage_id",
+            tenant,
+        )
         await owner.execute(f"insert into vectors_{generation} values ($1, $2, '[1,0]')", tenant, passage)
     tables = ["tenants", "documents", "passages", f"vectors_{generation}"]
     for table in tables:
