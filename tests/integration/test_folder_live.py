@@ -296,7 +296,17 @@ async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Fold
 
 
 async def test_ordinary_names_are_ids_as_they_are(folders: Folders) -> None:
-    names = ["with a space.md", "100%.md", "%2e%2e.md", "back\\slash.md", "line\nbreak.md", "bell\x07.md", "n" * 197 + ".md", "Zoe\u0308.md", "Zoë.md"]
+    names = [
+        "with a space.md",
+        "100%.md",
+        "%2e%2e.md",
+        "back\\slash.md",
+        "line\nbreak.md",
+        "bell\x07.md",
+        "n" * 197 + ".md",
+        "Zoe\u0308.md",
+        "Zoë.md",
+    ]
     names += ["Упр/раз дел/№ 5.md", "-rf.md", "$HOME `id`.md", "␛.md"]
     async with folders.running():
         for name in names:

@@ -52,7 +52,9 @@ def no_content_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def test_the_first_scan_publishes_all_and_the_next_ones_nothing_without_reading(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_scan_publishes_all_and_the_next_ones_nothing_without_reading(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(450):
         folders.write(f"{n % 7}/{n}.md", str(n))
     assert counts(await scan(folders)) == (450, 0, 0, 0)
@@ -383,7 +385,12 @@ async def test_a_version_exceeds_every_version_the_index_has_seen(folders: Folde
 
 
 async def test_documents_cut_in_another_way_are_published_anew(folders: Folders, owner: asyncpg.Connection) -> None:
-    columns = {"old": {"cut": "1/900/0"}, "new": {"cut": "1/600/0"}, "empty": {"cut": "1/900/0", "state": "empty"}, "model": {"cut": "1/600/0", "generation_id": 1}}
+    columns = {
+        "old": {"cut": "1/900/0"},
+        "new": {"cut": "1/600/0"},
+        "empty": {"cut": "1/900/0", "state": "empty"},
+        "model": {"cut": "1/600/0", "generation_id": 1},
+    }
     for name in columns:
         folders.write(f"{name}.md", name)
     await scan(folders)

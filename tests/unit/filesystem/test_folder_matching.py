@@ -19,12 +19,26 @@ def matcher(*include: str, exclude: tuple[str, ...] = (), ignored: tuple[Path, .
     return Matcher(source, ROOT, readable=is_readable, ignored=ignored, only=only)
 
 
-@pytest.mark.parametrize("path", ["a.md", "a/b/c.TXT", "4913.md", "a.md.txt", "-rf.md", "$HOME.md", "line\nbreak/tab\t.md", "swp.md", "~.md"])
+@pytest.mark.parametrize(
+    "path", ["a.md", "a/b/c.TXT", "4913.md", "a.md.txt", "-rf.md", "$HOME.md", "line\nbreak/tab\t.md", "swp.md", "~.md"]
+)
 def test_by_default_every_format_that_can_be_read_is_a_document(path: str) -> None:
     assert matcher().covers(path.encode())
 
 
-TEMPORARY = [".a.md.swp", "a.md~", "a.md.tmp", "4913", "#a.md#", ".#a.md", ".~lock.a.md#", "~$a.md", "a.md.part", "a.md.crdownload", "a.md.SWP"]
+TEMPORARY = [
+    ".a.md.swp",
+    "a.md~",
+    "a.md.tmp",
+    "4913",
+    "#a.md#",
+    ".#a.md",
+    ".~lock.a.md#",
+    "~$a.md",
+    "a.md.part",
+    "a.md.crdownload",
+    "a.md.SWP",
+]
 TEMPORARY += ["a.md___jb_tmp___", "a.md.sb-1f2e3d4c-AbCdEf"]
 
 

@@ -16,7 +16,21 @@ def folder(root: Path) -> Folder:
 
 
 def test_files_come_in_the_order_of_their_paths_as_bytes(tmp_path: Path) -> None:
-    names = ["a.md", "a/b.md", "a-b.md", "a/b/c.md", "a0/x.md", "a!/x.md", "ä.md", "z/ä/y.md", "b.md/inner.md", "B.md", "skipped/x.md", "c.png", ".h/x.md"]
+    names = [
+        "a.md",
+        "a/b.md",
+        "a-b.md",
+        "a/b/c.md",
+        "a0/x.md",
+        "a!/x.md",
+        "ä.md",
+        "z/ä/y.md",
+        "b.md/inner.md",
+        "B.md",
+        "skipped/x.md",
+        "c.png",
+        ".h/x.md",
+    ]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
