@@ -94,7 +94,7 @@ def run_program(arguments: Sequence[str]) -> int:
         status = livedex.main(list(arguments), prog_name="livedex", standalone_mode=False)
     except click.UsageError as exc:
         command = exc.ctx.command_path if exc.ctx else "livedex"
-        return _fail(f"{exc.format_message()} See `{command} --help`.", CALLED_WRONGLY)
+        return _fail(f"{exc.format_message().rstrip('.')}: see `{command} --help`", CALLED_WRONGLY)
     except click.ClickException as exc:
         return _fail(exc.format_message(), FAILED)
     except (KeyboardInterrupt, click.Abort):

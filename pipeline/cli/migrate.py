@@ -36,16 +36,19 @@ async def _apply(data: Path) -> list[str]:
     import asyncpg
 
     from migrations.runner import migrate as apply
+    from pipeline.errors import ConfigError
     from pipeline.settings import load_settings
-    from pipeline.store.database import translated
     from pipeline.store.embedded import embedded_postgres
 
     settings = load_settings(Path.cwd())
     configured = settings.owner_database_url or settings.database_url
+    setting = "LIVEDEX_OWNER_DATABASE_URL" if settings.owner_database_url else "LIVEDEX_DATABASE_URL"
 
     async def apply_to(url: str) -> list[str]:
-        with translated("connect"):
+        try:
             connection = await asyncpg.connect(url, timeout=10)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+            raise ConfigError(f"the database does not answer ({type(exc).__name__}): check {setting}") from exc
         try:
             return await apply(connection)
         finally:

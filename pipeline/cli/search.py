@@ -69,7 +69,8 @@ async def _search(data: Path, tenant: str, fields: dict[str, Any]) -> SearchAnsw
         request = SearchRequest(**fields)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+        message = first["msg"].removeprefix("Value error, ")
+        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
     async with opened(data) as s:
         return await s.engine.search(TenantId(tenant), request)
 

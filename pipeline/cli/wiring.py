@@ -123,7 +123,7 @@ async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, 
 async def _bring_up_to_date(owner_url: str) -> list[str]:
     try:
         connection = await asyncpg.connect(owner_url, timeout=10)
-    except (OSError, TimeoutError, asyncpg.PostgresError) as exc:
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
         raise ConfigError(f"the database does not answer ({type(exc).__name__}): check LIVEDEX_DATABASE_URL") from exc
     try:
         may = await connection.fetchval("select current_user <> $1", APPLICATION_ROLE)

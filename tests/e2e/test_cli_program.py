@@ -96,3 +96,13 @@ def test_migrate_prints_every_statement_without_a_database(tmp_path: Path) -> No
     assert "create extension if not exists vector" in done.stdout
     assert "create table documents" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_migrating_a_database_that_does_not_answer_names_the_setting(tmp_path: Path) -> None:
+    line = only_line(livedex(tmp_path, "migrate", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none"))
+    assert "LIVEDEX_DATABASE_URL" in line
+    assert "secret" not in line
+
+
+def test_a_bad_url_is_one_line_too(tmp_path: Path) -> None:
+    assert "LIVEDEX_DATABASE_URL" in only_line(livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="nonsense"))
