@@ -3,7 +3,9 @@
 A row is leased to a worker for `LEASE_S`; leases of running work are renewed, so that a slow document is not taken twice, and those of
 a process that died run out. Retries that wait are rows with a later time; a stage that waits for a dependency holds its rows.
 
-Publish first, then acknowledge: a crash in between delivers the row again, and every stage is idempotent.
+Publish first, then acknowledge: a crash in between delivers the row again, and every stage is idempotent. Only a change that enters is
+waited for until it is on disk. What follows need not be: the log of the database keeps its order, so when a crash loses the publishing to
+the next stage, it loses the acknowledgement after it too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from faststream.message import StreamMessage
 from faststream_outbox import OutboxBroker
 from faststream_outbox.message import OutboxInnerMessage
 from faststream_outbox.schema import make_outbox_table
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -69,7 +71,7 @@ async def open_engine(url: str, connections: int) -> AsyncIterator[AsyncEngine]:
     """
     engine = create_async_engine(
         url.replace("postgresql://", "postgresql+asyncpg://", 1), pool_size=connections, max_overflow=0, pool_pre_ping=False,
-        connect_args={"server_settings": {"role": APPLICATION_ROLE, "application_name": "livedex-broker"}},
+        connect_args={"server_settings": {"role": APPLICATION_ROLE, "application_name": "livedex-broker", "synchronous_commit": "off"}},
     )  # fmt: skip
     try:
         yield engine
@@ -101,7 +103,7 @@ class PostgresBroker:
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
         """Put changes on the first topic; see `pipeline.intake.Publisher`."""
-        await self._put(CHANGED, events)
+        await self._put(CHANGED, events, durable=True)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic.
@@ -113,17 +115,19 @@ class PostgresBroker:
 
     async def put_again(self, topic: str, payload: bytes) -> None:
         """Put exact bytes on a topic: a dead letter that is replayed."""
-        await self._put_bytes(topic, {datetime.now(UTC).isoformat(): [payload]})
+        await self._put_bytes(topic, {datetime.now(UTC).isoformat(): [payload]}, durable=True)
 
-    async def _put(self, topic: str, events: Sequence[Event[Any]]) -> None:
+    async def _put(self, topic: str, events: Sequence[Event[Any]], *, durable: bool = False) -> None:
         by_time: dict[str, list[bytes]] = {}
         for event in events:
             by_time.setdefault(event.accepted.astimezone(UTC).isoformat(), []).append(event.encode())
-        await self._put_bytes(topic, by_time)
+        await self._put_bytes(topic, by_time, durable=durable)
 
-    async def _put_bytes(self, topic: str, payloads: dict[str, list[bytes]]) -> None:
+    async def _put_bytes(self, topic: str, payloads: dict[str, list[bytes]], *, durable: bool) -> None:
         try:
             async with self._engine.begin() as connection:
+                if durable:
+                    await connection.execute(text("set local synchronous_commit = on"))
                 for accepted, bodies in payloads.items():
                     await self._broker.publish_batch(*bodies, queue=topic, session=connection, headers={"accepted": accepted})
         except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:

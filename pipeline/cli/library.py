@@ -16,7 +16,7 @@ from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, Step, changed
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, TenantId, TextFormat
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
@@ -106,15 +106,14 @@ class Livedex:
         first = await chunk(event, store=s.store, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
         if not isinstance(first, Forward):
             return Ingested(superseded=True)
-        generation_id = await s.generations.active()
-        lacking = await s.store.missing_vectors(event.tenant_id, event.document_id, event.data.fence, generation_id)
-        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
+        gatherer = _Counted(self._gatherer)
+        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=gatherer)
         if not isinstance(second, Forward):
             return Ingested(superseded=True)
         done = await self._sync(second.event)
         if not done.current:
             return Ingested(superseded=True)
-        return Ingested(done.chunks, len(lacking), reused, done.deleted)
+        return Ingested(done.chunks, gatherer.passages, reused, done.deleted)
 
     async def _sync(self, event: Event[Step]) -> Synced:
         return await self.surroundings.store.sync_document(
@@ -150,6 +149,21 @@ class Livedex:
         if self.surroundings.settings.tenant_scoped:
             raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
         return DEFAULT_TENANT
+
+
+class _Counted:
+    """A gatherer that counts what is asked of it."""
+
+    def __init__(self, gatherer: Gatherer) -> None:
+        self._gatherer = gatherer
+        self.passages = 0
+
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
+        """As the gatherer does."""
+        self.passages += len(passages)
+        return await self._gatherer.embed(tenant_id, generation_id, passages)
 
 
 def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:

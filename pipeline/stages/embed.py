@@ -46,10 +46,10 @@ async def embed(event: Event[Step], *, store: VectorStore, generations: Generati
         OutageError, RetryableError: as the store and the gatherer do.
     """
     tenant_id, document_id, fence = event.tenant_id, event.document_id, event.data.fence
-    if not await store.is_current(tenant_id, document_id, fence):
-        return Finished(superseded=True)
     generation_id = await generations.active()
     passages = await store.missing_vectors(tenant_id, document_id, fence, generation_id)
+    if passages is None:
+        return Finished(superseded=True)
     if passages:
         refused = await gatherer.embed(tenant_id, generation_id, passages)
         if refused:

@@ -21,6 +21,7 @@ from pipeline.model import TenantId
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0
+_BEGIN = "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true)"
 
 _AWAY = (
     asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
@@ -62,12 +63,16 @@ class Database:
         self._pool = pool
 
     @asynccontextmanager
-    async def tenant(self, tenant_id: TenantId, what: str = "transaction", *, snapshot: bool = False) -> AsyncIterator[Connection]:
+    async def tenant(
+        self, tenant_id: TenantId, what: str = "transaction", *, snapshot: bool = False, durable: bool = True
+    ) -> AsyncIterator[Connection]:
         """A transaction that sees and writes the rows of one tenant.
 
         Args:
             what: named in errors.
             snapshot: only read, and read everything as of one moment.
+            durable: wait at the end until it is on disk. A step whose event is still queued need not: what comes later and is waited for
+                makes it durable too, and where it is lost, what comes after it is lost as well, and the event is delivered again.
 
         Raises:
             OutageError, RetryableError, RejectedError: see `translated`.
@@ -78,7 +83,7 @@ class Database:
                 self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
                 connection.transaction(isolation=isolation, readonly=snapshot),
             ):
-                await connection.fetchval("select set_config('livedex.tenant', $1, true)", tenant_id)
+                await connection.execute(_BEGIN, tenant_id, "on" if durable else "off")
                 yield connection
 
     @asynccontextmanager
@@ -108,7 +113,7 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10) -> A
     """
     with translated("connect"):
         pool = await asyncpg.create_pool(
-            url, min_size=min_size, max_size=max_size, init=_prepare, timeout=10, command_timeout=120,
+            url, min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, timeout=10, command_timeout=120,
             server_settings={"role": APPLICATION_ROLE, "application_name": "livedex"},
         )  # fmt: skip
     try:
@@ -126,6 +131,10 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10) -> A
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     await register_vector(connection)
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=orjson.loads)
+
+
+async def _nothing_to_reset(connection: object) -> None:
+    """Every setting and lock belongs to a transaction and ends with it: the round trip of a reset is saved."""
 
 
 def _dump(value: Any) -> str:

@@ -57,17 +57,12 @@ class PgVectorStore:
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
     ) -> bool:
         a = attributes
-        async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}") as connection:
-            await connection.execute(sql("add_tenant"), tenant_id)
+        async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}", durable=False) as connection:
             found = await connection.fetchval(
                 sql("accept_document"), tenant_id, document_id, fence.version, fence.digest, a.collection, a.source, a.title, a.uri, a.mime_type,
                 dict(a.metadata), a.changed_at, accepted_at,
             )  # fmt: skip
         return found is not None
-
-    async def is_current(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
-        async with self._database.tenant(tenant_id, f"look at {document_id}") as connection:
-            return bool(await connection.fetchval(sql("is_current"), tenant_id, document_id, fence.version, fence.digest))
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
@@ -79,29 +74,36 @@ class PgVectorStore:
 
     async def keep_draft(self, draft: Draft) -> int:
         texts = {piece.hash: piece.content for piece in draft.pieces}
-        async with self._database.tenant(draft.tenant_id, f"manifest of {draft.document_id} v{draft.fence.version}") as connection:
+        what = f"manifest of {draft.document_id} v{draft.fence.version}"
+        async with self._database.tenant(draft.tenant_id, what, durable=False) as connection:
             known: dict[bytes, PassageId] = {}
             if texts:
                 await connection.execute(sql("keep_used"), draft.tenant_id, list(texts))
                 known = await self._existing(connection, draft.tenant_id, list(texts))
             new = sorted(hash_ for hash_ in texts if hash_ not in known)
             if new:
-                await self._insert_passages(connection, draft.tenant_id, [(hash_, texts[hash_]) for hash_ in new])
+                known |= await self._insert_passages(connection, draft.tenant_id, [(hash_, texts[hash_]) for hash_ in new])
+            if len(known) < len(texts):  # another document brought some of them meanwhile
                 known |= await self._existing(connection, draft.tenant_id, new)
             await insert_manifest(connection, draft, [known[piece.hash] for piece in draft.pieces])
         return len(new)
 
-    async def _insert_passages(self, connection: Connection, tenant_id: TenantId, passages: Sequence[tuple[bytes, str]]) -> None:
+    async def _insert_passages(
+        self, connection: Connection, tenant_id: TenantId, passages: Sequence[tuple[bytes, str]]
+    ) -> dict[bytes, PassageId]:
         words = [for_index(content) for _, content in passages]
-        await connection.execute(
+        rows = await connection.fetch(
             sql("insert_passages"), tenant_id, [hash_ for hash_, _ in passages], [content for _, content in passages],
             [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], self._config,
         )  # fmt: skip
+        return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> list[tuple[PassageId, str]]:
+    ) -> list[tuple[PassageId, str]] | None:
         async with self._database.tenant(tenant_id, f"passages of {document_id} v{fence.version}") as connection:
+            if not await connection.fetchval(sql("is_current"), tenant_id, document_id, fence.version, fence.digest):
+                return None
             rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, document_id, fence.version, fence.digest)
         return [(PassageId(row["passage_id"]), row["content"]) for row in rows]
 
@@ -126,12 +128,13 @@ class PgVectorStore:
     async def _swap(self, connection: Connection, draft: Draft, entries: Sequence[Entry], generation_id: GenerationId | None) -> Synced:
         tenant_id, document_id = draft.tenant_id, draft.document_id
         doc_id = await self._fence(connection, draft, len(entries), generation_id)
-        await connection.execute(sql("discard_manifests"), tenant_id, document_id, draft.fence.version, draft.fence.digest)
         if doc_id is None:
+            await connection.execute(sql("discard_manifests"), tenant_id, document_id, draft.fence.version, draft.fence.digest)
             return Synced(current=False)
-        await connection.execute(sql("add_collection"), tenant_id, draft.attributes.collection)
-        await connection.execute(sql("discard_blobs"), tenant_id, document_id, draft.fence.version)
-        await connection.execute(sql("notify_ended"), ended_key(tenant_id, document_id))
+        await connection.execute(
+            sql("end_sync"), tenant_id, document_id, draft.fence.version, draft.fence.digest, draft.attributes.collection,
+            ended_key(tenant_id, document_id),
+        )  # fmt: skip
         if draft.keep:
             return Synced(current=True)
         rows = await connection.fetch(sql("read_chunks"), tenant_id, doc_id)

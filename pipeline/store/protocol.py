@@ -84,10 +84,6 @@ class VectorStore(Protocol):
         """Note that a version is under way; False when a newer one is known, or this very one has ended."""
         ...
 
-    async def is_current(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
-        """Whether no newer version is known and this one has not ended."""
-        ...
-
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         """Which passages are known, by their hash."""
         ...
@@ -102,8 +98,8 @@ class VectorStore(Protocol):
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> list[tuple[PassageId, str]]:
-        """The passages of a manifest that have no vector, each once, with their texts."""
+    ) -> list[tuple[PassageId, str]] | None:
+        """The passages of a manifest that have no vector, each once, with their texts; None when a newer version is known, or this one ended."""
         ...
 
     async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:

@@ -2,14 +2,11 @@
 -- $1 text: tenant
 insert into tenants (tenant_id) values ($1) on conflict do nothing;
 
--- name: add_collection
--- $1 text: tenant  $2 text: name
-insert into collections (tenant_id, name) values ($1, $2) on conflict do nothing;
-
 -- name: accept_document
 -- Note that a newer version is under way. No row comes back when the stored state or another accepted version is newer, or is this very one and ended.
 -- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: collection  $6 text: source  $7 text: title
 -- $8 text: uri  $9 text: MIME type  $10 jsonb: metadata  $11 timestamptz: changed at  $12 timestamptz: accepted at
+with tenant as (insert into tenants (tenant_id) values ($1) on conflict do nothing)
 insert into documents as d (tenant_id, document_id, pending_version, pending_digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 on conflict (tenant_id, document_id) do update
@@ -18,15 +15,6 @@ set pending_version = excluded.pending_version, pending_digest = excluded.pendin
 where (d.version is null or (d.version, d.digest) < ($3, $4))
   and (d.pending_version is null or (d.pending_version, d.pending_digest) <= ($3, $4))
 returning doc_id;
-
--- name: is_current
--- Whether this version is the newest that is known and has not ended yet.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
-select exists (
-    select from documents
-    where tenant_id = $1 and document_id = $2 and (version is null or (version, digest) < ($3, $4))
-      and (pending_version is null or (pending_version, pending_digest) <= ($3, $4))
-);
 
 -- name: fence_document
 -- Make a version the visible one, unless what is stored is as new. Locks the row; no row comes back when it lost.
@@ -83,6 +71,14 @@ delete from documents where tenant_id = $1 and document_id = $2 and state is nul
 -- name: notify_ended
 -- Wake whoever waits for this document. $1 text: channel payload, a hash of tenant and document
 select pg_notify('livedex_ended', $1);
+
+-- name: end_sync
+-- A version is visible: let go of what was kept until then, and wake whoever waits.
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: collection  $6 text: channel payload, as in `notify_ended`
+with manifest as (delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4)),
+     blob as (delete from blobs where tenant_id = $1 and document_id = $2 and version <= $3),
+     collection as (insert into collections (tenant_id, name) values ($1, $5) on conflict do nothing)
+select pg_notify('livedex_ended', $6);
 
 -- name: clear_tombstones
 -- $1 text: tenant  $2 double precision: days that a tombstone is kept

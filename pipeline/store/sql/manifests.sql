@@ -21,6 +21,15 @@ from manifests where tenant_id = $1 and document_id = $2 and version = $3 and di
 -- Those up to a fence. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
 delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4);
 
+-- name: is_current
+-- Whether this version is the newest that is known and has not ended yet.
+-- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+select exists (
+    select from documents
+    where tenant_id = $1 and document_id = $2 and (version is null or (version, digest) < ($3, $4))
+      and (pending_version is null or (pending_version, pending_digest) <= ($3, $4))
+);
+
 -- name: missing_vectors
 -- Passages of a manifest that have no vector in the generation, each once. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
 select p.passage_id, p.content

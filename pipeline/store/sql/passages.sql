@@ -3,7 +3,7 @@
 select hash, passage_id from passages where tenant_id = $1 and hash = any($2);
 
 -- name: insert_passages
--- Passages that are known stay as they are. Beside the words, a tsvector holds exact tokens (behind '=') and the tenant (behind '@'), so that
+-- Passages that are known stay as they are and do not come back. Beside the words, a tsvector holds exact tokens (behind '=') and the tenant (behind '@'), so that
 -- the keyword index finds the passages of one tenant without reading its neighbours'.
 -- $1 text: tenant  $2 bytea[]: hashes, ascending  $3 text[]: contents  $4 text[]: their words for the parser, see pipeline.store.words
 -- $5 text[]: their exact tokens, with U+001F between  $6 text: name of the text search configuration
@@ -14,4 +14,5 @@ from (select u.hash, u.content, u.exact, to_tsvector($6::text::regconfig, u.word
       from unnest($2::bytea[], $3::text[], $4::text[], $5::text[]) as u (hash, content, words, exact)
       offset 0) n
 cross join lateral (select coalesce(sum(cardinality(w.positions)), 0) as terms from unnest(n.tsv) w) counted
-on conflict (tenant_id, hash) do nothing;
+on conflict (tenant_id, hash) do nothing
+returning hash, passage_id;
