@@ -21,7 +21,6 @@ from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
-from pipeline.stages.elsewhere import ProcessCutter
 from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.outcome import Forward
 from pipeline.store.protocol import Synced
@@ -49,10 +48,10 @@ class Ingested:
 class Livedex:
     """An index in this process; see `open`."""
 
-    def __init__(self, surroundings: Surroundings, gatherer: Gatherer, elsewhere: ProcessCutter) -> None:
+    def __init__(self, surroundings: Surroundings, gatherer: Gatherer) -> None:
         self.surroundings = surroundings
         self._gatherer = gatherer
-        self._cutter = ThreadCutter(surroundings.cutting, elsewhere)
+        self._cutter = ThreadCutter(surroundings.cutting)
 
     @classmethod
     @asynccontextmanager
@@ -68,10 +67,8 @@ class Livedex:
         """
         async with AsyncExitStack() as stack:
             s = await stack.enter_async_context(open_surroundings(settings, data))
-            elsewhere = ProcessCutter()
-            stack.callback(elsewhere.close)
             gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings))
-            yield cls(s, gatherer, elsewhere)
+            yield cls(s, gatherer)
 
     async def ingest(
         self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 Store: TypeAlias = Callable[[Sequence[tuple[K, Vector]]], Awaitable[None]]
-_LINGER_S = 0.003
+_LINGER_S = 0.001
 _STORED_AT_ONCE = 512
 _REMEMBERED_S = 10.0
 

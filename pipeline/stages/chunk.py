@@ -139,22 +139,23 @@ def _clean(text: str | None) -> str | None:
     return None if text is None else clean_text(text)
 
 
+Elsewhere = Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]]
+
+
 class ThreadCutter:
     """Cuts small documents in a thread and leaves large ones to another process, so that the event loop stays free.
 
     Args:
-        elsewhere: runs `cut_document` in another process.
+        elsewhere: runs `cut_document` in another process; None cuts everything in a thread.
         small_bytes: up to this size a thread does.
     """
 
-    def __init__(
-        self, cutting: Cutting, elsewhere: Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]], small_bytes: int = 65_536
-    ) -> None:
+    def __init__(self, cutting: Cutting, elsewhere: Elsewhere | None = None, small_bytes: int = 262_144) -> None:
         self._cutting = cutting
         self._elsewhere = elsewhere
         self._small_bytes = small_bytes
 
     async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
-        if len(content) <= self._small_bytes:
+        if self._elsewhere is None or len(content) <= self._small_bytes:
             return await asyncio.to_thread(cut_document, content, name, mime_type, self._cutting)
         return await self._elsewhere(content, name, mime_type, self._cutting)

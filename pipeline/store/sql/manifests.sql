@@ -32,12 +32,13 @@ select exists (
 
 -- name: missing_vectors
 -- Passages of a manifest that have no vector in the generation, each once. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
-select p.passage_id, p.content
-from passages p
-where p.tenant_id = $1
-  and p.passage_id in (select unnest(m.passage_ids) from manifests m where m.tenant_id = $1 and m.document_id = $2 and m.version = $3 and m.digest = $4)
-  and not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = p.passage_id)
-order by p.passage_id;
+with wanted as materialized (
+    select distinct unnest(passage_ids) as passage_id from manifests where tenant_id = $1 and document_id = $2 and version = $3 and digest = $4
+), lacking as materialized (
+    select w.passage_id from wanted w
+    where not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = w.passage_id)
+)
+select p.passage_id, p.content from lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.passage_id order by p.passage_id;
 
 -- name: insert_vectors
 -- Passages that were cleared away meanwhile are left out. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1
