@@ -171,8 +171,8 @@ def _start(home: Path, account: pwd.struct_passwd | None) -> None:
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
     for is_last in (False, True):
-        for stale in (home / "postmaster.pid", sockets / ".s.PGSQL.5432.lock"):  # `_is_ready` looked; a killed server may be a zombie still
-        stale.unlink(missing_ok=True)
+        for stale in (home / "postmaster.pid", sockets / ".s.PGSQL.5432.lock"):  # `_is_ready` looked; what was killed may be a zombie still
+            stale.unlink(missing_ok=True)
         with log.open("ab") as out:
             process = subprocess.Popen(
                 [str(_binary("postgres")), "-D", str(home), *options],
