@@ -32,10 +32,10 @@ class StoringGatherer:
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
-        """Returns once every passage has its vector in the store, but for those refused."""
+        """Returns once every passage has its vector in the store, but for those refused; each refusal names its passage."""
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
-        return [refused[key] for key, _ in items if key in refused]
+        return [RejectedError(f"passage {key[2]}: {refused[key]}", reason=refused[key].reason) for key, _ in items if key in refused]
 
 
 @asynccontextmanager

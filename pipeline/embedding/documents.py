@@ -85,7 +85,7 @@ class DocumentCall:
             if is_blank(text):
                 refused.append((index, self._refusal(index, "is blank")))
             elif len(text) > longest:
-                message = f"has {len(text)} characters, the model takes {longest}: set a smaller LIVEDEX_CHUNK_SIZE"
+                message = f"is too long, the model takes {longest}: set a smaller LIVEDEX_CHUNK_SIZE"
                 refused.append((index, self._refusal(index, message)))
             else:
                 self._waiting.append(index)
@@ -187,7 +187,8 @@ class DocumentCall:
             raise
 
     def _refusal(self, index: int, why: str) -> RejectedError:
-        return RejectedError(f"text {index} of {len(self._texts)} {why}", reason=REASON)
+        """The caller knows by its index which text it is; its place in a batch of many documents would say nothing to anybody else."""
+        return RejectedError(f"a text of {len(self._texts[index])} characters {why}", reason=REASON)
 
     def _answered(self, batch: list[int], vectors: Vectors) -> None:
         self._around.ceiling.answered()
