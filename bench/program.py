@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -33,15 +34,19 @@ class Program:
     def start(self) -> float:
         """Seconds from the start until `ready`."""
         begin = time.monotonic()
-        log = (self.home / "livedex.log").open("ab")
-        command = [str(Path(sys.executable).with_name("livedex")), "up", "docs", "--port", str(self.port)]
-        self._process = subprocess.Popen(command, cwd=self.home, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True)
-        log.close()
-        assert self._process.stdout
+        self.launch()
+        assert self._process is not None and self._process.stdout
         for line in self._process.stdout:
             if line.startswith("ready "):
                 return time.monotonic() - begin
         raise RuntimeError(f"livedex up ended: see {self.home / 'livedex.log'}")
+
+    def launch(self) -> None:
+        """Start it, and wait for nothing."""
+        log = (self.home / "livedex.log").open("ab")
+        command = [str(Path(sys.executable).with_name("livedex")), "up", "docs", "--port", str(self.port)]
+        self._process = subprocess.Popen(command, cwd=self.home, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end."""
@@ -50,6 +55,47 @@ class Program:
             self._process.wait(90)
             assert self._process.stdout
             self._process.stdout.close()
+
+    def kill(self) -> float:
+        """SIGKILL to every process of it, the database's included; the time of the monotonic clock at which they were all stopped."""
+        assert self._process is not None and self._process.stdout
+        held: dict[int, psutil.Process] = {}
+        while new := [process for process in self._processes() if process.pid not in held]:
+            for process in new:  # what is stopped starts no other
+                held[process.pid] = process
+                _signal(process, signal.SIGSTOP)
+        at = time.monotonic()
+        for process in held.values():
+            _signal(process, signal.SIGKILL)
+        self._process.wait(30)
+        self._process.stdout.close()
+        self.until(lambda: not any(_alive(process) for process in held.values()), 30)
+        return at
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._process is not None
+        roots = [self._process.pid]
+        for pidfile in self.home.glob(".livedex/*/postmaster.pid"):
+            pid = int((pidfile.read_text().splitlines() or ["0"])[0])
+            if pid and Path(f"/proc/{pid}/cwd").exists() and Path(f"/proc/{pid}/cwd").resolve() == pidfile.parent.resolve():
+                roots.append(pid)  # else the file is stale, and the number another's
+        found: dict[int, psutil.Process] = {}
+        for root in roots:
+            try:
+                own = psutil.Process(root)
+                found |= {process.pid: process for process in [own, *own.children(recursive=True)]}
+            except psutil.NoSuchProcess:
+                continue
+        return list(found.values())
+
+    def command(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run another `livedex` command in the same working folder."""
+        command = [str(Path(sys.executable).with_name("livedex")), *arguments]
+        return subprocess.run(command, cwd=self.home, env=self._environment, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+    def close(self) -> None:
+        """Let go of the connections to it."""
+        self.http.close()
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A document by its file name; None when there is none."""
@@ -97,6 +143,18 @@ class Program:
             except psutil.NoSuchProcess:
                 continue
         return total
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _peak_kb(pid: int) -> float:

@@ -1,0 +1,42 @@
+"""`kill -9` of the whole process tree at random moments of a replay: nothing lost, nothing half, nothing paid twice but what was in flight.
+
+`BENCH_KILLS` says how often; 200 without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from bench import corpus as corpora
+from bench.killing import replay
+from bench.table import show
+
+FILES = 60
+
+
+async def run() -> None:
+    """Print the table of the kills."""
+    corpus = corpora.load(FILES)
+    kills = int(os.environ.get("BENCH_KILLS", "200"))
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
+        result = await asyncio.to_thread(replay, Path(folder), corpus, kills=kills)
+    show(
+        f"kill -9 of every process, {result.kills} times in a replay of {corpus.name} ({time.monotonic() - begin:.0f} s)",
+        ["", "count", "of"],
+        [
+            ["kills while it started", result.starting, result.kills],
+            ["kills with texts in flight", result.with_texts, result.kills],
+            ["half documents seen after a start", len(result.halves), result.seen],
+            ["documents unfinished at the end", len(result.unfinished), result.documents],
+            ["documents that differ from a rebuild", len(result.different), result.documents],
+            ["dead letters", result.dead, ""],
+            ["texts embedded again, in flight at a kill", result.again - len(result.too_often), result.texts],
+            ["texts embedded again otherwise", len(result.too_often), result.texts],
+        ],
+    )
+    print(f"  livedex verify at the end: {'no difference' if result.verified else 'DIFFERENCES'}")

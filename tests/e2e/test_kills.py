@@ -1,0 +1,45 @@
+"""`livedex up` killed with all its processes, again and again, while its folder is edited."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bench.corpus import Corpus, paragraph
+from bench.killing import Result, replay
+
+
+def small_corpus() -> Corpus:
+    rng = random.Random(3)
+    files = {f"{n}.md": "\n\n".join(["## Section"] + [paragraph(rng) for _ in range(8)]) + "\n" for n in range(12)}
+    return Corpus("small", files, [])
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return replay(tmp_path_factory.mktemp("kills"), small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
+
+
+def test_some_kills_struck_work(result: Result) -> None:
+    assert result.kills == 6 and result.seen > 0
+    assert result.with_texts > 0, "no text was in flight at any kill: the rest would show nothing"
+
+
+def test_no_reader_sees_half_a_document_after_a_kill(result: Result) -> None:
+    assert result.halves == []
+
+
+def test_every_change_ends_and_nothing_is_blamed_on_a_document(result: Result) -> None:
+    assert (result.unfinished, result.dead) == ([], 0)
+
+
+def test_the_index_is_equal_to_a_rebuild(result: Result) -> None:
+    assert result.documents > 0
+    assert result.different == []
+    assert result.verified
+
+
+def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: Result) -> None:
+    assert result.texts > 0
+    assert result.too_often == {}
