@@ -111,7 +111,8 @@ class TextGatherer(Generic[K]):
 
     async def _dispatch(self) -> None:
         """Send what waits in rounds of one request, as slots become free."""
-        await self._clock.sleep(_LINGER_S)
+        if self._service.limits.concurrency > 1:  # with one request at a time, texts gather while it is under way
+            await self._clock.sleep(_LINGER_S)
         while self._waiting:
             if self._kept and self._not_stored is not None:
                 self._end_all(list(self._waiting), self._not_stored)
