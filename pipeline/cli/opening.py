@@ -31,11 +31,11 @@ async def opened(data: Path) -> AsyncIterator[Surroundings]:
 
 
 def is_running(data: Path) -> bool:
-    """Whether `livedex up` runs on a data directory: it holds `up.lock` for as long as it lives."""
+    """Whether `livedex up` or `livedex run` runs on a data directory: it holds `up.lock` for as long as it lives."""
     try:
         with (data / "up.lock").open("rb") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
             return False

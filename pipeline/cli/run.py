@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -40,20 +40,21 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
 
 async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
     from pipeline.cli.roles import listen, running_roles
-    from pipeline.cli.up import check_embedder, sources_of, stop_signal
+    from pipeline.cli.up import check_embedder, holding, sources_of, stop_signal
     from pipeline.cli.wiring import open_surroundings
 
     bound = listen(host, port) if "api" in roles else None
     try:
         stop = stop_signal()
-        async with open_surroundings(settings, data, connections=12) as s:
-            if {"embed", "api"} & set(roles):
-                await check_embedder(s)
-            async with running_roles(s, roles, sources_of((), settings), bound):
-                print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
-                await stop.wait()
-                print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+        held = nullcontext() if settings.database_url else holding(data, alone=False)
+        with held:
+            async with open_surroundings(settings, data, connections=12) as s:
+                if {"embed", "api"} & set(roles):
+                    await check_embedder(s)
+                async with running_roles(s, roles, sources_of((), settings), bound):
+                    print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
+                    await stop.wait()
+                    print("stopping: what was begun is finished", file=sys.stderr, flush=True)
     finally:
         if bound is not None:
             bound.close()
-    await asyncio.sleep(0)

@@ -8,6 +8,7 @@ import ipaddress
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ import click
 
 from pipeline.errors import ConfigError, LivedexError
 from pipeline.settings import FolderSource, Settings, load_settings
+
+_LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the lock for a moment
 
 
 @click.command(epilog="Example:  livedex up ~/notes ./handbook --port 8700")
@@ -76,18 +79,26 @@ def _name(folder: Path) -> str:
 
 
 @contextmanager
-def only_one(data: Path) -> Iterator[None]:
-    """Hold the data directory for this process.
+def holding(data: Path, *, alone: bool) -> Iterator[None]:
+    """Hold the data directory for this process, so that other commands know that something runs on it.
+
+    Args:
+        alone: as `livedex up` does; else beside others that are not alone.
 
     Raises:
-        ConfigError: another `livedex up` runs on it.
+        ConfigError: another one runs on it that does not allow this.
     """
     data.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + _LOOKS_TAKE_S
     with (data / "up.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"another livedex up is already running on {data}: end it, or choose another --data DIR") from None
+        while True:
+            try:
+                fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise ConfigError(f"another livedex is already running on {data}: end it, or choose another --data DIR") from None
+                time.sleep(0.02)
         yield
 
 
@@ -99,7 +110,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     bound = listen(host, port)
     try:
-        with only_one(data):
+        with holding(data, alone=True):
             stop = stop_signal()
             async with open_surroundings(settings, data, connections=12) as s:
                 await check_embedder(s)
