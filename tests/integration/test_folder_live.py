@@ -399,7 +399,9 @@ async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: 
                 other.parent.mkdir(parents=True, exist_ok=True)
                 path.rename(other)
             case 7:
-                shutil.rmtree(path if path.is_dir() and not path.is_symlink() else path.parent if path.parent != folders.root else path)
+                folder = path if path.parent == folders.root else path.parent
+                if folder.is_dir():
+                    shutil.rmtree(folder)
             case 8:
                 (path.symlink_to(other.name) if rng.random() < 0.5 else os.mkfifo(path)) if not path.exists() else None
 
