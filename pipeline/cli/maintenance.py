@@ -16,6 +16,7 @@ from pipeline.store.vector_index import maintain_vector_index
 log = logging.getLogger(__name__)
 
 _UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document under way
+_LATE_HOURS = 1.0  # content of a version that has ended is kept so long, for another event of an equal version
 
 
 async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
@@ -54,11 +55,12 @@ async def index_vectors(s: Surroundings) -> None:
 
 
 async def clear_unused(s: Surroundings) -> None:
-    """Clear away passages, vectors and tombstones that nothing has needed for long enough."""
+    """Clear away passages, vectors, contents and tombstones that nothing has needed for long enough."""
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("mark_unused"), tenant_id, _UNDER_WAY_S)
             await connection.execute(sql("unmark_used"), tenant_id)
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
+            await connection.execute(sql("clear_blobs"), tenant_id, _LATE_HOURS)
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import NoTextError
+from pipeline.errors import NoTextError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract
 from pipeline.intake import Blobs
@@ -105,7 +105,12 @@ async def chunk(
     if not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
         return Finished(superseded=True)
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
-    draft = await _draft(event, base, blobs, cutter, cutting)
+    try:
+        draft = await _draft(event, base, blobs, cutter, cutting)
+    except RejectedError:
+        if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
+            raise
+        return Finished(superseded=True)  # a newer version ended meanwhile, and with it went the content of this one
     new = await store.keep_draft(draft)
     reused(len({piece.hash for piece in draft.pieces}) - new)
     return Forward(step(CHUNKED, event, fence))

@@ -11,7 +11,7 @@ from pipeline.store.statements import sql
 
 
 class DatabaseBlobs:
-    """`pipeline.intake.Blobs` in the table `blobs`; sync_document discards what its version and older ones left."""
+    """`pipeline.intake.Blobs` in the table `blobs`; sync_document discards what older versions left, and maintenance the rest."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

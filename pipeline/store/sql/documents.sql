@@ -73,16 +73,22 @@ delete from documents where tenant_id = $1 and document_id = $2 and state is nul
 select pg_notify('livedex_ended', $1);
 
 -- name: end_sync
--- A version is visible: let go of what was kept until then, and wake whoever waits.
+-- A version is visible: let go of what was kept until then, and wake whoever waits. Content of an equal version stays: another event may name it.
 -- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: collection  $6 text: channel payload, as in `notify_ended`
 with manifest as (delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4)),
-     blob as (delete from blobs where tenant_id = $1 and document_id = $2 and version <= $3),
+     blob as (delete from blobs where tenant_id = $1 and document_id = $2 and version < $3),
      collection as (insert into collections (tenant_id, name) values ($1, $5) on conflict do nothing)
 select pg_notify('livedex_ended', $6);
 
 -- name: clear_tombstones
 -- $1 text: tenant  $2 double precision: days that a tombstone is kept
 delete from documents where tenant_id = $1 and state = 'deleted' and pending_version is null and dead_version is null and synced_at < now() - make_interval(secs => $2 * 86400.0);
+
+-- name: clear_blobs
+-- Content of versions that have ended, once no late event can name it any more. $1 text: tenant  $2 double precision: hours that it is kept
+delete from blobs b using documents d
+where b.tenant_id = $1 and d.tenant_id = $1 and d.document_id = b.document_id and b.version <= d.version and d.pending_version is null
+  and b.created_at < now() - make_interval(secs => $2 * 3600.0);
 
 -- name: document_states
 -- How many documents are in which state, as the interface has it.
