@@ -98,13 +98,14 @@ class Writer:
 
     def _made(self) -> dict[str, Any]:
         name, chance = self._rng.choice(sorted(self._now)), self._rng.random()
-        if chance < 0.1:
-            return {"op": "rename", "path": name, "to": self._rng.choice(sorted(self.versions))}
-        if chance < 0.2 and len(self._now) > 2:
-            return {"op": "delete", "path": name}
-        if chance < 0.3:
-            back = self._rng.choice(sorted(self.versions))
+        gone = sorted(self.versions.keys() - self._now.keys())
+        if gone and chance < 0.2:
+            back = self._rng.choice(gone)
             return {"op": "write", "path": back, "text": self._rng.choice(self.versions[back])}
+        if chance < 0.3:
+            return {"op": "rename", "path": name, "to": self._rng.choice([*gone, f"again-{name[-40:]}"])}
+        if chance < 0.35 and len(self._now) > 2:
+            return {"op": "delete", "path": name}
         blocks = self._now[name].split("\n\n")
         at = self._rng.randrange(len(blocks))
         blocks[at : at + self._rng.randint(0, 1)] = [paragraph(self._rng)]
