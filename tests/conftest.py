@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -39,15 +41,16 @@ async def _make_template(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> Iterator[str]:
     """The URL of a server, as a role that may do everything: `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel."""
     given = os.environ.get("LIVEDEX_TEST_DATABASE_URL")
     if given:
         asyncio.run(_make_template(given))
         yield given
         return
-    with asyncio.Runner() as runner:
-        context = embedded_postgres(tmp_path_factory.mktemp("server"))
+    # Not below pytest's own folder: each pytest that starts closes that to the user that PostgreSQL runs as.
+    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder, asyncio.Runner() as runner:
+        context = embedded_postgres(Path(folder))
         url = runner.run(context.__aenter__())
         try:
             runner.run(_make_template(url))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +20,9 @@ def small_corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return replay(tmp_path_factory.mktemp("kills"), small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
+def result() -> Iterator[Result]:
+    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder:
+        yield replay(Path(folder), small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
 
 
 def test_some_kills_struck_work(result: Result) -> None:
