@@ -1,0 +1,59 @@
+"""Events: what is encoded is decoded, the fence depends on content alone, and the newest wins by one rule."""
+
+import base64
+import json
+
+import pytest
+
+from pipeline.errors import RejectedError
+from pipeline.events import CHUNKED, Changed, Step, changed, decode, step
+
+
+def change(version: int = 1, text: str = "a", **fields: object) -> Changed:
+    content = base64.b64encode(text.encode()).decode()
+    return Changed(tenant_id="t", document_id="d/ä\n.md", version=version, content=content, size_bytes=len(text.encode()), **fields)  # type: ignore[arg-type]
+
+
+def test_an_event_survives_its_encoding() -> None:
+    event = changed(change(metadata={"k": ["v", 1, None]}, title="T"))
+    assert decode(event.encode(), Changed) == event
+    following = step(CHUNKED, event, event.data.fence)
+    assert decode(following.encode(), Step) == following
+    assert (following.id, following.accepted, following.data.fence) == (event.id, event.accepted, event.data.fence)
+
+
+def test_it_is_a_cloud_event() -> None:
+    body = json.loads(changed(change()).encode())
+    assert {"specversion", "id", "source", "type", "time", "subject", "datacontenttype", "data"} <= set(body)
+    assert (body["specversion"], body["type"]) == ("1.0", "livedex.document.changed")
+
+
+def test_the_fence_is_the_same_wherever_the_content_waits() -> None:
+    inline = change(text="x" * 100)
+    elsewhere = inline.model_copy(update={"content": None, "blob": inline.content_sha256})
+    assert inline.fence == elsewhere.fence
+
+
+def test_the_fence_orders_by_version_then_delete_then_content() -> None:
+    fences = [
+        change(1, "a").fence,
+        change(1, "b").fence,
+        Changed(tenant_id="t", document_id="d", version=1, deleted=True).fence,
+        change(2, "a").fence,
+    ]
+    ranks = [(f.version, f.digest) for f in fences]
+    assert max(ranks[:3]) == ranks[2] and max(ranks) == ranks[3] and ranks[0] != ranks[1]
+
+
+def test_metadata_alone_makes_another_fence() -> None:
+    assert change(metadata={"a": 1}).fence != change(metadata={"a": 2}).fence
+    assert change(metadata={"a": 1, "b": 2}).fence == change(metadata={"b": 2, "a": 1}).fence
+
+
+@pytest.mark.parametrize(
+    "raw", [None, b"", b"{", b"\xff", b"null", b"[]", b"{}", json.dumps({"specversion": "1.0", "data": "secret text"}).encode()]
+)
+def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> None:
+    with pytest.raises(RejectedError) as refused:
+        decode(raw, Changed)
+    assert refused.value.reason == "invalid_event" and "secret" not in str(refused.value)

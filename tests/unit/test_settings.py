@@ -1,0 +1,64 @@
+"""Settings: the environment wins, what is misspelt or without sense is named, secrets stay secret."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ConfigError
+from pipeline.settings import load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("LIVEDEX_"):
+            monkeypatch.delenv(name)
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "livedex.toml").write_text("chunk_size = 900\nchunk_overlap = 50\n")
+    monkeypatch.setenv("LIVEDEX_CHUNK_SIZE", "700")
+    settings = load_settings(tmp_path)
+    assert (settings.chunk_size, settings.chunk_overlap) == (700, 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LIVEDEX_CHUNK_SIEZ", "900"),
+        ("LIVEDEX_CHUNK_SIZE", "many"),
+        ("LIVEDEX_CHUNK_SIZE", "-5"),
+        ("LIVEDEX_DIMENSIONS", "wide"),
+        ("LIVEDEX_DIMENSIONS", "0"),
+        ("LIVEDEX_BROKER_URL", "rabbit://x"),
+        ("LIVEDEX_STORE", "qdrant"),
+        ("LIVEDEX_TEXT_SEARCH_CONFIG", "english; drop table x"),
+        ("LIVEDEX_MAX_DOCUMENT_BYTES", "-1"),
+        ("LIVEDEX_BLOB_URL", "s3://bucket"),
+    ],
+)
+def test_what_makes_no_sense_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=name) as refused:
+        load_settings(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_key_of_the_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    (tmp_path / "livedex.toml").write_text('[[source]]\nname = "a"\npath = "/x"\ninclud = ["*.md"]\n')
+    with pytest.raises(ConfigError, match="includ"):
+        load_settings(tmp_path)
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "livedex.toml").write_text("chunk_size = = 3")
+    with pytest.raises(ConfigError, match=r"livedex\.toml"):
+        load_settings(tmp_path)
+
+
+def test_a_secret_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIVEDEX_EMBEDDER_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("LIVEDEX_DATABASE_URL", "postgresql://u:hidden@h/d")
+    assert "secret" not in repr(load_settings(tmp_path)).replace("SecretStr", "") and "hidden" not in repr(load_settings(tmp_path))
