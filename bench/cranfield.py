@@ -25,9 +25,8 @@ async def run() -> None:
     if not folder.is_dir():
         print("cranfield: the collection is not there, left out")
         return
-    documents = {
-        number: text.strip() for number, text in _DOCUMENT.findall((folder / "cran.all.1400.xml").read_text("utf-8")) if text.strip()
-    }
+    found = _DOCUMENT.findall((folder / "cran.all.1400.xml").read_text("utf-8"))
+    documents = {number: text.strip() for number, text in found if text.strip()}
     questions = [" ".join(q.split()) for q in _QUESTION.findall((folder / "cran.qry.xml").read_text("utf-8"))]
     relevant = _judgements((folder / "cranqrel.trec.txt").read_text("utf-8"))
     async with open_index() as index:

@@ -136,7 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        sent = self.rfile.read(size := int(self.headers["content-length"]))
+        if len(sent) < size:
+            raise ConnectionResetError("the client went away in the middle of its request")
+        body = json.loads(sent)
         reply = self.server.owner.respond({**body, "path": self.path}, {name.lower(): value for name, value in self.headers.items()})
         raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         with contextlib.suppress(OSError):

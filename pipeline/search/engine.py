@@ -18,7 +18,7 @@ from pipeline.model import GenerationId, TenantId
 from pipeline.search.answer import Hit, SearchAnswer
 from pipeline.search.counts import Counts, read_counts
 from pipeline.search.hits import read_hits
-from pipeline.search.keyword import Keyword, keyword_leg
+from pipeline.search.keyword import Keyword, KeywordLeg
 from pipeline.search.ranking import Legs, places_of, rank
 from pipeline.search.request import SearchRequest
 from pipeline.search.selection import Selection, selection_of
@@ -133,7 +133,7 @@ class _Search:
         request, wanted = self._request, self._wanted
         keyword = vectors = None
         if request.mode != "vector" and request.query is not None:
-            keyword = await keyword_leg(self._connection, self._tenant_id, query, counts, self._selection, wanted)
+            keyword = await KeywordLeg(self._connection, self._tenant_id, self._selection, wanted).run(query, counts)
         if request.mode != "keyword" and space is not None:
             vectors = await self._vectors(space, keyword)
             if request.min_score is not None:

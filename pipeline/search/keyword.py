@@ -1,6 +1,6 @@
 """The keyword leg: any word of the query counts, the rare ones most.
 
-Candidates are taken by the rarest words only, in order of document frequency until these add up to `MATCHES`; the best of them by `ts_rank`
+Candidates are taken by the rarest words only, in order of document frequency until these add up to `Breadth.matches`; the best of them by `ts_rank`
 over all words are scored again by BM25. So a word that everybody uses costs nothing, and an answer that needs all matches has them.
 Where fewer candidates are visible or asked for than are wanted, every passage of the documents asked for is looked at instead.
 
@@ -23,11 +23,25 @@ from pipeline.store.database import Connection
 from pipeline.store.statements import sql
 from pipeline.store.words import QueryWords
 
-MATCHES = 10_000  # passages that the words which choose candidates stand in together; Source: measured, see bench/search.py
-SCORED = 300  # of these by ts_rank
 MAX_WORDS = 64  # that count in a query: the rarest
 IDENTIFIER_WEIGHT = 1.5  # of an identifier, beside the words in it
 COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more than the words
+
+
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """How far the leg looks. The defaults give the same ten best as BM25 over every match; Source: measured, see bench/search.py.
+
+    Attributes:
+        matches: passages that the words which choose candidates may stand in together.
+        scored: the best of them by `ts_rank`, scored again by BM25.
+    """
+
+    matches: int = 10_000
+    scored: int = 300
+
+
+_DEFAULT_BREADTH = Breadth()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +59,53 @@ class Keyword:
     words: Sequence[str] = ()
 
 
-async def keyword_leg(
-    connection: Connection, tenant_id: TenantId, query: QueryWords, counts: Counts, selection: Selection, wanted: int
-) -> Keyword:
-    """The best passages by keywords.
+class KeywordLeg:
+    """The keyword leg of one search.
 
     Args:
         connection: in a transaction of the tenant.
         wanted: passages at least, where so many match.
     """
-    words = _rarest_first(counts)[:MAX_WORDS]
-    if query.only_identifiers:
-        held = [word for word in query.identifiers if word in counts.words]
-        found = await _candidates(connection, tenant_id, held, words, selection, wanted)
-        if found.visible:
-            return Keyword(_scored(found, query, counts), True, words)
-    chosen = _chosen(words, counts, max(MATCHES, wanted))
-    found = await _candidates(connection, tenant_id, chosen, words, selection, wanted)
-    if len(found.visible) < wanted and len(chosen) < len(words) and found.complete:  # words thought common are not
-        found = await _candidates(connection, tenant_id, words, words, selection, wanted)
-    return Keyword(_scored(found, query, counts), False, words)
+
+    def __init__(
+        self, connection: Connection, tenant_id: TenantId, selection: Selection, wanted: int, breadth: Breadth = _DEFAULT_BREADTH
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._selection = selection
+        self._wanted = wanted
+        self._matches = max(breadth.matches, wanted)
+        self._most = max(breadth.scored, wanted)
+
+    async def run(self, query: QueryWords, counts: Counts) -> Keyword:
+        """The best passages for the words of a query."""
+        words = _rarest_first(counts)[:MAX_WORDS]
+        if query.only_identifiers:
+            found = await self._candidates(query.identifiers, words)
+            if found.visible:
+                return Keyword(_scored(found, query, counts), True, words)
+        chosen = _chosen(words, counts, self._matches)
+        found = await self._candidates(chosen, words)
+        if len(found.visible) < self._wanted and found.is_all and len(chosen) < len(words):  # the common words are rare in the selection
+            found = await self._candidates(words, words)
+        return Keyword(_scored(found, query, counts), False, words)
+
+    async def _candidates(self, narrow: Sequence[str], wide: Sequence[str]) -> _Found:
+        """Passages that hold one of the narrow words, ranked by the wide ones; all of the selection where the best leave too few."""
+        if not narrow:
+            return _Found((), True)
+        matching = f"({_any_of(narrow)}) & {quoted(_tenant_lexeme(self._tenant_id))}"
+        arguments = (self._tenant_id, matching, _any_of(wide), self._most, list(wide), *self._selection.arguments)
+        rows = await self._connection.fetch(sql("keyword_candidates"), *arguments)
+        if len(rows) == self._most and sum(row["visible"] for row in rows) < self._wanted:
+            rows = await self._connection.fetch(sql("keyword_matches"), *arguments)
+        return _Found([_candidate(row) for row in rows if row["visible"]], len(rows) < self._most)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     visible: Sequence[Candidate]
-    complete: bool  # whether these are all that match
-
-
-async def _candidates(
-    connection: Connection, tenant_id: TenantId, narrow: Sequence[str], wide: Sequence[str], selection: Selection, wanted: int
-) -> _Found:
-    """Passages that hold one of the narrow words, ranked by the wide ones; all of the selection where the best leave too few."""
-    if not narrow:
-        return _Found((), True)
-    most = max(SCORED, wanted)
-    matching = f"({_any_of(narrow)}) & {quoted(_tenant_lexeme(tenant_id))}"
-    arguments = (tenant_id, matching, _any_of(wide), most, list(wide), *selection.arguments)
-    rows = await connection.fetch(sql("keyword_candidates"), *arguments)
-    if len(rows) == most and sum(row["visible"] for row in rows) < wanted:
-        rows = await connection.fetch(sql("keyword_matches"), *arguments)
-    return _Found([_candidate(row) for row in rows if row["visible"]], len(rows) < most)
+    is_all: bool  # that matches
 
 
 def _candidate(row: Mapping[str, Any]) -> Candidate:

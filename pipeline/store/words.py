@@ -27,7 +27,7 @@ _UNSPACED = (
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _PIECE = re.compile(r"[\w+\-#.@/:=&\\]+")
-_PARTS = re.compile(r"[/:=&@\\]")
+_PARTS = re.compile(r"[/:=&\\]")
 _AROUND = ".:/=-@&\\+#"  # punctuation of the sentence where it stands at the ends of a piece
 _IDENTIFIER = re.compile(r"[\d_+#.@/:=&\\]")
 _CAPITALS = re.compile(r"(?:^|-)[A-Z]{2,}(?:-|$)")
@@ -75,7 +75,8 @@ def for_index(text: str) -> tuple[str, list[str]]:
     normal = _normalised(text)
     words = " ".join(_bounded(list(_words(normal, single=True))))
     tokens = {piece for piece in _pieces(normal) if not piece.isalpha()}
-    parts = {_trimmed(part) for piece in tokens if _PARTS.search(piece) for part in _PARTS.split(piece)}
+    tokens |= {_trimmed(part) for piece in tokens for part in _PARTS.split(piece)}
+    parts = {_trimmed(part) for piece in tokens if "@" in piece for part in piece.split("@")}
     return words, _bounded(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
 
 

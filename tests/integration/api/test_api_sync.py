@@ -16,7 +16,7 @@ LISTENING = "select count(*) from pg_stat_activity where query ilike 'listen%' a
 async def until_listening(owner: Connection, count: int) -> None:
     """Until so many connections listen."""
     async with asyncio.timeout(20):
-        while await owner.fetchval(LISTENING) != count:  # noqa: ASYNC110  # another process's state
+        while await owner.fetchval(LISTENING) != count:  # another process's state
             await asyncio.sleep(0.01)
 
 

@@ -1,0 +1,35 @@
+"""Fusion: sums of reciprocal ranks and of weighted scores."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
+
+A, B, C, D = (Place(name, 0, number) for number, name in enumerate("abcd"))
+
+
+def test_reciprocal_ranks_are_summed_from_rank_one_and_ties_go_by_document() -> None:
+    assert reciprocal_ranks([[A, B, C], [C, D]], k=60) == [
+        (C, pytest.approx(1 / 63 + 1 / 61)), (A, pytest.approx(1 / 61)), (B, pytest.approx(1 / 62)), (D, pytest.approx(1 / 62)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("legs", "order"), [([[A, B], []], [A, B]), ([[], [B, A]], [B, A]), ([[], []], []), ([[A]], [A]), ([], [])])
+def test_an_empty_leg_takes_nothing_away(legs: list[list[Place]], order: list[Place]) -> None:
+    assert [place for place, _ in reciprocal_ranks(legs, k=60)] == order
+
+
+def test_equal_documents_are_ordered_by_position() -> None:
+    late, early = Place("a", 9, 1), Place("a", 2, 1)
+    assert [place for place, _ in reciprocal_ranks([[late], [early]], k=60)] == [early, late]
+
+
+@pytest.mark.parametrize(("alpha", "order"), [(1.0, [A, B, C]), (0.0, [C, A, B]), (0.5, [C, A, B])])
+def test_weights_say_which_leg_counts(alpha: float, order: list[Place]) -> None:
+    vectors, keywords = {A: 0.9, B: 0.8, C: 0.1}, {C: 1.0}
+    assert [place for place, _ in weighted_scores([(vectors, alpha), (keywords, 1 - alpha)])] == order
+
+
+def test_places_found_by_a_leg_without_weight_stay_at_the_end() -> None:
+    assert weighted_scores([({A: 0.5}, 0.0), ({B: 1.0}, 1.0)]) == [(B, 1.0), (A, 0.0)]
