@@ -75,8 +75,8 @@ class FolderConnector:
     """One watched folder, or one watched file.
 
     Attributes:
-        ready: set once the watch is armed and the first scan has published all it found; also when the folder is not there, which the
-            health says.
+        ready: set once the watch is armed and the first scan has published all it found, what was being written after the longest
+            delay at the latest; also when the folder is not there, which the health says.
     """
 
     def __init__(
@@ -191,7 +191,9 @@ class FolderConnector:
             await watcher.watch(folders)
             self._following.watcher, self._following.identity = watcher, identity
             try:
-                await self._tell_of(await self._scanning.all_patiently())
+                report = await self._scanning.all_patiently()
+                await self._tell_of(report)
+                await self._hints.settled(report.waiting)
                 self.ready.set()
                 while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
                     await asyncio.wait({watcher.ended}, timeout=ROOT_CHECK_S)

@@ -51,6 +51,7 @@ class Finding:
         wait_s: until the next look; None when there is no need for one.
         content: to be published; None where there is none.
         error: what to do about a file that cannot be read.
+        was_known: whether there was a document of it before.
     """
 
     path: bytes
@@ -62,6 +63,7 @@ class Finding:
     sha256: bytes | None = None
     content: bytes | None = None
     error: str | None = None
+    was_known: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -88,8 +90,9 @@ def examine_all(
     size = 0
     with disk.opened(folder.root, expected) as root:
         for request in requests:
-            finding = examine(folder, root, request, known[request.path])
-            findings.append(finding)
+            before = known[request.path]
+            finding = examine(folder, root, request, before)
+            findings.append(replace(finding, was_known=before.exists))
             size += len(finding.content or b"")
             if size >= BATCH_BYTES:
                 break

@@ -16,6 +16,9 @@ from connectors.filesystem.updating import BATCH_FILES, Updating
 from pipeline.errors import RetryableError
 from pipeline.store.source_files import SourceFiles
 
+_FIRST_LOOK_S = 0.01
+"""Nothing is at rest earlier, for the hint itself has taken some milliseconds."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -54,7 +57,7 @@ class Hints:
             if watcher is not None:
                 watcher.forget(path)
             if path and matcher.reaches(path) and (matcher.is_document(path) or matcher.enters(path)):
-                self._settling.hint(path, now)
+                self._settling.hint(path, now, delay_s=_FIRST_LOOK_S)
         self._added.set()
 
     def add(self, paths: Iterable[bytes]) -> None:
@@ -105,7 +108,7 @@ class Hints:
         taken = self._settling.take(now, BATCH_FILES)
         try:
             findings = await self._updating.update([self._request(waiting, now) for waiting in taken], self._following.identity)
-            orphans = await self._ledger.below([f.path for f in findings if f.kind in ("absent", "other", "file") and f.wait_s is None])
+            orphans = await self._ledger.below([finding.path for finding in findings if _was_perhaps_a_folder(finding)])
         except (RetryableError, RootGoneError):
             for waiting in taken:
                 self._settling.later(waiting, now, pause_s(0))
@@ -135,6 +138,12 @@ class Hints:
             self._settling.done(waiting)
         else:
             self._settling.later(waiting, now, finding.wait_s)
+
+
+def _was_perhaps_a_folder(finding: Finding) -> bool:
+    if finding.wait_s is not None or finding.kind in ("folder", "hidden"):
+        return False
+    return finding.kind != "file" or not finding.was_known
 
 
 def still_waiting(findings: Sequence[Finding]) -> list[bytes]:
