@@ -39,7 +39,8 @@ class Program:
         for line in self._process.stdout:
             if line.startswith("ready "):
                 return time.monotonic() - begin
-        raise RuntimeError(f"livedex up ended: see {self.home / 'livedex.log'}")
+        last = (self.home / "livedex.log").read_text("utf-8", "replace")[-2000:]
+        raise RuntimeError(f"livedex up ended with {self._process.wait()}: {last}")
 
     def launch(self) -> None:
         """Start it, and wait for nothing."""
