@@ -52,7 +52,7 @@ create table passages (
     content    text    not null,
     length     integer not null,                    -- code points
     terms      integer not null default 0,          -- lexeme occurrences, the length in BM25
-    tsv        tsvector not null,
+    tsv        tsvector storage main not null,      -- in the row: ranking reads it of thousands, and the content of few
     created_at timestamptz not null default now(),
     unique (tenant_id, hash),
     unique (tenant_id, passage_id)

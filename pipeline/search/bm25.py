@@ -7,11 +7,20 @@ The idf has 1 added, as in Lucene, so that it is never negative.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
 K1 = 1.5
 B = 0.75
+
+# PostgreSQL says how often a word stands in a tsvector only by listing the whole vector, and by `ts_rank` of that word alone, which is
+# 0.1 / (pi^2 / 6) times the sum of 1 / j^2 for each occurrence j, of which it keeps 255. The latter is ten times as quick.
+# Source: calc_rank_or in PostgreSQL's tsrank.c.
+_STEPS = list(accumulate(1 / j**2 for j in range(1, 256)))
+_RANK_OF_ONE = 0.1 / 1.64493406685
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,20 @@ class Collection:
     document_frequencies: Mapping[str, int]
 
 
+@lru_cache(maxsize=1024)
+def occurrences(rank: float) -> int:
+    """How often a word stands in a passage, from 1 to 255, by the `ts_rank` > 0 of the word alone."""
+    return min(len(_STEPS), bisect_left(_STEPS, rank / _RANK_OF_ONE * (1 - 1e-6)) + 1)
+
+
 def scores(candidates: Sequence[Candidate], collection: Collection, weights: Mapping[str, float]) -> list[float]:
     """The BM25 score of each candidate, in the same order.
 
     Args:
         weights: of words that count other than once.
     """
-    idf = {word: _idf(collection, word) * weights.get(word, 1.0) for candidate in candidates for word in candidate.counts}
+    words: set[str] = set().union(*(candidate.counts for candidate in candidates))
+    idf = {word: _idf(collection, word) * weights.get(word, 1.0) for word in words}
     return [_score(candidate, collection.mean_terms, idf) for candidate in candidates]
 
 
@@ -61,4 +77,4 @@ def _idf(collection: Collection, word: str) -> float:
 
 def _score(candidate: Candidate, mean_terms: float, idf: Mapping[str, float]) -> float:
     damping = K1 * (1 - B + B * candidate.terms / mean_terms)
-    return sum(idf[word] * count * (K1 + 1) / (count + damping) for word, count in candidate.counts.items())
+    return math.fsum(idf[word] * count * (K1 + 1) / (count + damping) for word, count in candidate.counts.items())

@@ -16,7 +16,7 @@ from hashlib import md5
 from typing import Any
 
 from pipeline.model import TenantId
-from pipeline.search.bm25 import Candidate, Collection, scores
+from pipeline.search.bm25 import Candidate, Collection, occurrences, scores
 from pipeline.search.counts import Counts, quoted
 from pipeline.search.selection import Selection
 from pipeline.store.database import Connection
@@ -37,8 +37,8 @@ class Breadth:
         scored: the best of them by `ts_rank`, scored again by BM25.
     """
 
-    matches: int = 10_000
-    scored: int = 300
+    matches: int = 5_000
+    scored: int = 400
 
 
 _DEFAULT_BREADTH = Breadth()
@@ -83,23 +83,33 @@ class KeywordLeg:
         if query.only_identifiers:
             found = await self._candidates(query.identifiers, words)
             if found.visible:
-                return Keyword(_scored(found, query, counts), True, words)
+                return Keyword(self._scored(found, query, counts), True, words)
         chosen = _chosen(words, counts, self._matches)
         found = await self._candidates(chosen, words)
         if len(found.visible) < self._wanted and found.is_all and len(chosen) < len(words):  # the common words are rare in the selection
             found = await self._candidates(words, words)
-        return Keyword(_scored(found, query, counts), False, words)
+        return Keyword(self._scored(found, query, counts), False, words)
 
     async def _candidates(self, narrow: Sequence[str], wide: Sequence[str]) -> _Found:
         """Passages that hold one of the narrow words, ranked by the wide ones; all of the selection where the best leave too few."""
         if not narrow:
             return _Found((), True)
         matching = f"({_any_of(narrow)}) & {quoted(_tenant_lexeme(self._tenant_id))}"
-        arguments = (self._tenant_id, matching, _any_of(wide), self._most, list(wide), *self._selection.arguments)
+        arguments = (self._tenant_id, matching, _any_of(wide), self._most, list(map(quoted, wide)), *self._selection.arguments)
         rows = await self._connection.fetch(sql("keyword_candidates"), *arguments)
         if len(rows) == self._most and sum(row["visible"] for row in rows) < self._wanted:
             rows = await self._connection.fetch(sql("keyword_matches"), *arguments)
-        return _Found([_candidate(row) for row in rows if row["visible"]], len(rows) < self._most)
+        return _Found([_candidate(row, wide) for row in rows if row["visible"]], len(rows) < self._most)
+
+    def _scored(self, found: _Found, query: QueryWords, counts: Counts) -> dict[int, float]:
+        """BM25 of the wanted best, and of those as good as the last of them."""
+        seen = Counter(word for candidate in found.visible for word in candidate.counts)
+        frequencies = {word: max(number, counts.frequencies.get(word, 0)) for word, number in seen.items()}
+        weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
+        collection = Collection(max(counts.passages, len(found.visible)), counts.mean_terms, frequencies)
+        values = scores(found.visible, collection, weights)
+        last = sorted(values, reverse=True)[: self._wanted][-1] if values else 0.0
+        return {c.passage_id: value for c, value in zip(found.visible, values, strict=True) if value >= last}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +118,9 @@ class _Found:
     is_all: bool  # that matches
 
 
-def _candidate(row: Mapping[str, Any]) -> Candidate:
-    return Candidate(row["passage_id"], row["terms"], dict(zip(row["words"] or (), row["counts"] or (), strict=True)))
+def _candidate(row: Mapping[str, Any], words: Sequence[str]) -> Candidate:
+    counts = {word: occurrences(rank) for word, rank in zip(words, row["ranks"], strict=True) if rank > 0}
+    return Candidate(row["passage_id"], row["terms"], counts)
 
 
 def _rarest_first(counts: Counts) -> list[str]:
@@ -126,17 +137,6 @@ def _chosen(words: Sequence[str], counts: Counts, most: int) -> list[str]:
             break
         chosen.append(word)
     return chosen
-
-
-def _scored(found: _Found, query: QueryWords, counts: Counts) -> dict[int, float]:
-    candidates = found.visible
-    if not candidates:
-        return {}
-    seen = Counter(word for candidate in candidates for word in candidate.counts)
-    frequencies = {word: max(number, counts.frequencies.get(word, 0)) for word, number in seen.items()}
-    weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
-    collection = Collection(max(counts.passages, len(candidates)), counts.mean_terms, frequencies)
-    return {c.passage_id: score for c, score in zip(candidates, scores(candidates, collection, weights), strict=True)}
 
 
 def _tenant_lexeme(tenant_id: str) -> str:

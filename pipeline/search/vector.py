@@ -69,10 +69,10 @@ async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, 
         if len(rows) >= wanted:
             return _similarities(rows)
     elif selection.is_everything:
-        taken = 2 * wanted + 50
+        taken = wanted + wanted // 4 + 20  # some are of documents that are gone
         rows = await connection.fetch(sql("nearest_passages", space.generation_id), tenant_id, space.query, taken)
         visible = [row for row in rows if row["visible"]]
-        if len(visible) >= wanted or len(rows) < taken:
+        if len(rows) < taken or (len(visible) >= wanted and visible[wanted - 1]["distance"] < rows[-1]["distance"]):
             return _similarities(visible)
     rows = await connection.fetch(sql("nearest_matches", space.generation_id), tenant_id, space.query, wanted, *selection.arguments)
     return _similarities(rows)

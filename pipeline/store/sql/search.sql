@@ -1,21 +1,23 @@
 -- name: keyword_candidates
--- The best passages by `ts_rank`, and how often the words stand in each; `visible`: a document that is asked for shows it.
+-- The best passages by `ts_rank`; `ranks`: by each word alone, which says how often it stands there, see pipeline.search.bm25;
+-- `visible`: a document that is asked for shows it.
 -- $1 text: tenant  $2 tsquery: what a candidate must match  $3 tsquery: what it is ranked by  $4 integer: passages at most
--- $5 text[]: the words to count  $6 text[]: collections or null  $7 text[]: documents or null  $8 jsonpath: predicate on the metadata or null
+-- $5 tsquery[]: each word alone  $6 text[]: collections or null  $7 text[]: documents or null  $8 jsonpath: predicate on the metadata or null
 -- $9 jsonb: the values it names
-select p.passage_id, p.terms, f.words, f.counts,
-       exists (select from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
+select p.passage_id, p.terms, array(select ts_rank(p.tsv, w.word) from unnest($5::tsquery[]) as w (word)) as ranks,
+       exists (select from chunks c
                where c.tenant_id = $1 and c.passage_id = p.passage_id
-                 and ($6::text[] is null or d.collection = any($6)) and ($7::text[] is null or d.document_id = any($7))
-                 and ($8::jsonpath is null or jsonb_path_match(d.metadata, $8, $9, true))) as visible
+                 and (($6::text[] is null and $7::text[] is null and $8::jsonpath is null)
+                      or exists (select from documents d
+                                 where d.tenant_id = $1 and d.doc_id = c.doc_id
+                                   and ($6 is null or d.collection = any($6)) and ($7 is null or d.document_id = any($7))
+                                   and ($8 is null or jsonb_path_match(d.metadata, $8, $9, true))))) as visible
 from keyword_candidates($2, $3, 1, $4) k
-join passages p on p.tenant_id = $1 and p.passage_id = k.passage_id
-cross join lateral (select array_agg(w.lexeme) as words, array_agg(coalesce(cardinality(w.positions), 1)) as counts
-                    from unnest(p.tsv) w where w.lexeme = any($5)) f;
+join passages p on p.tenant_id = $1 and p.passage_id = k.passage_id;
 
 -- name: keyword_matches
 -- The same from the documents that are asked for, each of whose passages is looked at; parameters as above.
-select p.passage_id, p.terms, f.words, f.counts, true as visible
+select p.passage_id, p.terms, array(select ts_rank(p.tsv, w.word) from unnest($5::tsquery[]) as w (word)) as ranks, true as visible
 from (select m.passage_id, m.terms, m.tsv
       from passages m
       where m.tenant_id = $1 and m.tsv @@ $2
@@ -24,23 +26,22 @@ from (select m.passage_id, m.terms, m.tsv
                                and ($6::text[] is null or d.collection = any($6)) and ($7::text[] is null or d.document_id = any($7))
                                and ($8::jsonpath is null or jsonb_path_match(d.metadata, $8, $9, true)))
       order by ts_rank(m.tsv, $3, 1) desc, m.passage_id
-      limit $4) p
-cross join lateral (select array_agg(w.lexeme) as words, array_agg(coalesce(cardinality(w.positions), 1)) as counts
-                    from unnest(p.tsv) w where w.lexeme = any($5)) f;
+      limit $4) p;
 
 -- name: nearest_passages
--- By an exact scan: no index serves this order. `visible`: a document shows it. Those as near as the last one come too.
+-- By an exact scan: no index serves this order. `visible`: a document shows it.
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
 select n.passage_id, n.distance,
        exists (select from chunks c where c.tenant_id = $1 and c.passage_id = n.passage_id) as visible
 from (select v.passage_id, (v.embedding <=> $2) + 0 as distance
       from {vectors} v
       where v.tenant_id = $1
-      order by (v.embedding <=> $2) + 0
-      fetch first $3 rows with ties) n;
+      order by 2
+      limit $3) n
+order by n.distance;
 
 -- name: nearest_matches
--- By an exact scan of what the documents that are asked for show.
+-- By an exact scan of what the documents that are asked for show; those as near as the last one come too.
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages  $4 text[]: collections or null  $5 text[]: documents or null
 -- $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names
 select v.passage_id, (v.embedding <=> $2) + 0 as distance, true as visible
