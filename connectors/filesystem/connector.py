@@ -25,7 +25,7 @@ from connectors.filesystem import disk
 from connectors.filesystem.comparing import Comparison, compare
 from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.folder import folder_of
-from connectors.filesystem.following import Following, pause_s
+from connectors.filesystem.following import Following, pause_s, wait_for
 from connectors.filesystem.hints import Hints
 from connectors.filesystem.reconciling import Report
 from connectors.filesystem.scanning import Scanning
@@ -103,10 +103,21 @@ class FolderConnector:
         self._interval_s = o.reconcile_interval_s
         self._following = Following()
         updating = Updating(self._folder, ledger, intake)
-        self._hints = Hints(self._folder, ledger, updating, self._following, on_folder=self._on_folder, max_delay_s=o.max_delay_s)
+        self._is_watch_over = asyncio.Event()
+        self._hints = Hints(
+            self._folder,
+            ledger,
+            updating,
+            self._following,
+            on_folder=self._on_folder,
+            on_flood=self._on_flood,
+            on_root=self._is_watch_over.set,
+            max_delay_s=o.max_delay_s,
+        )
         self._scanning = Scanning(self._scanner, updating, self._following, self._hints, max_delete_share=o.max_delete_share)
         self._on_health = on_health
         self._health: tuple[str, str | None] | None = None
+        self._logged: set[str] = set()
         self.ready = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -160,6 +171,9 @@ class FolderConnector:
     def _on_folder(self, path: bytes) -> None:
         self._scanning.want(path)
 
+    def _on_flood(self) -> None:
+        self._scanning.want_all()
+
     async def _keep_watching(self) -> None:
         failures = 0
         while True:
@@ -173,13 +187,13 @@ class FolderConnector:
                 await asyncio.sleep(ROOT_CHECK_S)
             except WATCH_ERRORS as exc:
                 failures = failures + 1 if time.monotonic() - began < _LONG_LIVED_S else 0
-                logger.warning("source %s: the watch has ended (%s): armed again, and the folder scanned", self._folder.source.name, exc)
-                if failures >= _PATIENCE:
+                self._log_once(f"the watch has ended ({exc}): it is armed again, and the folder scanned")
+                if failures >= _PATIENCE or isinstance(exc, OSError):
                     await self._go_on_deaf(exc)
                 await asyncio.sleep(pause_s(failures))
 
     async def _watch(self) -> None:
-        """Arm, scan, and return when the folder has become another one.
+        """Arm, scan, and return when the folder may have become another one.
 
         Raises:
             RootGoneError: it is not there.
@@ -187,8 +201,12 @@ class FolderConnector:
         """
         identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
         folders = await asyncio.to_thread(folders_of, self._folder)
+        self._is_watch_over.clear()
         async with Watcher(self._folder.root, self._hints.take) as watcher:
+            watcher.ended.add_done_callback(lambda _: self._is_watch_over.set())
             await watcher.watch(folders)
+            if self._following.identity not in (None, identity):
+                self._hints.forget()  # they were about another folder; the scan finds what there is
             self._following.watcher, self._following.identity = watcher, identity
             try:
                 report = await self._scanning.all_patiently()
@@ -196,9 +214,12 @@ class FolderConnector:
                 await self._hints.settled(report.waiting)
                 self.ready.set()
                 while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
-                    await asyncio.wait({watcher.ended}, timeout=ROOT_CHECK_S)
+                    await wait_for(self._is_watch_over, ROOT_CHECK_S)
                     if watcher.ended.done():
                         watcher.ended.result()
+                    if self._is_watch_over.is_set():
+                        await asyncio.sleep(pause_s(0))
+                        return
             finally:
                 self._following.watcher = None
 
@@ -220,6 +241,11 @@ class FolderConnector:
                 await self._tell_of(await self._scanning.all_patiently())
             except RootGoneError:
                 continue  # `_keep_watching` tells of it, and scans when it is back
+
+    def _log_once(self, what: str) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
+            logger.warning("source %s: %s", self._folder.source.name, what)
 
     async def _tell_of(self, report: Report) -> None:
         await self._tell("down" if report.withheld else "ok", report.advice)

@@ -19,6 +19,12 @@ from pipeline.store.source_files import KnownFile
 
 BATCH_BYTES = 8_000_000
 
+_PASSING = frozenset({
+    errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EAGAIN, errno.EINTR, errno.ESTALE,  # swapped or locked at this very moment
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM,  # no fault of the file
+})  # fmt: skip
+_PASSING_S = 0.1
+
 Action = Literal["none", "wait", "record", "publish", "delete", "unnameable"]
 
 
@@ -173,8 +179,8 @@ def _without_content(
 
 
 def _not_read(folder: Folder, request: Request, found: os.stat_result, number: int, before: Fingerprint | None) -> Finding:
-    if number in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EAGAIN, errno.EINTR):
-        return Finding(request.path, "wait", "file", found, wait_s=request.quiet_s)  # swapped or locked at this very moment
+    if number in _PASSING:
+        return Finding(request.path, "wait", "file", found, wait_s=max(request.quiet_s, _PASSING_S))
     error = f"{os.strerror(number)}: let the user that runs Livedex read the file; it is read again as soon as it changes."
     return _without_content(request, found, Fingerprint.of(f"{UNREADABLE}{number}", found, folder.attributes), before, error)
 

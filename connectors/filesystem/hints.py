@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.examine import Finding, Request
@@ -18,6 +18,8 @@ from pipeline.store.source_files import SourceFiles
 
 _FIRST_LOOK_S = 0.01
 """Nothing is at rest earlier, for the hint itself has taken some milliseconds."""
+_FLOOD = 4_000
+"""Hints at once. The kernel keeps 16,384 and says nothing that watchfiles would pass on when it drops some."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +35,16 @@ class Hints:
         following: Following,
         *,
         on_folder: Callable[[bytes], None],
+        on_flood: Callable[[], None],
+        on_root: Callable[[], None],
         max_delay_s: float,
     ) -> None:
         """Prepare.
 
         Args:
             on_folder: called with each hinted path that is a folder.
+            on_flood: called when so many hints come at once that some may have been lost.
+            on_root: called when a hint is about the folder itself: it may be another one now, under the number of the one before.
             max_delay_s: a file that never rests is published this often.
         """
         self._folder = folder
@@ -46,11 +52,19 @@ class Hints:
         self._updating = updating
         self._following = following
         self._on_folder = on_folder
+        self._on_flood = on_flood
+        self._on_root = on_root
         self._settling = Settling(max_delay_s)
         self._added = asyncio.Event()
 
-    def take(self, paths: Iterable[bytes]) -> None:
+    def take(self, paths: Collection[bytes]) -> None:
         """Paths that may have changed, as the system tells them."""
+        if len(paths) >= _FLOOD:
+            self._on_flood()
+        if b"" in paths:
+            self.forget()
+            self._on_root()
+            return
         matcher, watcher = self._folder.matcher, self._following.watcher
         now = time.monotonic()
         for path in paths:
@@ -66,6 +80,10 @@ class Hints:
         for path in paths:
             self._settling.hint(path, now)
         self._added.set()
+
+    def forget(self) -> None:
+        """Drop every hint, where a scan is to follow: they may have been about another folder."""
+        self._settling.clear()
 
     def pending(self) -> set[bytes]:
         """The paths that are not dealt with yet."""

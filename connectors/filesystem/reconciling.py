@@ -49,6 +49,14 @@ class Report:
     waiting: set[bytes] = field(default_factory=set)
     folders: list[bytes] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        if self.problem:
+            return self.problem
+        counts = (
+            f"{self.added} added, {self.changed} changed, {self.deleted} deleted, {self.unchanged} unchanged, {self.unreadable} unreadable"
+        )
+        return f"{counts}, {self.withheld} deletes withheld" if self.withheld else counts
+
     @property
     def advice(self) -> str | None:
         """What to do about withheld deletes; None where there are none."""

@@ -37,12 +37,18 @@ class Scanning:
         self._hints = hints
         self._device: int | None = None
         self._new: set[bytes] = set()
+        self._is_all_wanted = False
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
 
     def want(self, folder: bytes) -> None:
         """A folder that is new, or came back: watch and scan it."""
         self._new.add(folder)
+        self._wanted.set()
+
+    def want_all(self) -> None:
+        """Hints may have been lost: scan the whole folder."""
+        self._is_all_wanted = True
         self._wanted.set()
 
     async def all(self, *, repair: bool = False) -> Report:
@@ -87,6 +93,9 @@ class Scanning:
             self._wanted.clear()
             trees, self._new = self._new | self._following.deaf, set()
             try:
+                if self._is_all_wanted:
+                    self._is_all_wanted = False
+                    await self.all_patiently()
                 while trees:
                     trees = await self._below(trees)
             except RetryableError as exc:

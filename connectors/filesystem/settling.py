@@ -146,6 +146,11 @@ class Settling:
         """All that waits or is being dealt with."""
         return set(self._waiting) | set(self._in_work)
 
+    def clear(self) -> None:
+        """Forget what waits; what is being dealt with goes on."""
+        self._waiting.clear()
+        self._order.clear()
+
     def is_overdue(self, waiting: Waiting, now: float) -> bool:
         """Whether it has waited so long that it is published as it is."""
         return now - waiting.first >= self.max_delay_s

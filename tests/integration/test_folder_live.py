@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.filesystem import watching
 from pipeline.store.database import Database
 from tests.folders import Folders
 
@@ -344,18 +345,44 @@ async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it
         await folders.until_health("ok", None)
 
 
-async def test_a_root_made_anew_is_watched_again(folders: Folders) -> None:
+@pytest.mark.parametrize("how", ["moved", "removed"])
+async def test_a_root_made_anew_is_watched_again(folders: Folders, how: str) -> None:
     for n in range(50):
         folders.write(f"{n}.md", str(n))
     async with folders.running():
-        folders.root.rename(folders.root.with_name("old"))
+        if how == "moved":
+            folders.root.rename(folders.root.with_name("old"))
+        else:
+            shutil.rmtree(folders.root)
         folders.root.mkdir()
         folders.write("1.md", "new")
         await folders.intake.until(lambda now: now["docs/1.md"] == b"new")
-        assert len(folders.intake.now) == 50, "the deletes are withheld"
-        await folders.until_health("down", "49 of 50")
+        if how == "moved":
+            assert len(folders.intake.now) == 50, "the deletes are withheld"
+            await folders.until_health("down", "49 of 50")
         folders.write("2.md", "newer")
         await folders.intake.until(lambda now: now["docs/2.md"] == b"newer")
+
+
+async def test_where_nothing_can_be_watched_scans_keep_the_documents_true_and_the_health_says_so(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_watches_left(*_: object) -> None:
+        raise OSError(28, "OS file watch limit reached")
+
+    monkeypatch.setattr(watching, "RustNotify", no_watches_left)
+    async with folders.running():
+        await folders.until_health("down", "max_user_watches")
+        folders.write("a.md", "one")
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"one"})
+
+
+async def test_hints_that_come_in_a_flood_lead_to_a_scan(folders: Folders) -> None:
+    async with folders.running() as connector:
+        connector._following.watcher._on_hints = lambda paths: None  # type: ignore[union-attr]
+        folders.write("a.md", "one")
+        connector._hints.take({b"%d.png" % n for n in range(5_000)})
+        await folders.intake.until(lambda now: now == {"docs/a.md": b"one"})
 
 
 async def test_an_outage_of_the_broker_loses_nothing(folders: Folders) -> None:
