@@ -40,6 +40,17 @@ async def _make_template(url: str) -> None:
         await connection.close()
 
 
+async def _trust_the_machine(url: str) -> None:
+    """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the plug."""
+    connection = await asyncpg.connect(url)
+    try:
+        for name in ("fsync", "full_page_writes", "synchronous_commit"):
+            await connection.execute(f"alter system set {name} = off")
+        await connection.execute("select pg_reload_conf()")
+    finally:
+        await connection.close()
+
+
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The URL of a server, as a role that may do everything: `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel."""
@@ -53,6 +64,7 @@ def server_url() -> Iterator[str]:
         context = embedded_postgres(Path(folder))
         url = runner.run(context.__aenter__())
         try:
+            runner.run(_trust_the_machine(url))
             runner.run(_make_template(url))
             yield url
         finally:

@@ -9,6 +9,7 @@ from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableE
 from pipeline.events import Event, Step
 
 MAX_ATTEMPTS = 5
+FIRST_WAIT_S = 0.1  # and four times as long before each further attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +81,5 @@ def outcome_of(error: Exception, attempt: int) -> Outcome:
     if attempt >= MAX_ATTEMPTS:
         reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
         return Dead(reason, f"after {attempt} attempts: {detail}")
-    wait_s = error.retry_after_s if isinstance(error, RetryableError) and error.retry_after_s else 0.1 * 4 ** (attempt - 1)
+    wait_s = error.retry_after_s if isinstance(error, RetryableError) and error.retry_after_s else FIRST_WAIT_S * 4 ** (attempt - 1)
     return Again(wait_s, detail)

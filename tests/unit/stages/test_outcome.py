@@ -1,0 +1,28 @@
+"""What an error means for its event."""
+
+import pytest
+
+from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from pipeline.stages.outcome import MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
+
+
+def test_an_outage_pauses_however_often_it_was_tried() -> None:
+    assert all(isinstance(outcome_of(OutageError("database", "away"), n), Pause) for n in (1, MAX_ATTEMPTS, 1000))
+    assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause("embedder", 7.5, "busy")
+
+
+@pytest.mark.parametrize("error", [RejectedError("never", reason="x"), TooLargeError("never")])
+def test_what_never_works_is_dead_at_once(error: RejectedError) -> None:
+    assert outcome_of(error, 1) == Dead(error.reason, "never")
+
+
+@pytest.mark.parametrize("error", [RetryableError("locked"), ZeroDivisionError()])
+def test_anything_else_is_tried_again_with_growing_waits_and_then_dead(error: Exception) -> None:
+    outcomes = [outcome_of(error, n) for n in range(1, MAX_ATTEMPTS + 1)]
+    waits = [o.after_s for o in outcomes if isinstance(o, Again)]
+    assert len(waits) == MAX_ATTEMPTS - 1 and waits == sorted(set(waits))
+    assert isinstance(outcomes[-1], Dead)
+
+
+def test_a_wait_that_the_other_side_names_is_kept() -> None:
+    assert outcome_of(RetryableError("later", retry_after_s=33.0), 1) == Again(33.0, "later")
