@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Generator, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import uvicorn
@@ -21,6 +22,9 @@ from pipeline.settings import FolderSource
 from pipeline.store.documents import Documents
 
 log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 1.0
+_LONG_S = 60.0
 
 ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "maintain")
 _STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
@@ -115,14 +119,17 @@ async def running_roles(
         if "watch" in roles:
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
             tasks += [
-                asyncio.create_task(connector.run(stop), name=f"watch {folder.name}")
+                asyncio.create_task(kept_alive(connector.run, stop, f"watch {folder.name}"), name=f"watch {folder.name}")
                 for connector, folder in zip(connectors, folders, strict=True)
             ]
-            tasks.append(asyncio.create_task(answer_requests(s.operations, connectors, stop), name="reconcile requests"))
+            tasks.append(
+                asyncio.create_task(
+                    kept_alive(lambda until: answer_requests(s.operations, connectors, until), stop, "reconcile requests"),
+                    name="reconcile requests",
+                )
+            )
         if "maintain" in roles:
-            tasks.append(asyncio.create_task(maintain(s, stop), name="maintain"))
-        for task in tasks:
-            task.add_done_callback(_report)
+            tasks.append(asyncio.create_task(kept_alive(lambda until: maintain(s, until), stop, "maintain"), name="maintain"))
         try:
             yield connectors
         finally:
@@ -130,6 +137,21 @@ async def running_roles(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("%s ended: %r", task.get_name(), task.exception())
+async def kept_alive(work: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, name: str) -> None:
+    """Run a role until `stop` is set; when it ends by an error that nobody foresaw, say so and begin it again, with growing pauses.
+
+    A process that is alive but has stopped looking at its folders would be worse than one that is gone.
+    """
+    pause_s = _FIRST_PAUSE_S
+    while not stop.is_set():
+        begin = time.monotonic()
+        try:
+            await work(stop)
+        except Exception:
+            log.exception("%s ended by an error and begins again in %.0f s", name, pause_s)
+            if time.monotonic() - begin > _LONG_S:
+                pause_s = _FIRST_PAUSE_S
+            try:
+                await asyncio.wait_for(stop.wait(), pause_s)
+            except TimeoutError:
+                pause_s = min(2 * pause_s, _LONG_S)
