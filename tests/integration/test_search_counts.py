@@ -1,0 +1,94 @@
+"""The counts of words: refreshed when enough has changed, and a sample in their place while they lag."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from pipeline.model import TenantId
+from pipeline.search.counts import Counts, read_counts, refresh_word_counts
+from pipeline.store.database import Database
+from pipeline.store.words import for_query
+from tests.corpus import TENANT, Library
+
+
+@pytest.fixture
+async def library(database: Database) -> Library:
+    made = await Library.open(database)
+    for n in range(40):
+        await made.add(f"d{n}", [f"harbour number{n}", f"signal {'ledger' if n < 4 else 'copper'} of_{n % 5} item{n}"])
+    return made
+
+
+async def _counts(library: Library, text: str, tenant: TenantId = TENANT) -> Counts:
+    async with library.database.tenant(tenant, snapshot=True) as connection:
+        return (await read_counts(connection, tenant, "english", for_query(text), "none"))[0]
+
+
+async def test_words_of_visible_passages_are_counted_and_rare_ones_left_out(library: Library, owner: asyncpg.Connection) -> None:
+    await library.delete("d0")
+    assert await refresh_word_counts(library.database, TENANT)
+    rows = {
+        row["word"]: row["passages"] for row in await owner.fetch("select word, passages from word_counts where tenant_id = $1", TENANT)
+    }
+    assert rows["harbour"] == 39 and rows["signal"] == 39 and rows["ledger"] == 3
+    assert rows["=of_1"] == 8 and "number7" not in rows
+    assert not [word for word in rows if word.startswith("@")]
+    counts = await _counts(library, "harbour ledger number7 of_1")
+    assert counts.frequencies == {"harbour": 39, "ledger": 3, "=of_1": 8, "1": 8}
+    assert counts.passages == 78
+
+
+async def test_they_are_counted_again_once_a_tenth_has_come_or_gone(library: Library) -> None:
+    assert await refresh_word_counts(library.database, TENANT)
+    assert not await refresh_word_counts(library.database, TENANT)
+    for n in range(8):
+        await library.add(f"new{n}", f"harbour other{n}")
+    assert not await refresh_word_counts(library.database, TENANT)
+    await library.add("new8", "harbour other8")
+    assert await refresh_word_counts(library.database, TENANT)
+    assert (await _counts(library, "harbour")).frequencies["harbour"] == 49
+    for n in range(10):
+        await library.delete(f"d{n}")
+    assert await refresh_word_counts(library.database, TENANT)
+    assert (await _counts(library, "harbour")).frequencies["harbour"] == 39
+    assert not await refresh_word_counts(library.database, TENANT)
+
+
+async def test_while_they_lag_a_sample_stands_for_them(library: Library) -> None:
+    assert (await _counts(library, "harbour ledger number7 unknownword")).frequencies == {
+        "harbour": 40,
+        "ledger": 4,
+        "number7": 1,
+        "=number7": 1,
+    }
+    assert await refresh_word_counts(library.database, TENANT)
+    for n in range(30):
+        await library.add(f"new{n}", f"ledger other{n}")
+    counts = await _counts(library, "ledger other3")
+    assert counts.frequencies["ledger"] == 34
+    assert counts.passages == 110
+
+
+async def test_a_tenant_without_anything_has_no_counts(library: Library) -> None:
+    nobody = TenantId("nobody")
+    assert not await refresh_word_counts(library.database, nobody)
+    assert (await _counts(library, "harbour", nobody)).passages == 0
+
+
+async def test_tenants_are_counted_apart(library: Library) -> None:
+    other = TenantId("other")
+    for n in range(5):
+        await library.add(f"theirs{n}", f"harbour of others {n}", tenant=other)
+    assert (await _counts(library, "harbour", other)).frequencies["harbour"] == 5
+    assert await refresh_word_counts(library.database, other)
+    assert (await _counts(library, "harbour", other)).frequencies == {"harbour": 5}
+    assert (await _counts(library, "harbour")).frequencies == {"harbour": 40}
+
+
+async def test_two_that_count_at_once_are_both_safe(library: Library, owner: asyncpg.Connection) -> None:
+    done = await asyncio.gather(*(refresh_word_counts(library.database, TENANT) for _ in range(4)))
+    assert any(done)
+    assert await owner.fetchval("select passages from word_counts where tenant_id = $1 and word = 'harbour'", TENANT) == 40

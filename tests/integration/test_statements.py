@@ -1,0 +1,43 @@
+"""Every statement of the store is one that PostgreSQL takes, on the schema that the migrations make, and says what its parameters are."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+from pgvector.asyncpg import register_vector
+
+from pipeline.model import GenerationId
+from pipeline.store.statements import all_statements, sql
+
+_OF_THE_OWNER = ("drop index", "create index")  # never prepared; run in test_vector_index.py
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The comments of a statement, and the rest."""
+    lines = all_statements()[name].splitlines()
+    return "\n".join(line for line in lines if line.startswith("--")), "\n".join(
+        line for line in lines if not line.startswith("--")
+    ).strip()
+
+
+PREPARED = sorted(name for name in all_statements() if not _split(name)[1].startswith(_OF_THE_OWNER))
+
+
+@pytest.mark.parametrize("name", PREPARED)
+async def test_every_statement_can_be_prepared_by_the_application(owner: asyncpg.Connection, name: str) -> None:
+    await register_vector(owner)
+    generation = GenerationId(await owner.fetchval("select ensure_generation('test', 8)"))
+    await owner.execute("set role livedex_app")
+    await owner.prepare(sql(name, generation))
+
+
+@pytest.mark.parametrize("name", sorted(all_statements()))
+def test_every_parameter_is_documented_or_said_to_be_as_above(name: str) -> None:
+    comments, body = _split(name)
+    assert "as above" in comments.lower() or set(re.findall(r"\$\d+", body)) <= set(re.findall(r"\$\d+", comments))
+
+
+def test_only_building_and_dropping_the_vector_index_is_not_prepared() -> None:
+    assert set(all_statements()) - set(PREPARED) == {"create_vector_index", "drop_vector_index"}
