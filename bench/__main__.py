@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import sys
+
+from pipeline.cli.running import run
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = ("kills",)
@@ -18,7 +19,7 @@ def main() -> None:
     if unknown:
         sys.exit(f"no benchmark is called {' '.join(unknown)}: choose of {' '.join(PARTS + LONG)}")
     for part in wanted:
-        asyncio.run(importlib.import_module(f"bench.{part}").run())
+        run(importlib.import_module(f"bench.{part}").run())
 
 
 main()
