@@ -3,7 +3,7 @@
 -- those there are now, never fewer than visible passages. $1 text: tenant  $2 double precision: share of the passages that may be added
 select t.passages as counted, (select coalesce(sum(d.chunk_count), 0) from documents d where d.tenant_id = $1) as chunks,
        (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > coalesce(t.newest, 0)
-                              limit 1 + ($2 * coalesce(t.passages, 0))::bigint) n) as added
+                              limit 1 + ($2::float8 * coalesce(t.passages, 0))::bigint) n) as added
 from (select) x left join word_totals t on t.tenant_id = $1;
 
 -- name: lock_word_counts
@@ -40,7 +40,7 @@ on conflict (tenant_id) do update set passages = excluded.passages, terms = excl
 -- $5 double precision: share of the passages that may be added  $6 text: name of the vector index
 select q.words, q.counts, t.passages, t.terms,
        (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > t.newest
-                              limit 1 + ($5 * t.passages)::bigint) n) > $5 * t.passages as lags,
+                              limit 1 + ($5::float8 * t.passages)::bigint) n) > $5 * t.passages as lags,
        exists (select from pg_index i where i.indexrelid = to_regclass($6) and i.indisvalid) as indexed
 from (select array_agg(w.word order by w.place) as words, array_agg(c.passages order by w.place) as counts
       from unnest(tsvector_to_array(to_tsvector($2::text::regconfig, $3)) || $4::text[]) with ordinality as w (word, place)
