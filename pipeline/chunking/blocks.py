@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+TITLE_AT_MOST = 300
 _BREAK = re.compile(r"\n[^\S\n]*\n\s*")
 
 
@@ -32,6 +33,11 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     if left == len(piece):
         return start, start
     return start + left, start + len(piece.rstrip())
+
+
+def clipped(title: str) -> str:
+    """The first `TITLE_AT_MOST` code points of a title: each chunk of the section carries it, however long the line is."""
+    return title[:TITLE_AT_MOST].rstrip()
 
 
 def plain_blocks(text: str, start: int = 0) -> list[Block]:

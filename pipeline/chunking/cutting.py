@@ -11,12 +11,11 @@ import itertools
 import re
 import zlib
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 
 from pipeline.chunking.blocks import trimmed
 from pipeline.chunking.boundaries import CLAUSES, LINES, SENTENCES, WORDS, places
-from pipeline.chunking.graphemes import may_begin
+from pipeline.chunking.graphemes import inside_flags, may_begin
 
 Span = tuple[int, int]
 
@@ -47,18 +46,28 @@ def cut_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]:
     return runs
 
 
-def _hashes(text: str, units: Sequence[Span]) -> list[tuple[int, int]]:
-    """A hash for each unit; equal ones are told apart by how often they stood before."""
-    seen: Counter[int] = Counter()
+def _hashes(text: str, units: Sequence[Span]) -> list[tuple[int, int, int]]:
+    """A key for each unit: the hash of its beginning, then that of all of it with the unit before, then its place in a row of equal units.
+
+    Nothing counts from the begin of the text: of many units that begin alike (rows of a log, entries of a form) an edit must not
+    rank all that follow it anew.
+    """
     found = []
+    before, repeats = 0, 0
     for start, end in units:
-        value = zlib.crc32(text[start : min(end, start + _LOOK)].encode("utf-8", "surrogatepass"))
-        seen[value] += 1
-        found.append((value, zlib.crc32(seen[value].to_bytes(4, "big"))))
+        whole = zlib.crc32(text[start:end].encode("utf-8", "surrogatepass"))
+        repeats = repeats + 1 if whole == before else 0
+        pair = zlib.crc32(whole.to_bytes(4, "big"), before)
+        found.append((_beginning(text, start, end, whole), pair, zlib.crc32(repeats.to_bytes(4, "big"))))
+        before = whole
     return found
 
 
-def _tree(hashes: Sequence[tuple[int, int]]) -> tuple[list[int], list[int], int]:
+def _beginning(text: str, start: int, end: int, whole: int) -> int:
+    return whole if end - start <= _LOOK else zlib.crc32(text[start : start + _LOOK].encode("utf-8", "surrogatepass"))
+
+
+def _tree(hashes: Sequence[tuple[int, int, int]]) -> tuple[list[int], list[int], int]:
     """The Cartesian tree over units 1..n-1 (a cut stands before each): left and right children, and the root; 0 for none."""
     left, right = [0] * len(hashes), [0] * len(hashes)
     stack: list[int] = []
@@ -124,13 +133,24 @@ def _at_letters(text: str, start: int, end: int, size: int) -> list[Span]:
     edges = [start]
     while end - edges[-1] > size:
         at = edges[-1]
-        window = [p for p in range(at + size // 2 + 1, at + size + 1) if may_begin(text, p)]
-        if not window:
-            window = [p for p in range(at + 1, at + size // 2 + 1) if may_begin(text, p)] or [at + size]
-        edges.append(min(window, key=lambda p: (_window(text, p), -p)))
+        torn = inside_flags(text, at, at + size + 1)
+        best = _best_letter(text, range(at + size // 2 + 1, at + size + 1), torn)
+        if best is None:
+            best = _best_letter(text, range(at + 1, at + size // 2 + 1), torn)
+        edges.append(at + size if best is None else best)
     edges.append(end)
     spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
     return [(a, b) for a, b in spans if a < b]
+
+
+def _best_letter(text: str, places: range, torn: set[int]) -> int | None:
+    """Of the places that tear no character, the one of the smallest hash (of equal ones the last); None where all of them do."""
+    piece = text[places.start : places.stop + _WINDOW].encode("utf-32-le", "surrogatepass")
+    hashes = [zlib.crc32(piece[n : n + 4 * _WINDOW]) for n in range(0, 4 * len(places), 4)]
+    for n in sorted(range(len(places)), key=lambda n: (hashes[n], -n)):
+        if places[n] not in torn and may_begin(text, places[n]):
+            return places[n]
+    return None
 
 
 def _window(text: str, at: int) -> int:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 
-from pipeline.chunking.blocks import Block, trimmed
+from pipeline.chunking.blocks import Block, clipped, trimmed
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
-_CLOSING = re.compile(r"(?:^|[ \t]+)#+$")
+_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 _NO_SETEXT_TITLE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]\s|    )")
@@ -52,7 +51,7 @@ class _Reader:
         first = line.lstrip(" ")[:1]
         if first == "#" and (found := _ATX.match(line)):
             self.close(at)
-            title = _CLOSING.sub("", found.group(2) or "").strip()
+            title = clipped(_without_closing(line[found.end() :].strip()))
             self.blocks.append(Block(*trimmed(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
             return True
         if first in "`~" and (found := _FENCE.match(line)) and not (first == "`" and "`" in found.group(2)):
@@ -69,7 +68,7 @@ class _Reader:
         ):
             assert self._from is not None
             start, end = trimmed(self._text, self._from, at + len(line))
-            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, self._last.strip()))
+            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, clipped(self._last.strip())))
             self._forget()
             return True
         return False
@@ -81,8 +80,8 @@ class _Reader:
         if self._from is None:
             self._open(at, solid=table)
         self._lines += 1
-        if "<!--" in line and line.rfind("<!--") > line.rfind("-->"):
-            self._comment = True
+        if line.lstrip().startswith("<!--") and line.rfind("<!--") > line.rfind("-->"):
+            self._comment = True  # one that begins inside a line may be code that speaks of comments
 
     def _open(self, at: int, *, solid: bool) -> None:
         self._from, self._lines, self._solid = at, 0, solid
@@ -97,6 +96,12 @@ class _Reader:
             if start < end:
                 self.blocks.append(Block(start, end, "solid" if self._solid else "paragraph"))
         self._forget()
+
+
+def _without_closing(title: str) -> str:
+    """The title of `# A ##` is A, that of `# C#` is C#."""
+    bare = title.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
 def markdown_blocks(text: str, start: int = 0) -> list[Block]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline.chunking.blocks import Block, trimmed
+from pipeline.chunking.blocks import Block, clipped, trimmed
 
 _LINE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
 _SHORT = 4  # a shorter line must be as long as its title
@@ -39,7 +39,7 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
         if count:
             close(n)
             a, b = trimmed(text, offsets[n], offsets[n + count] if n + count < len(lines) else len(text))
-            title = lines[n + 1 if count == 3 else n].strip()
+            title = clipped(lines[n + 1 if count == 3 else n].strip())
             blocks.append(Block(a, b, "heading", levels.setdefault(style, len(levels) + 1), title))
             n += count
         elif not lines[n].strip():

@@ -106,7 +106,7 @@ def test_swapped_sections_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["Same again, always the same.\n\n" * 20_000, "- item\n" * 30_000, "x" * 300_000, "[" * 100_000, "\n" * 200_000 + "end", ("word " * 13 + "\n") * 9_000 + "\n\nend",
-                                  "".join(f"# h{n}\n" for n in range(50_000)), "```\n" + "code\n" * 60_000, "| a | b |\n" * 40_000, "a" + "\u0301" * 20_000, "abcd " * 200_000], ids=range(11))  # fmt: skip
+                                  "".join(f"# h{n}\n" for n in range(50_000)), "```\n" + "code\n" * 60_000, "| a | b |\n" * 40_000, "a" + "\u0301" * 20_000, "abcd " * 200_000, "# a" + " " * 300_000 + "b", "<!--\n" + "\n" * 300_000 + "a\n-->", "\U0001f1e9\U0001f1ea" * 100_000], ids=range(14))  # fmt: skip
 @pytest.mark.parametrize("format", FORMATS)
 def test_shapes_that_lead_to_quadratic_time_or_deep_recursion_end(text: str, format: TextFormat) -> None:
     chunks = chunk_text(text, format=format)

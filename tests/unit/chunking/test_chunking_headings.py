@@ -31,6 +31,19 @@ def test_closing_hashes_go_and_a_hash_of_the_name_stays() -> None:
     assert headings(f"# A ##\n\n{BODY}\n\n## C#\n\n{BODY}") == [("A",), ("A", "C#")]
 
 
+def test_words_about_comments_hide_no_heading() -> None:
+    assert headings(f"# A\n\nA comment opens with `<!--` and may span lines.\n\n{BODY}\n\n# B\n\n{BODY}") == [("A",), ("B",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [("# " + "long " * 5000, "markdown"), ("long " * 5000 + "\n===\n", "markdown"), ("long " * 5000 + "\n======\n", "rst")],
+)
+def test_a_title_of_any_length_makes_a_short_path(text: str, format: str) -> None:
+    paths = headings(f"{text}\n\n{BODY}", format)
+    assert paths and all(len(title) <= 300 for path in paths for title in path)
+
+
 def test_underlined_titles_are_headings() -> None:
     assert headings(f"Title\n=====\n\n{BODY}\n\nSub\n---\n\n{BODY}") == [("Title",), ("Title", "Sub")]
 
