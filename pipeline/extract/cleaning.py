@@ -41,6 +41,8 @@ def clean_json(value: Any, depth: int = 0) -> Any:
         return value.isoformat()
     if depth < MAX_DEPTH and isinstance(value, dict):
         return {clean_text(str(key)): clean_json(item, depth + 1) for key, item in value.items()}
-    if depth < MAX_DEPTH and isinstance(value, list | tuple | set):
+    if isinstance(value, set | frozenset):  # in an order that does not change from run to run
+        value = sorted(value, key=str)
+    if depth < MAX_DEPTH and isinstance(value, list | tuple):
         return [clean_json(item, depth + 1) for item in value]
     return clean_text(str(value))

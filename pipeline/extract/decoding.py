@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 
 from charset_normalizer import from_bytes
 
@@ -15,15 +16,19 @@ _MARKS = (
 )  # fmt: skip
 _MAGIC = (
     (b"%PDF-", "a PDF"), (b"PK\x03\x04", "a ZIP archive or an office document"), (b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"),
-    (b"GIF8", "a picture"), (b"\x7fELF", "a program"), (b"MZ\x90\x00", "a program"), (b"\x1f\x8b", "a compressed file"),
-    (b"BZh", "a compressed file"), (b"\xfd7zXZ", "a compressed file"), (b"\xd0\xcf\x11\xe0", "an old office document"), (b"SQLite format 3\x00", "a database"),
-    (b"ID3", "a sound"), (b"OggS", "a sound"), (b"RIFF", "a sound or film"),
+    (b"\x7fELF", "a program"), (b"MZ\x90\x00", "a program"), (b"\x1f\x8b", "a compressed file"), (b"\xfd7zXZ", "a compressed file"),
+    (b"\xd0\xcf\x11\xe0", "an old office document"), (b"SQLite format 3\x00", "a database"),
 )  # fmt: skip
+_MAGIC_WORDS = (
+    (b"GIF8", "a picture"), (b"BZh", "a compressed file"), (b"ID3", "a sound"), (b"OggS", "a sound"), (b"RIFF", "a sound or film"),
+)  # fmt: skip
+"""A text may begin with these as well; in a file of that kind bytes that no text has follow at once."""
 _CONTROLS = bytes(c for c in range(32) if c not in (7, 8, 9, 10, 11, 12, 13, 27))
 _SAMPLE = 65_536
 _MOST_CONTROLS = 0.05  # of a text, at most
 _MOST_BROKEN = 0.1  # of the bytes beyond ASCII, for a text that is UTF-8 all the same
 _MOST_WESTERN = 0.5  # of the characters of a Western text beyond ASCII; other scripts have nearly all
+_SEQUENCE = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe0-\xf4][\x80-\xbf]{2}")
 _ODD_LATIN = re.compile("[\x80-\x9f\xa4\xa6\xa8\xac\xaf\xb8\xbc-\xbe\xd7\xf7]")
 
 
@@ -40,6 +45,10 @@ def decode(content: bytes) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return _decode_other(content)
+    if _controls(content[:_SAMPLE]) and (
+        wide := _wide_encoding(content)
+    ):  # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
+        return content.decode(wide, "replace")
     _refuse_binary(content)
     return text
 
@@ -56,8 +65,8 @@ def _decode_other(content: bytes) -> str:
 
 
 def _has_good_sequences(content: bytes) -> bool:
-    """Whether there is any sequence of UTF-8 beyond ASCII, whole or torn."""
-    return re.search(rb"[\xc3-\xf4][\x80-\xbf]+", content[:_SAMPLE]) is not None
+    """Whether there is a sequence of UTF-8 beyond ASCII that is whole, or torn after its third byte: in other encodings both are rare."""
+    return _SEQUENCE.search(content[:_SAMPLE]) is not None
 
 
 def _guess(content: bytes) -> str:
@@ -76,21 +85,31 @@ def _guess(content: bytes) -> str:
 
 
 def _wide_encoding(content: bytes) -> str | None:
-    """UTF-16 without a mark: every other byte of Western text is NUL."""
+    """UTF-16 without a mark: of the two bytes of a letter, the one that names the script is nearly always one of two."""
     sample = content[:4096]
     if len(sample) < 4 or len(content) % 2:
         return None
-    even, odd = sample[::2].count(0) / len(sample[::2]), sample[1::2].count(0) / len(sample[1::2])
-    if odd > 0.4 and even < 0.05:
-        return "utf-16-le"
-    return "utf-16-be" if even > 0.4 and odd < 0.05 else None
+    for encoding, scripts, letters in (("utf-16-le", sample[1::2], sample[::2]), ("utf-16-be", sample[::2], sample[1::2])):
+        usual = sum(n for _, n in Counter(scripts).most_common(2))
+        if usual > 0.9 * len(scripts) and min(scripts) < 0x20 and len(set(letters)) > len(set(scripts)) and _is_text(sample, encoding):
+            return encoding
+    return None
+
+
+def _is_text(sample: bytes, encoding: str) -> bool:
+    text = sample[: len(sample) - 2].decode(encoding, "replace")  # the last letter may be torn
+    return sum(c.isprintable() or c.isspace() for c in text) > 0.95 * len(text)
 
 
 def _refuse_binary(content: bytes) -> None:
-    for magic, kind in _MAGIC:
+    begins_oddly = _controls(content[:64]) > 0
+    for magic, kind in (*_MAGIC, *_MAGIC_WORDS) if begins_oddly else _MAGIC:
         if content.startswith(magic):
             raise NoTextError("unsupported", f"The file is {kind}, which cannot be read yet: convert it to text or Markdown.")
     sample = content[:_SAMPLE]
-    controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    if controls > max(4, len(sample) * _MOST_CONTROLS):
+    if _controls(sample) > max(4, len(sample) * _MOST_CONTROLS):
         raise NoTextError("unsupported", "The file holds binary data and no text: convert it to text or Markdown, or exclude it.")
+
+
+def _controls(sample: bytes) -> int:
+    return len(sample) - len(sample.translate(None, _CONTROLS))

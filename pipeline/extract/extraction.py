@@ -13,7 +13,11 @@ from pipeline.extract.formats import format_of, sniffed
 from pipeline.extract.frontmatter import front_matter
 from pipeline.model import TextFormat
 
-_FIRST_HEADING = re.compile(r"(?m)^ {0,3}#[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
+_FIRST_HEADING = re.compile(
+    r"^ {0,3}(?:(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,3}(?P=fence)|\Z)|#[ \t]+(?P<title>\S.*)|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$)",
+    re.MULTILINE,
+)
+_CLOSING = re.compile(r"(?:^|[ \t])#+$")
 _RST_TITLE = re.compile(r"(?m)^(?:([=\-~^\"'*+#])\1{2,}\n)?[ \t]?(\S.*)\n([=\-~^\"'*+#])\3{2,}[ \t]*$")
 _MAX_TITLE = 300
 
@@ -73,8 +77,16 @@ def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any])
     if isinstance(given, str | int | float) and str(given).strip():
         return str(given).strip()[:_MAX_TITLE]
     head = text[start : start + 8192]
-    if format_ == "markdown" and (found := _FIRST_HEADING.search(head)):
-        return found.group(1).strip()[:_MAX_TITLE] or None
+    if format_ == "markdown":
+        return _first_heading(head)
     if format_ == "rst" and (found := _RST_TITLE.search(head)):
         return found.group(2).strip()[:_MAX_TITLE] or None
+    return None
+
+
+def _first_heading(head: str) -> str | None:
+    """The first title at the top level, outside of fenced code."""
+    for found in _FIRST_HEADING.finditer(head):
+        if title := found["title"] or found["underlined"]:
+            return (_CLOSING.sub("", title.strip()) if found["title"] else title).strip()[:_MAX_TITLE] or None
     return None

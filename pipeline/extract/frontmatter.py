@@ -11,7 +11,8 @@ import yaml
 from pipeline.extract.cleaning import clean_json
 
 _MAX_CHARACTERS = 65_536
-_FENCE = re.compile(r"(---|\+\+\+)[ \t]*\n(?=[^\s#])")
+_FENCE = re.compile(r"(---|\+\+\+)[ \t]*\n(?:#[^\n]*\n)*(?=[^\s#])")
+"""A mark and, below remarks, something at once: below a rule stands a blank line, or a heading with a blank line."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -36,7 +37,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], int]:
     closing = re.compile(rf"^{re.escape(mark)}[ \t]*(?:\n|\Z)", re.MULTILINE).search(text, opening.end(), opening.end() + _MAX_CHARACTERS)
     if closing is None:
         return {}, 0
-    found = _parse(text[opening.end() : closing.start()], mark)
+    found = _parse(text[opening.end(1) : closing.start()], mark)
     return ({}, 0) if found is None else (clean_json(found), closing.end())
 
 

@@ -35,8 +35,20 @@ def test_wide_text_is_read(mark: bytes, encoding: str) -> None:
     assert read(mark + "# Übersicht\n\nhéllo".encode(encoding)).text == "# Übersicht\n\nhéllo"
 
 
-def test_quotes_of_windows_are_read() -> None:
-    assert read(b"caf\xe9 \x93q\x94").text == "café “q”"
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["hello world", "Привет мир, как дела", "Η γρήγορη αλεπού"])
+def test_wide_text_without_a_mark_is_read_where_its_bytes_are_valid_utf8_too(encoding: str, text: str) -> None:
+    assert read(text.encode(encoding)).text == text
+
+
+@pytest.mark.parametrize("text", ["café “q”", "“Café”", "déjà «vu»"])
+def test_quotes_of_windows_are_read(text: str) -> None:
+    assert read(text.encode("cp1252")).text == text
+
+
+@pytest.mark.parametrize("text", ["RIFFing on a theme", "ID3 tags explained", "BZh is how bzip2 begins", "OggS", "GIF89a was a format"])
+def test_a_text_may_begin_with_the_word_that_a_format_begins_with(text: str) -> None:
+    assert read(text.encode()).text == text
 
 
 @pytest.mark.parametrize(
@@ -64,6 +76,9 @@ def test_nul_goes_and_line_ends_are_one() -> None:
         b"PK\x03\x04" + bytes(100),
         bytes(range(256)) * 20,
         b"\x7fELF" + bytes(50),
+        b"GIF89a\x01\x00\x01\x00",
+        b"RIFF$\x00\x00\x00WAVE",
+        b"ID3\x03\x00\x00",
     ],
 )
 def test_what_is_no_text_says_what_to_do(content: bytes) -> None:
@@ -97,6 +112,11 @@ def test_front_matter_is_metadata_and_stays_in_the_text() -> None:
     assert (found.title, found.text, found.text[found.start :]) == ("Leave", text, "\n# Other\n")
 
 
+def test_a_remark_may_open_front_matter() -> None:
+    found = read(b"---\n# a remark\n# and one more\ntitle: x\n---\n# A\n")
+    assert (found.metadata, found.text[found.start :]) == ({"title": "x"}, "# A\n")
+
+
 def test_front_matter_of_toml_is_read() -> None:
     assert read(b"+++\nyear = 2024\n+++\nbody").metadata == {"year": 2024}
 
@@ -105,6 +125,7 @@ def test_front_matter_of_toml_is_read() -> None:
     "text",
     [
         "---\n\n# One\ntext\n\n---\n\n# Two\n",
+        "---\n# One\n\nWarning: hot\n\n---\n",
         "---\ntitle: [open\n  : : :\n---\n\n# Here\n",
         "---\njust words\n---\n",
         "---\na: &a [1]\nb: *a\n---\n",
@@ -123,6 +144,8 @@ def test_line_ends_change_neither_metadata_nor_text() -> None:
 
 def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
     assert read(b"intro\n\n# The title #\n").title == "The title"
+    assert read(b"```sh\n# not\n```\n\n# C#\n").title == "C#"
+    assert read(b"intro\n\nUnderlined\n==========\n").title == "Underlined"
     assert read(b"=====\nBook\n=====\n\ntext", "a.rst").title == "Book"
 
 
