@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 TABLE = "queue"
 LEASE_S = 60.0
 DRAIN_S = 60.0
+ACKNOWLEDGED_TOGETHER = 8  # rows of a worker that has more waiting; an idle one acknowledges at once
 
 
 class _AgainError(Exception):
@@ -140,7 +141,7 @@ class PostgresBroker:
 
         @self._broker.subscriber(
             stage.takes, max_workers=stage.workers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
-            lease_ttl_seconds=LEASE_S, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
+            lease_ttl_seconds=LEASE_S, terminal_flush_batch_size=ACKNOWLEDGED_TOGETHER, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
         )  # fmt: skip
         async def handle(row: OutboxInnerMessage) -> None:
             self._working[row.id] = row.acquired_token

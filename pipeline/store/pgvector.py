@@ -7,6 +7,7 @@ before its chunks are touched.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -91,7 +92,7 @@ class PgVectorStore:
     async def _insert_passages(
         self, connection: Connection, tenant_id: TenantId, passages: Sequence[tuple[bytes, str]]
     ) -> dict[bytes, PassageId]:
-        words = [for_index(content) for _, content in passages]
+        words = await asyncio.to_thread(lambda: [for_index(content) for _, content in passages])
         rows = await connection.fetch(
             sql("insert_passages"), tenant_id, [hash_ for hash_, _ in passages], [content for _, content in passages],
             [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], self._config,
