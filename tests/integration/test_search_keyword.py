@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from pipeline.model import TenantId
+from pipeline.search.bm25 import occurrences
 from pipeline.search.counts import Counts, read_counts
 from pipeline.search.keyword import Breadth, KeywordLeg
 from pipeline.search.selection import Selection
@@ -218,6 +219,17 @@ async def test_the_index_serves_the_candidates_under_row_level_security(owner: a
     plan = "\n".join(row[0] for row in await owner.fetch(f"explain {body}".replace("current_setting('livedex.tenant', true)", "'other'")))
     assert "passages_by_words" in plan, plan
     assert "Seq Scan" not in plan, plan
+
+
+async def test_the_rank_of_a_word_alone_says_how_often_it_stands(owner: asyncpg.Connection) -> None:
+    rows = await owner.fetch(
+        "select n, ts_rank(to_tsvector('english', repeat('saffron tea ', n)) || array_to_tsvector(array['=x']), 'saffron'::tsquery) as often,"
+        " ts_rank(to_tsvector('english', repeat('saffron tea ', n)) || array_to_tsvector(array['=x']), $1::tsquery) as once"
+        " from generate_series(1, 300) n",
+        "'=x'",
+    )
+    assert [occurrences(row["often"]) for row in rows] == [min(row["n"], 255) for row in rows]
+    assert {occurrences(row["once"]) for row in rows} == {1}
 
 
 async def test_the_log_holds_no_text_of_a_query(library: Library, caplog: pytest.LogCaptureFixture) -> None:
