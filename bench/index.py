@@ -65,7 +65,7 @@ class Index:
             fence = Fence(1, b"\0" + hashlib.sha256(text.encode()).digest())
             document_id, attributes = DocumentId(name), Attributes()
             await self.store.accept(TENANT, document_id, fence, attributes, _NOW)
-            await self.store.keep_draft(Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces))
+            await self.store.keep_drafts([Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)])
             await self._embed(await self.store.missing_vectors(TENANT, document_id, fence, self.generation_id))
             await self.store.sync_document(TENANT, document_id, fence, self.generation_id)
         return chunks

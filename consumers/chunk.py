@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from consumers.settle import Outlet, Settler
@@ -13,8 +14,11 @@ from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
 from pipeline.stages.elsewhere import ProcessCutter
+from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import VectorStore
+
+_LARGE_AT_ONCE = 2  # contents above the inline limit that are in memory together
 
 
 @asynccontextmanager
@@ -24,9 +28,14 @@ async def chunk_settler(
     """The chunk stage, with a process for large documents."""
     elsewhere = ProcessCutter()
     cutter = ThreadCutter(cutting, elsewhere)
+    keeper = DraftKeeper(store)
+    large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def run(event: Event[Any]) -> Forward | Finished:
-        return await chunk(event, store=store, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc)
+        async with large if event.data.blob is not None else nullcontext():
+            return await chunk(
+                event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc
+            )
 
     try:
         yield Settler(stage("chunk"), run, outlet, metrics, on_pause)

@@ -71,7 +71,7 @@ class Library:
         pieces = [Piece(hashlib.sha256(text.encode()).digest(), text, 2 if n else 0, heading) for n, text in enumerate(texts)]
         name, generation = DocumentId(document_id), self.space.generation_id
         await self.store.accept(tenant, name, fence, attributes, NOW)
-        await self.store.keep_draft(Draft(tenant, name, fence, "synced", attributes, NOW, pieces))
+        await self.store.keep_drafts([Draft(tenant, name, fence, "synced", attributes, NOW, pieces)])
         if generation is not None:
             missing = await self.store.missing_vectors(tenant, name, fence, generation)
             await self.store.upsert(tenant, generation, {passage: self.space.embedder.vector(text) for passage, text in missing})

@@ -76,7 +76,7 @@ class Shelf:
     async def prepare(self, draft: Draft) -> None:
         """All that precedes the sync."""
         await self.store.accept(draft.tenant_id, draft.document_id, draft.fence, draft.attributes, NOW)
-        await self.store.keep_draft(draft)
+        await self.store.keep_drafts([draft])
         missing = await self.store.missing_vectors(draft.tenant_id, draft.document_id, draft.fence, self.generation_id)
         if missing:
             vectors = await self.embedder.embed([text for _, text in missing], kind="document")

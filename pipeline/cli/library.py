@@ -22,6 +22,7 @@ from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
 from pipeline.stages.embed import Gatherer, embed
+from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Forward
 from pipeline.store.protocol import Synced
 
@@ -52,6 +53,7 @@ class Livedex:
         self.surroundings = surroundings
         self._gatherer = gatherer
         self._cutter = ThreadCutter(surroundings.cutting)
+        self._keeper = DraftKeeper(surroundings.store)
 
     @classmethod
     @asynccontextmanager
@@ -100,7 +102,7 @@ class Livedex:
             nonlocal reused
             reused = passages
 
-        first = await chunk(event, store=s.store, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
+        first = await chunk(event, store=s.store, keeper=self._keeper, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
         if not isinstance(first, Forward):
             return Ingested(superseded=True)
         gatherer = _Counted(self._gatherer)

@@ -13,6 +13,7 @@ from pipeline.errors import NoTextError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract
 from pipeline.intake import Blobs
+from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import Draft, Piece, VectorStore
 
@@ -90,11 +91,19 @@ def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
 
 
 async def chunk(
-    event: Event[Changed], *, store: VectorStore, blobs: Blobs, cutter: Cutter, cutting: Cutting, reused: Callable[[int], None]
+    event: Event[Changed],
+    *,
+    store: VectorStore,
+    keeper: DraftKeeper,
+    blobs: Blobs,
+    cutter: Cutter,
+    cutting: Cutting,
+    reused: Callable[[int], None],
 ) -> Forward | Finished:
-    """Accept a change, cut its document, and keep the manifest.
+    """Cut a changed document, accept its version, and keep the manifest.
 
     Args:
+        keeper: on the store.
         reused: told how many passages were known already.
 
     Raises:
@@ -102,8 +111,6 @@ async def chunk(
     """
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
-    if not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
-        return Finished(superseded=True)
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
     try:
         draft = await _draft(event, base, blobs, cutter, cutting)
@@ -111,7 +118,9 @@ async def chunk(
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
         return Finished(superseded=True)  # a newer version ended meanwhile, and with it went the content of this one
-    new = await store.keep_draft(draft)
+    new = await keeper.keep(draft)
+    if new is None:
+        return Finished(superseded=True)
     reused(len({piece.hash for piece in draft.pieces}) - new)
     return Forward(step(CHUNKED, event, fence))
 

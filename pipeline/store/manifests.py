@@ -12,17 +12,21 @@ from pipeline.store.protocol import Draft
 from pipeline.store.statements import sql
 
 
-async def insert_manifest(connection: Connection, draft: Draft, passage_ids: Sequence[PassageId]) -> None:
-    """Write a manifest; the same again changes nothing.
+async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft, Sequence[PassageId]]]) -> None:
+    """Write manifests; the same again changes nothing.
 
     Args:
-        passage_ids: of the draft's pieces, in their order.
+        drafts: each with the passages of its pieces, in their order.
     """
+    await connection.executemany(sql("insert_manifest"), [_row(draft, passage_ids) for draft, passage_ids in drafts])
+
+
+def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:
     paths = list(dict.fromkeys(piece.heading for piece in draft.pieces))
     index = {path: i for i, path in enumerate(paths)}
     headings = {"paths": [list(path) for path in paths], "of": [index[piece.heading] for piece in draft.pieces]}
-    await connection.execute(
-        sql("insert_manifest"), draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
+    return (
+        draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
         draft.error, _attributes_out(draft.attributes), list(passage_ids), [piece.gap for piece in draft.pieces],
         [len(piece.content) for piece in draft.pieces], headings, draft.accepted_at,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from pipeline.errors import ConfigError, RejectedError
 from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId
 from pipeline.store.alignment import Row, align
 from pipeline.store.database import Connection, Database
-from pipeline.store.manifests import insert_manifest, read_manifest
+from pipeline.store.manifests import insert_manifests, read_manifest
 from pipeline.store.protocol import Draft, Synced
 from pipeline.store.statements import sql
 from pipeline.store.words import for_index
@@ -57,12 +57,16 @@ class PgVectorStore:
     async def accept(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
     ) -> bool:
-        a = attributes
         async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}", durable=False) as connection:
-            found = await connection.fetchval(
-                sql("accept_document"), tenant_id, document_id, fence.version, fence.digest, a.collection, a.source, a.title, a.uri, a.mime_type,
-                dict(a.metadata), a.changed_at, accepted_at,
-            )  # fmt: skip
+            return await self._accept(connection, tenant_id, document_id, fence, attributes, accepted_at)
+
+    async def _accept(
+        self, connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence, a: Attributes, accepted_at: datetime
+    ) -> bool:
+        found = await connection.fetchval(
+            sql("accept_document"), tenant_id, document_id, fence.version, fence.digest, a.collection, a.source, a.title, a.uri, a.mime_type,
+            dict(a.metadata), a.changed_at, accepted_at,
+        )  # fmt: skip
         return found is not None
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
@@ -73,21 +77,37 @@ class PgVectorStore:
         rows = await connection.fetch(sql("existing_passages"), tenant_id, list(hashes))
         return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
 
-    async def keep_draft(self, draft: Draft) -> int:
-        texts = {piece.hash: piece.content for piece in draft.pieces}
-        what = f"manifest of {draft.document_id} v{draft.fence.version}"
-        async with self._database.tenant(draft.tenant_id, what, durable=False) as connection:
-            known: dict[bytes, PassageId] = {}
-            if texts:
-                await connection.execute(sql("keep_used"), draft.tenant_id, list(texts))
-                known = await self._existing(connection, draft.tenant_id, list(texts))
-            new = sorted(hash_ for hash_ in texts if hash_ not in known)
-            if new:
-                known |= await self._insert_passages(connection, draft.tenant_id, [(hash_, texts[hash_]) for hash_ in new])
-            if len(known) < len(texts):  # another document brought some of them meanwhile
-                known |= await self._existing(connection, draft.tenant_id, new)
-            await insert_manifest(connection, draft, [known[piece.hash] for piece in draft.pieces])
-        return len(new)
+    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+        new: dict[int, int] = {}
+        order = sorted(range(len(drafts)), key=lambda i: (drafts[i].document_id, drafts[i].fence.version, drafts[i].fence.digest))
+        what = f"{len(drafts)} manifests from {drafts[order[0]].document_id} v{drafts[order[0]].fence.version} on"
+        async with self._database.tenant(drafts[0].tenant_id, what, durable=False) as connection:
+            for i in order:
+                d = drafts[i]
+                if await self._accept(connection, d.tenant_id, d.document_id, d.fence, d.attributes, d.accepted_at):
+                    new[i] = 0
+            known, inserted = await self._passages_of(connection, drafts[0].tenant_id, [drafts[i] for i in new])
+            for i in new:
+                new[i] = len({piece.hash for piece in drafts[i].pieces} & inserted)
+                inserted -= {piece.hash for piece in drafts[i].pieces}  # new to the first that shows it
+            await insert_manifests(connection, [(drafts[i], [known[piece.hash] for piece in drafts[i].pieces]) for i in new])
+        return [new.get(i) for i in range(len(drafts))]
+
+    async def _passages_of(
+        self, connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft]
+    ) -> tuple[dict[bytes, PassageId], set[bytes]]:
+        """The passages of some drafts, and which of them were not known until now."""
+        texts = {piece.hash: piece.content for draft in drafts for piece in draft.pieces}
+        if not texts:
+            return {}, set()
+        await connection.execute(sql("keep_used"), tenant_id, list(texts))
+        known = await self._existing(connection, tenant_id, list(texts))
+        new = sorted(hash_ for hash_ in texts if hash_ not in known)
+        if new:
+            known |= await self._insert_passages(connection, tenant_id, [(hash_, texts[hash_]) for hash_ in new])
+        if len(known) < len(texts):  # another document brought some of them meanwhile
+            known |= await self._existing(connection, tenant_id, new)
+        return known, set(new)
 
     async def _insert_passages(
         self, connection: Connection, tenant_id: TenantId, passages: Sequence[tuple[bytes, str]]
@@ -122,7 +142,10 @@ class PgVectorStore:
 
     async def _without_manifest(self, connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
         row = await connection.fetchrow(sql("document_fence"), tenant_id, document_id)
-        if row is not None and row["version"] is not None and (row["version"], row["digest"]) >= (fence.version, fence.digest):
+        mine = (fence.version, fence.digest)
+        if row is not None and row["version"] is not None and (row["version"], row["digest"]) >= mine:
+            return Synced(current=False)
+        if row is not None and row["pending_version"] is not None and (row["pending_version"], row["pending_digest"]) > mine:
             return Synced(current=False)
         raise RejectedError(f"{document_id} v{fence.version} has no manifest: send the document again", reason="no_manifest")
 

@@ -88,11 +88,15 @@ class VectorStore(Protocol):
         """Which passages are known, by their hash."""
         ...
 
-    async def keep_draft(self, draft: Draft) -> int:
-        """Keep the manifest and the passages that were not known; visible is none of it. Repetition changes nothing.
+    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+        """Accept versions of documents and keep their manifests with the passages that were not known, in one transaction; visible is
+        none of it. Repetition changes nothing.
+
+        Args:
+            drafts: of one tenant, at least one.
 
         Returns:
-            How many passages were not known.
+            For each, how many passages were not known; None where a newer version is known, or this very one has ended.
         """
         ...
 

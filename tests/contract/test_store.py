@@ -51,9 +51,9 @@ async def test_what_is_known_is_told_by_hash_and_only_to_its_tenant(shelf: Shelf
 async def test_a_draft_kept_again_changes_nothing_and_shows_nothing(shelf: Shelf) -> None:
     draft = shelf.draft(A, fence(1), sections(1, 2, 1))
     await shelf.store.accept(ACME, A, draft.fence, draft.attributes, NOW)
-    assert await shelf.store.keep_draft(draft) == 2
+    assert await shelf.store.keep_drafts([draft]) == [2]
     known = await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)])
-    assert [await shelf.store.keep_draft(draft) for _ in range(3)] == [0, 0, 0]
+    assert [await shelf.store.keep_drafts([draft]) for _ in range(3)] == [[0], [0], [0]]
     assert await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)]) == known
     missing = await shelf.store.missing_vectors(ACME, A, draft.fence, shelf.generation_id)
     assert missing is not None and sorted(text for _, text in missing) == sections(1, 2)
@@ -154,7 +154,7 @@ async def test_tenants_share_neither_rows_nor_fate(shelf: Shelf) -> None:
 async def test_a_version_whose_embedding_failed_is_no_known_version(shelf: Shelf) -> None:
     draft = shelf.draft(A, fence(1), sections(1, 2))
     await shelf.store.accept(ACME, A, draft.fence, draft.attributes, NOW)
-    await shelf.store.keep_draft(draft)  # and then the embedder fails
+    await shelf.store.keep_drafts([draft])  # and then the embedder fails
     assert await shelf.store.accept(ACME, A, draft.fence, draft.attributes, NOW), "taken for unchanged"
     assert (await shelf.put(A, 1, sections(1, 2))).current
     assert await shelf.found("only1", "vector") == [A]
@@ -179,7 +179,7 @@ async def test_of_equal_versions_a_delete_wins_and_else_the_greater_digest(shelf
     await shelf.prepare(less)
     await shelf.prepare(greater)
     assert (await shelf.sync(greater)).current
-    await shelf.store.keep_draft(less)  # by a worker that began before the other one ended
+    await shelf.store.keep_drafts([less])  # by a worker that began before the other one ended
     assert not (await shelf.sync(less)).current
     assert (await shelf.store.delete_document(ACME, A, fence(1, deleted=True))).current
     assert not await shelf.store.accept(ACME, A, greater.fence, greater.attributes, NOW)
@@ -198,7 +198,7 @@ async def test_a_delete_leaves_a_tombstone_that_late_content_cannot_pass(shelf: 
     late = shelf.draft(A, fence(2), sections(2))
     await shelf.store.delete_document(ACME, A, fence(3, deleted=True))
     assert not await shelf.store.accept(ACME, A, late.fence, late.attributes, NOW)
-    await shelf.store.keep_draft(late)
+    await shelf.store.keep_drafts([late])
     assert not (await shelf.sync(late)).current
     assert await shelf.sight(A) is None and await shelf.found("only1", "keyword") == await shelf.found("only2", "vector") == []
     assert (await shelf.put(A, 4, sections(1))).current

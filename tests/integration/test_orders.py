@@ -27,6 +27,7 @@ from pipeline.events import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
 from pipeline.model import DocumentId, GenerationId, TenantId
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
 from pipeline.stages.embed import Gatherer, embed
+from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.stages.sync import sync
 from pipeline.store.blobs import DatabaseBlobs
@@ -76,6 +77,7 @@ class Stages:
 
     def __init__(self, database: Database, generation_id: GenerationId, gatherer: Gatherer, embedder: CountingEmbedder) -> None:
         self.store, self.documents, self.blobs = PgVectorStore(database), Documents(database), DatabaseBlobs(database)
+        self.keeper = DraftKeeper(self.store)
         self.gatherer, self.embedder, self._generation_id = gatherer, embedder, generation_id
 
     async def active(self) -> GenerationId:
@@ -91,7 +93,9 @@ class Stages:
             case kind if kind == SYNCED:
                 return Finished()
         cutter = ThreadCutter(CUTTING)
-        return await chunk(event, store=self.store, blobs=self.blobs, cutter=cutter, cutting=CUTTING, reused=lambda count: None)
+        return await chunk(
+            event, store=self.store, keeper=self.keeper, blobs=self.blobs, cutter=cutter, cutting=CUTTING, reused=lambda count: None
+        )
 
     async def accepted(self, tenant_id: TenantId, what: What) -> Event[Changed]:
         """The event as the intake publishes it."""

@@ -58,7 +58,7 @@ class Filling:
             error=error,
             keep=outcome == "unreadable",
         )
-        await self.store.keep_draft(draft)
+        await self.store.keep_drafts([draft])
         assert (await self.store.sync_document(tenant, document_id, fence(version), None)).current
 
     async def delete(self, document_id: str, version: int) -> None:

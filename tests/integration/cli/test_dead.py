@@ -63,7 +63,7 @@ async def sync(database: Database, version: int) -> None:
     """Make an empty version of the note the visible one."""
     store, fence = PgVectorStore(database), Fence(version, bytes(33))
     await store.accept(TENANT, NOTE, fence, Attributes(source="docs"), datetime.now(UTC))
-    await store.keep_draft(Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC)))
+    await store.keep_drafts([Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC))])
     await store.sync_document(TENANT, NOTE, fence, None)
 
 
