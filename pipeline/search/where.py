@@ -137,6 +137,8 @@ def _operator(key: str, name: object, operand: object, depth: int) -> Condition:
         return Exists(key) if operand else Not(Exists(key))
     if name == "not":
         return Not(_on_key(key, operand, depth - 1))
+    if key == "not":
+        raise ValueError('`not` stands under a key: {"kind": {"not": "contract"}}')
     raise ValueError(f"unknown operator: known are in, {', '.join(_ORDER)}, exists, not")
 
 

@@ -53,6 +53,12 @@ def test_a_filter_without_sense_is_refused(where: dict[str, Any]) -> None:
         parse_where(where)
 
 
+def test_a_not_around_a_condition_is_told_where_it_belongs() -> None:
+    with pytest.raises(ValueError, match="stands under a key"):
+        parse_where({"not": {"kind": "contract"}})
+    assert parse_where({"not": "yes"}) == Equals("not", ("yes",))
+
+
 @pytest.mark.parametrize(
     "key", ["a.b", "content-type", "$.kind", 'kind"', "kind' = 'x' or true --", "{kind}", "kind\\", "k" * 300, "日本", "\n", "$v0", "*"]
 )
