@@ -88,6 +88,10 @@ async def open_surroundings(
         await _bring_up_to_date(owner_url)
         database = await stack.enter_async_context(open_database(url, max_size=connections))
         metrics, operations = Metrics(), Operations(database)
+        if not await operations.has_language(settings.text_search_config):
+            raise ConfigError(
+                f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL has no such configuration (\\dF lists them)"
+            )
         store = PgVectorStore(database, text_search_config=settings.text_search_config)
         embedder = build_embedder(
             settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions

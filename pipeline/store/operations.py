@@ -71,6 +71,11 @@ class Operations:
         async with self._database.system("health") as connection:
             await connection.execute(sql("clear_health"))
 
+    async def has_language(self, name: str) -> bool:
+        """Whether PostgreSQL has a text search configuration of this name."""
+        async with self._database.system("text search configuration") as connection:
+            return bool(await connection.fetchval(sql("has_language"), name))
+
     async def release_leases(self) -> None:
         """Give back the records of processes that are gone; only for the one process of an installation, at its start."""
         async with self._database.system("release leases") as connection:

@@ -91,3 +91,7 @@ with old as (
     order by u.passage_id for update skip locked
 )
 delete from passages p using old where p.tenant_id = $1 and p.passage_id = old.passage_id;
+
+-- name: has_language
+-- $1 text: name of a text search configuration
+select exists (select from pg_ts_config where cfgname = $1);
