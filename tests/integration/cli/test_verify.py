@@ -92,7 +92,9 @@ async def test_damage_to_a_document_is_named_and_mended_without_paying_again(
 async def test_chunks_without_a_document_are_named_and_taken_away(indexed: Indexed, owner: asyncpg.Connection) -> None:
     async with owner.transaction():
         await owner.execute("set local session_replication_role = replica")  # or the foreign key would not let it happen
-        await owner.execute("insert into chunks select tenant_id, 999999, position, passage_id, gap, length, heading from chunks where doc_id = (select max(doc_id) from chunks) limit 2")
+        await owner.execute(
+            "insert into chunks select tenant_id, 999999, position, passage_id, gap, length, heading from chunks where doc_id = (select max(doc_id) from chunks) limit 2"
+        )
     assert await indexed.differences() == {("orphan", None)}
     after, _ = await indexed.mend()
     assert after.differences == []
