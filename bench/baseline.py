@@ -8,6 +8,10 @@ in the document.
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import numpy as np
@@ -16,6 +20,7 @@ from pgvector.asyncpg import register_vector
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from pipeline.embedding.local import LocalEmbedder
+from pipeline.store.embedded import embedded_postgres
 
 SIZE = 1000
 _SCHEMA = """
@@ -28,6 +33,22 @@ create index on baseline_chunks (document, hash);
 create index on baseline_chunks using hnsw (embedding halfvec_cosine_ops);
 create index on baseline_chunks using gin (tsv);
 """
+
+
+@asynccontextmanager
+async def open_baseline() -> AsyncIterator[Baseline]:
+    """The straight script on a server of its own, its model loaded and its table empty."""
+    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
+        async with embedded_postgres(Path(folder)) as url:
+            connection = await asyncpg.connect(url)
+            try:
+                embedder = LocalEmbedder()
+                await embedder.embed(["a first text, so that loading the model is not counted"], kind="document")
+                baseline = Baseline(connection, embedder)
+                await baseline.prepare()
+                yield baseline
+            finally:
+                await connection.close()
 
 
 class Baseline:

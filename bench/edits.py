@@ -8,15 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
 from bench import corpus as corpora
-from bench.baseline import Baseline
+from bench.baseline import open_baseline
 from bench.table import show
 from pipeline import Livedex
 from pipeline.embedding.local import LocalEmbedder
 from pipeline.settings import Settings
-from pipeline.store.embedded import embedded_postgres
 
 
 async def run() -> None:
@@ -37,33 +34,27 @@ async def run() -> None:
 
 
 async def _baseline(corpus: corpora.Corpus) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        async with embedded_postgres(Path(folder)) as url:
-            connection = await asyncpg.connect(url)
-            baseline = Baseline(connection, LocalEmbedder())
-            await baseline.prepare()
-            for name, text in corpus.files.items():
-                await baseline.write(name, text)
-            baseline.embedded_characters = baseline.embedded_texts = 0
-            times = []
-            for commit in corpus.commits:
-                begin = time.monotonic()
-                for op in commit:
-                    if op["op"] == "write":
-                        await baseline.write(op["path"], op["text"])
-                    elif op["op"] == "delete":
-                        await baseline.delete(op["path"])
-                    else:
-                        await baseline.rename(op["path"], op["to"])
-                times.append(time.monotonic() - begin)
-            mean = await baseline.mean_characters()
-            await connection.close()
-    return {
-        "characters": baseline.embedded_characters,
-        "texts": baseline.embedded_texts,
-        "median_s": statistics.median(times),
-        "mean": mean,
-    }
+    async with open_baseline() as baseline:
+        for name, text in corpus.files.items():
+            await baseline.write(name, text)
+        baseline.embedded_characters = baseline.embedded_texts = 0
+        times = []
+        for commit in corpus.commits:
+            begin = time.monotonic()
+            for op in commit:
+                if op["op"] == "write":
+                    await baseline.write(op["path"], op["text"])
+                elif op["op"] == "delete":
+                    await baseline.delete(op["path"])
+                else:
+                    await baseline.rename(op["path"], op["to"])
+            times.append(time.monotonic() - begin)
+        return {
+            "characters": baseline.embedded_characters,
+            "texts": baseline.embedded_texts,
+            "median_s": statistics.median(times),
+            "mean": await baseline.mean_characters(),
+        }
 
 
 class _Counting(LocalEmbedder):

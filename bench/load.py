@@ -6,14 +6,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import asyncpg
-
 from bench import corpus as corpora
-from bench.baseline import Baseline
+from bench.baseline import open_baseline
 from bench.program import Program
 from bench.table import show
-from pipeline.embedding.local import LocalEmbedder
-from pipeline.store.embedded import embedded_postgres
 
 
 async def run() -> None:
@@ -34,19 +30,11 @@ async def run() -> None:
 
 
 async def _baseline(corpus: corpora.Corpus) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        async with embedded_postgres(Path(folder)) as url:
-            connection = await asyncpg.connect(url)
-            baseline = Baseline(connection, LocalEmbedder())
-            await baseline.prepare()
-            await baseline.write("warm.md", "a first text, so that loading the model is not counted")
-            begin = time.monotonic()
-            for name, text in corpus.files.items():
-                await baseline.write(name, text)
-            took_s = time.monotonic() - begin
-            mean = await baseline.mean_characters()
-            await connection.close()
-    return took_s, mean
+    async with open_baseline() as baseline:
+        begin = time.monotonic()
+        for name, text in corpus.files.items():
+            await baseline.write(name, text)
+        return time.monotonic() - begin, await baseline.mean_characters()
 
 
 def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:

@@ -6,6 +6,8 @@ Two processes that start at once are safe: the second waits for the first one's 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
 
@@ -75,6 +77,26 @@ def statements() -> str:
         record = f"insert into migrations (number, name, sha256) values ({m.number}, '{m.name}', '{m.sha256}');\n"
         parts.append(f"-- {m.name}\nbegin;\n{m.sql}{record}commit;\n")
     return "\n".join(parts)
+
+
+@asynccontextmanager
+async def connected(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection of one's own for as long as the block lasts.
+
+    Args:
+        setting: where the URL comes from, for the error.
+
+    Raises:
+        ConfigError: the database does not answer.
+    """
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+        raise ConfigError(f"the database does not answer ({type(exc).__name__}): check {setting}") from exc
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def migrate(connection: asyncpg.Connection) -> list[str]:

@@ -33,10 +33,8 @@ def migrate(only_print: bool, data: Path, as_json: bool) -> int:
 
 
 async def _apply(data: Path) -> list[str]:
-    import asyncpg
-
+    from migrations.runner import connected
     from migrations.runner import migrate as apply
-    from pipeline.errors import ConfigError
     from pipeline.settings import load_settings
     from pipeline.store.embedded import embedded_postgres
 
@@ -45,14 +43,8 @@ async def _apply(data: Path) -> list[str]:
     setting = "LIVEDEX_OWNER_DATABASE_URL" if settings.owner_database_url else "LIVEDEX_DATABASE_URL"
 
     async def apply_to(url: str) -> list[str]:
-        try:
-            connection = await asyncpg.connect(url, timeout=10)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-            raise ConfigError(f"the database does not answer ({type(exc).__name__}): check {setting}") from exc
-        try:
+        async with connected(url, setting) as connection:
             return await apply(connection)
-        finally:
-            await connection.close()
 
     if configured is not None:
         return await apply_to(configured.get_secret_value())

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
-
-from migrations.runner import APPLICATION_ROLE, migrate
+from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError, LivedexError
@@ -124,16 +122,10 @@ async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, 
     return owner, url_as(owner, APPLICATION_ROLE)
 
 
-async def _bring_up_to_date(owner_url: str) -> list[str]:
-    try:
-        connection = await asyncpg.connect(owner_url, timeout=10)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-        raise ConfigError(f"the database does not answer ({type(exc).__name__}): check LIVEDEX_DATABASE_URL") from exc
-    try:
-        may = await connection.fetchval("select current_user <> $1", APPLICATION_ROLE)
-        return await migrate(connection) if may else []
-    finally:
-        await connection.close()
+async def _bring_up_to_date(owner_url: str) -> None:
+    async with connected(owner_url, "LIVEDEX_DATABASE_URL") as connection:
+        if await connection.fetchval("select current_user <> $1", APPLICATION_ROLE):
+            await migrate(connection)
 
 
 class EmbedCounts:
@@ -210,11 +202,6 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> Asyn
         if settlers:
             await stack.enter_async_context(broker.running())
         yield Running(broker, Intake(broker, s.blobs))
-
-
-def running_stages(s: Surroundings) -> Any:
-    """All stages in this process: a context that gives `Running`."""
-    return open_broker(s, ("chunk", "embed", "sync"))
 
 
 def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int) -> None:
