@@ -18,6 +18,21 @@ from pipeline.store.embedded import embedded_postgres
 
 TEMPLATE = "livedex_template"
 _NUMBERS = itertools.count()
+_FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary folders of this run alone: below the one that all runs of a user share, the next run would shut the door on our servers."""
+    if config.option.basetemp is None:
+        config.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="livedex-tests-", ignore_cleanup_errors=True)
+        config.option.basetemp = Path(config.stash[_FOLDER].name) / "run"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take them away."""
+    if _FOLDER in config.stash:
+        config.stash[_FOLDER].cleanup()
 
 
 def with_database(url: str, name: str) -> str:
