@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, assert_never
 
 from pipeline.errors import LivedexError, RejectedError
@@ -28,15 +29,17 @@ class Record:
 
     Attributes:
         id: unique on this broker, the same at every delivery.
-        payload: the exact bytes.
+        payload: the exact bytes; None where the record has a key and no value.
         place: where it stood: row, or partition and offset, and key.
+        at: when the broker took it, where it says.
     """
 
     id: str
     topic: str
-    payload: bytes
+    payload: bytes | None
     place: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    at: datetime | None = None
 
 
 class Outlet(Protocol):
@@ -56,6 +59,16 @@ class StoppingError(Exception):
 
 
 StageFunction = Callable[[Event[Any]], Awaitable[Forward | Finished]]
+Read = Callable[[Record, Stage], Event[Any]]
+
+
+def read_event(record: Record, stage: Stage) -> Event[Any]:
+    """The event in a record.
+
+    Raises:
+        RejectedError: there is none.
+    """
+    return decode(record.payload, stage.payload, record.at)
 
 
 class Settler:
@@ -64,11 +77,15 @@ class Settler:
     Args:
         run: the stage, with its surroundings bound.
         on_pause: told the component and the reason when a dependency is away, and with None once it works again.
+
+    Attributes:
+        read: finds the event in a record; a broker may know more of its records.
     """
 
     def __init__(
         self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]
     ) -> None:
+        self.read: Read = read_event
         self.stage = stage
         self._run = run
         self._outlet = outlet
@@ -115,7 +132,7 @@ class Settler:
     async def _once(self, record: Record, attempt: int, pauses: int) -> Outcome:
         event: Event[Any] | None = None
         try:
-            event = decode(record.payload, self.stage.payload)
+            event = self.read(record, self.stage)
             begin = time.monotonic()
             outcome: Outcome = await self._run(event)
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)

@@ -25,6 +25,10 @@ CHANGED = "livedex.changed"
 CHUNKED = "livedex.chunked"
 EMBEDDED = "livedex.embedded"
 SYNCED = "livedex.synced"
+DEAD = "livedex.dead"
+
+DOCUMENT_CHANGED = "livedex.document.changed"
+DOCUMENT_DELETED = "livedex.document.deleted"
 
 
 class Payload(BaseModel):
@@ -38,6 +42,7 @@ class Changed(Payload):
 
     Attributes:
         deleted: it is gone; nothing else matters then.
+        any_version: it is gone whatever its version was, if that was accepted before this: a source that deletes without versions.
         unreadable: why its content could not be read (permission, I/O): the last synced version stays.
         content: the bytes, base64; None where `blob` names them.
         blob: SHA-256 of the content in the blob store, hexadecimal.
@@ -48,6 +53,7 @@ class Changed(Payload):
     document_id: str = Field(min_length=1, max_length=2000)
     version: int = Field(ge=0, lt=2**63)
     deleted: bool = False
+    any_version: bool = False
     unreadable: str | None = None
     content: str | None = None
     blob: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
@@ -64,7 +70,7 @@ class Changed(Payload):
     @property
     def fence(self) -> Fence:
         """What decides between this event and another of the same document: see `Fence`."""
-        own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "changed_at", "content", "blob"})
+        own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
         own["sha256"] = self.content_sha256
         digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
         return Fence(self.version, bytes([self.deleted]) + digest)
@@ -111,7 +117,32 @@ class Step(Payload):
         return Fence(self.version, bytes.fromhex(self.digest))
 
 
-P = TypeVar("P", Changed, Step)
+class Buried(Payload):
+    """An event that cannot be processed: what is told of a dead letter.
+
+    Attributes:
+        place: partition and offset, and key.
+        payload: the exact bytes, base64; None where they are too large for a message: the table of dead letters has them.
+        payload_sha256: of the exact bytes, hexadecimal.
+    """
+
+    letter_id: str
+    tenant_id: str
+    document_id: str
+    version: int | None
+    stage: str
+    reason: str
+    detail: str
+    attempts: int
+    topic: str
+    place: dict[str, Any]
+    headers: dict[str, str]
+    payload: str | None
+    payload_sha256: str
+    size_bytes: int
+
+
+P = TypeVar("P", Changed, Step, Buried)
 
 
 class Event(BaseModel, Generic[P]):
@@ -158,7 +189,7 @@ class Event(BaseModel, Generic[P]):
 def changed(data: Changed) -> Event[Changed]:
     """An envelope, accepted now, for a change."""
     now = datetime.now(UTC)
-    kind = "livedex.document.deleted" if data.deleted else "livedex.document.changed"
+    kind = DOCUMENT_DELETED if data.deleted else DOCUMENT_CHANGED
     source = f"/sources/{data.source or 'api'}"
     return Event[Changed](id=uuid.uuid4().hex, source=source, type=kind, subject=data.document_id, time=now, accepted=now, data=data)
 
@@ -181,11 +212,12 @@ def step(kind: str, before: Event[Any], fence: Fence) -> Event[Step]:
     )
 
 
-def decode(raw: bytes | None, payload: type[Changed] | type[Step]) -> Event[Any]:
+def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: datetime | None = None) -> Event[Any]:
     """Read an event.
 
     Args:
         payload: what its data must be.
+        accepted: when the broker took it, for an event that does not say: other systems need not write our extension.
 
     Raises:
         RejectedError: the bytes are no such event; the message says which field, never what stood in it.
@@ -193,10 +225,33 @@ def decode(raw: bytes | None, payload: type[Changed] | type[Step]) -> Event[Any]
     if not raw:
         raise RejectedError("the record is empty", reason="invalid_event")
     try:
-        return Event[payload].model_validate(orjson.loads(raw))  # type: ignore[valid-type]
+        body = orjson.loads(raw)
+        if isinstance(body, dict):
+            _complete(body, payload, accepted)
+        return Event[payload].model_validate(body)  # type: ignore[valid-type]
     except orjson.JSONDecodeError as exc:
         raise RejectedError(f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event") from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {place}: {first['msg']}", reason="invalid_event") from exc
+
+
+def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepted: datetime | None) -> None:
+    """Fill in what other systems may leave out, and hold the type of a change against its data."""
+    if accepted is not None:
+        body.setdefault("accepted", accepted.isoformat())
+        body.setdefault("time", body["accepted"])
+    data, kind = body.get("data"), body.get("type")
+    if payload is not Changed or not isinstance(data, dict):
+        return
+    if kind == DOCUMENT_DELETED:
+        data.setdefault("deleted", True)
+    elif kind != DOCUMENT_CHANGED:
+        raise RejectedError(f"type is none of {DOCUMENT_CHANGED}, {DOCUMENT_DELETED}", reason="invalid_event")
+    if data.get("deleted", False) is not (kind == DOCUMENT_DELETED):
+        raise RejectedError(f"type is {kind}, and data.deleted says otherwise", reason="invalid_event")
+    if isinstance(data.get("text"), str) and "content" not in data:
+        data["content"] = base64.b64encode(data.pop("text").encode("utf-8", "surrogatepass")).decode()
+    if not data.get("size_bytes") and isinstance(data.get("content"), str):
+        data["size_bytes"] = len(data["content"]) * 3 // 4

@@ -16,9 +16,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
+from pipeline.kafka_settings import KafkaSettings
 
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
+KAFKA = "kafka://"
 
 
 class FolderSource(BaseModel):
@@ -44,7 +46,9 @@ class FolderSource(BaseModel):
 class Settings(BaseSettings):
     """Everything that can be set; see the README's table for what each means."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, env_nested_delimiter="_", env_nested_max_split=1
+    )
 
     database_url: SecretStr | None = None
     owner_database_url: SecretStr | None = None
@@ -65,16 +69,23 @@ class Settings(BaseSettings):
     reconcile_interval_s: float = Field(default=300, gt=0)
     max_delete_share: float = Field(default=0.5, gt=0, le=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    kafka: KafkaSettings = KafkaSettings()
     source: tuple[FolderSource, ...] = ()
+
+    @property
+    def kafka_servers(self) -> tuple[str, ...]:
+        """`host:port` of Kafka's brokers to ask first; empty where the broker is PostgreSQL."""
+        return tuple(self.broker_url.removeprefix(KAFKA).split(",")) if self.broker_url.startswith(KAFKA) else ()
 
     @field_validator("broker_url")
     @classmethod
     def _known_broker(cls, value: str) -> str:
         if value == "postgres":
             return value
-        if value.startswith("kafka://"):
-            raise ValueError("Kafka is not offered yet: use postgres")
-        raise ValueError(f"{value!r} is no broker: use postgres")
+        if value.startswith(KAFKA):
+            _check_servers(value.removeprefix(KAFKA))
+            return value
+        raise ValueError(f"{value!r} is no broker: use postgres, or kafka://HOST:9092[,HOST:9092]")
 
     @field_validator("store")
     @classmethod
@@ -118,7 +129,8 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
     Raises:
         ConfigError: an unknown name, or a value without sense; one line that names it.
     """
-    names = {PREFIX + name.upper() for name in Settings.model_fields if name != "source"}
+    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in ("source", "kafka")}
+    names |= {f"{PREFIX}KAFKA_{name.upper()}" for name in KafkaSettings.model_fields}
     for name in sorted(os.environ if environment is None else environment):
         if name.startswith(PREFIX) and name not in names:
             raise ConfigError(f"{name} is no setting: did you misspell it? Known are {', '.join(sorted(names))}")
@@ -136,16 +148,30 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
+    kafka = {key.removeprefix("kafka_"): flat.pop(key) for key in list(flat) if key.startswith("kafka_")}
+    if kafka:
+        flat["kafka"] = {**flat.get("kafka", {}), **kafka}
     for source in flat.get("source", []):
         if isinstance(source, dict) and source.get("kind", "folder") != "folder":
             raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is not offered yet: use kind = "folder"')
     return flat
 
 
+def _check_servers(servers: str) -> None:
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if "@" in server:
+            raise ValueError("a user in it: write kafka://HOST:9092[,HOST:9092], and set LIVEDEX_KAFKA_SASL_USERNAME and …_PASSWORD")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536 or set("/?# ") & set(host):
+            raise ValueError(f"{server!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092]")
+
+
 def _first_problem(exc: ValidationError) -> str:
     problem = exc.errors()[0]
     place = [str(part) for part in problem["loc"]]
     message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
+    if place[:1] == ["kafka"]:
+        return f"{PREFIX}{'_'.join(place).upper()}: {message}" if len(place) > 1 else message
     if not place:
         return message
     name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] != "source" else ".".join(place)
