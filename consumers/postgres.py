@@ -3,6 +3,8 @@
 A row is leased to a worker for `LEASE_S`; leases of running work are renewed, so that a slow document is not taken twice, and those of
 a process that died run out. Retries that wait are rows with a later time; a stage that waits for a dependency holds its rows.
 
+What is published at the same time is published together, in one transaction a topic.
+
 Publish first, then acknowledge: a crash in between delivers the row again, and every stage is idempotent. Only a change that enters is
 waited for until it is on disk. What follows need not be: the log of the database keeps its order, so when a crash loses the publishing to
 the next stage, it loses the acknowledgement after it too.
@@ -14,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +33,7 @@ from consumers.settle import Record, Settler, StoppingError
 from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
+from pipeline.stages.together import Together
 from pipeline.store.database import Database
 from pipeline.store.statements import sql
 
@@ -38,7 +42,17 @@ log = logging.getLogger(__name__)
 TABLE = "queue"
 LEASE_S = 60.0
 DRAIN_S = 60.0
+_PUT_TOGETHER = 64
 ACKNOWLEDGED_TOGETHER = 8  # rows of a worker that has more waiting; an idle one acknowledges at once
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """An event on its way to a topic."""
+
+    topic: str
+    payload: bytes
+    accepted: datetime
 
 
 class _AgainError(Exception):
@@ -101,10 +115,12 @@ class PostgresBroker:
         )
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
+        self._put: Together[_Put, None] = Together(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
         """Put changes on the first topic; see `pipeline.intake.Publisher`."""
-        await self._put(CHANGED, events, durable=True)
+        if events:
+            await self._put_all(CHANGED, [event.encode() for event in events], min(event.accepted for event in events), durable=True)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic.
@@ -112,25 +128,28 @@ class PostgresBroker:
         Raises:
             OutageError: the broker does not hold it.
         """
-        await self._put(topic, [event])
+        await self._put(_Put(topic, event.encode(), event.accepted))
 
     async def put_again(self, topic: str, payload: bytes) -> None:
         """Put exact bytes on a topic: a dead letter that is replayed."""
-        await self._put_bytes(topic, {datetime.now(UTC).isoformat(): [payload]}, durable=True)
+        await self._put_all(topic, [payload], datetime.now(UTC), durable=True)
 
-    async def _put(self, topic: str, events: Sequence[Event[Any]], *, durable: bool = False) -> None:
-        by_time: dict[str, list[bytes]] = {}
-        for event in events:
-            by_time.setdefault(event.accepted.astimezone(UTC).isoformat(), []).append(event.encode())
-        await self._put_bytes(topic, by_time, durable=durable)
+    async def _put_together(self, puts: Sequence[_Put]) -> list[None]:
+        await self._put_all(puts[0].topic, [put.payload for put in puts], min(put.accepted for put in puts), durable=False)
+        return [None] * len(puts)
 
-    async def _put_bytes(self, topic: str, payloads: dict[str, list[bytes]], *, durable: bool) -> None:
+    async def _put_all(self, topic: str, payloads: Sequence[bytes], accepted: datetime, *, durable: bool) -> None:
+        """Publish in one transaction.
+
+        Args:
+            accepted: the earliest of all: who waits for what was accepted until a moment may wait for some more, never for fewer.
+        """
         try:
             async with self._engine.begin() as connection:
                 if durable:
                     await connection.execute(text("set local synchronous_commit = on"))
-                for accepted, bodies in payloads.items():
-                    await self._broker.publish_batch(*bodies, queue=topic, session=connection, headers={"accepted": accepted})
+                headers = {"accepted": accepted.astimezone(UTC).isoformat()}
+                await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
         except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:
             raise OutageError("broker", f"publish to {topic}: {type(exc).__name__}") from exc
 
