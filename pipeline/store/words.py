@@ -73,8 +73,9 @@ def for_index(text: str) -> tuple[str, list[str]]:
         Words with spaces between, for PostgreSQL's parser, and exact tokens as lexemes, each once, sorted.
     """
     normal = _normalised(text)
-    words = " ".join(_bounded(list(_words(normal, single=True))))
-    tokens = {piece for piece in _pieces(normal) if not piece.isalpha()}
+    words = " ".join(_bounded(_words(normal, single=True)))
+    rest = " ".join({part for part in normal.split() if not _is_plain(part)})
+    tokens = {token for piece in set(_found(rest)) if not _is_plain(piece) and (token := _cut(piece)) and not token.isalpha()}
     tokens |= {_trimmed(part) for piece in tokens for part in _PARTS.split(piece)}
     parts = {_trimmed(part) for piece in tokens if "@" in piece for part in piece.split("@")}
     return words, _bounded(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
@@ -99,12 +100,13 @@ def _normalised(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-def _words(normal: str, *, single: bool) -> Iterable[str]:
+def _words(normal: str, *, single: bool) -> list[str]:
     """The words in order; runs without spaces as pairs, and with `single` as characters too, so that one character is found."""
     spaced = normal.casefold().translate(_TRANSLATION)
     if not spaced.isascii():
         spaced = _RUN.sub(lambda run: f" {' '.join(_pairs(run[0], single))} ", spaced)
-    return (word[:MAX_WORD_CHARACTERS] for word in spaced.split())
+    words = spaced.split()
+    return words if max(map(len, words), default=0) <= MAX_WORD_CHARACTERS else [word[:MAX_WORD_CHARACTERS] for word in words]
 
 
 def _pairs(run: str, single: bool) -> Iterable[str]:
@@ -116,10 +118,20 @@ def _pairs(run: str, single: bool) -> Iterable[str]:
 
 def _pieces(normal: str) -> list[str]:
     """What stands between spaces and brackets, each once, without the sentence's punctuation, in the case it is written in."""
-    if not normal.isascii():
-        normal = _RUN.sub(" ", normal)
-    found = dict.fromkeys(_PIECE.findall(normal))
-    return [trimmed for piece in found if (trimmed := piece if piece.isalpha() else _trimmed(piece[: 4 * MAX_WORD_CHARACTERS]))]
+    return [trimmed for piece in dict.fromkeys(_found(normal)) if (trimmed := piece if piece.isalpha() else _cut(piece))]
+
+
+def _found(normal: str) -> list[str]:
+    return _PIECE.findall(normal if normal.isascii() else _RUN.sub(" ", normal))
+
+
+def _is_plain(piece: str) -> bool:
+    """A word, or one with punctuation behind it: most are, and none of these is an exact token."""
+    return piece.isalpha() or (piece[-1] in ".,:;" and piece[:-1].isalpha())
+
+
+def _cut(piece: str) -> str:
+    return _trimmed(piece[: 4 * MAX_WORD_CHARACTERS])
 
 
 def _trimmed(piece: str) -> str:
