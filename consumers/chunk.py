@@ -12,6 +12,7 @@ from pipeline.events import Event
 from pipeline.flow import stage
 from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
+from pipeline.stages.bulk import BulkCutter
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
 from pipeline.stages.elsewhere import ProcessCutter
 from pipeline.stages.keeping import DraftKeeper
@@ -25,9 +26,9 @@ _LARGE_AT_ONCE = 2  # contents above the inline limit that are in memory togethe
 async def chunk_settler(
     store: VectorStore, blobs: Blobs, cutting: Cutting, metrics: Metrics, outlet: Outlet, on_pause: Callable[[str, str | None], None]
 ) -> AsyncIterator[Settler]:
-    """The chunk stage, with a process for large documents."""
+    """The chunk stage, with processes for large documents and for many."""
     elsewhere = ProcessCutter()
-    cutter = ThreadCutter(cutting, elsewhere)
+    cutter = BulkCutter(cutting, ThreadCutter(cutting, elsewhere), elsewhere)
     keeper = DraftKeeper(store)
     large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
@@ -40,4 +41,5 @@ async def chunk_settler(
     try:
         yield Settler(stage("chunk"), run, outlet, metrics, on_pause)
     finally:
+        cutter.close()
         elsewhere.close()

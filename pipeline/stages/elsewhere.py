@@ -1,4 +1,4 @@
-"""Cut large documents in a process of their own: the event loop stays free, and what hangs can be ended."""
+"""Cut documents in processes of their own: the event loop stays free, and what hangs can be ended."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
 
 from pipeline.errors import RetryableError
 from pipeline.stages.chunk import Cut, Cutting, cut_document
 
 _PARENT_CHECK_S = 1.0
+
+R = TypeVar("R")
 
 
 def _begin(parent: int) -> None:
@@ -29,8 +33,56 @@ def _begin(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+class ProcessEndedError(RetryableError):
+    """The process died, or was ended because it took too long."""
+
+
+class Process:
+    """Another process that runs functions, one after the other; started at the first, and anew after it ended."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    async def run(self, function: Callable[..., R], *arguments: object, timeout_s: float) -> R:
+        """What a function returns there.
+
+        Args:
+            timeout_s: seconds until it is ended; the time that it waits for others counts too.
+
+        Raises:
+            TimeoutError: it took longer.
+            ProcessEndedError: the process died, or was ended because of another function.
+        """
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
+        pool = self._pool
+        work = asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
+        done, _ = await asyncio.wait({work}, timeout=timeout_s)
+        if not done:
+            self._end(pool)
+            raise TimeoutError
+        try:
+            return work.result()
+        except (BrokenProcessPool, asyncio.CancelledError) as exc:
+            self._end(pool)
+            raise ProcessEndedError("the process that read documents died") from exc
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._pool is not None:
+            self._end(self._pool)
+
+    def _end(self, pool: ProcessPoolExecutor) -> None:
+        if self._pool is pool:
+            self._pool = None
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 class ProcessCutter:
-    """Runs `cut_document` in another process, started at the first document.
+    """Runs `cut_document` in another process.
 
     Args:
         timeout_s: a document that takes longer gets the state `timeout`.
@@ -38,7 +90,7 @@ class ProcessCutter:
 
     def __init__(self, timeout_s: float = 120.0) -> None:
         self._timeout_s = timeout_s
-        self._pool: ProcessPoolExecutor | None = None
+        self._process = Process()
         self._turn = asyncio.Lock()
 
     async def __call__(self, content: bytes, name: str, mime_type: str | None, cutting: Cutting) -> Cut:
@@ -48,26 +100,15 @@ class ProcessCutter:
             RetryableError: the process died.
         """
         async with self._turn:
-            if self._pool is None:
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
-            work = asyncio.get_running_loop().run_in_executor(self._pool, cut_document, content, name, mime_type, cutting)
             try:
-                return await asyncio.wait_for(work, self._timeout_s)
+                return await self._process.run(cut_document, content, name, mime_type, cutting, timeout_s=self._timeout_s)
             except TimeoutError:
-                self.close()
                 return Cut(
                     "timeout", error=f"It took longer than {self._timeout_s:.0f} s to read: split it, or look at what is odd about it."
                 )
-            except BrokenProcessPool as exc:
-                self.close()
+            except ProcessEndedError as exc:
                 raise RetryableError(f"the process that read {name} died") from exc
 
     def close(self) -> None:
         """End the process, whatever it does."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        self._process.close()

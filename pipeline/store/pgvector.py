@@ -21,7 +21,7 @@ from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, P
 from pipeline.store.alignment import Row, align
 from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_manifests, read_manifest
-from pipeline.store.protocol import Draft, Synced
+from pipeline.store.protocol import Draft, Piece, Synced
 from pipeline.store.statements import sql
 from pipeline.store.words import for_index
 
@@ -97,24 +97,24 @@ class PgVectorStore:
         self, connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft]
     ) -> tuple[dict[bytes, PassageId], set[bytes]]:
         """The passages of some drafts, and which of them were not known until now."""
-        texts = {piece.hash: piece.content for draft in drafts for piece in draft.pieces}
+        texts = {piece.hash: piece for draft in drafts for piece in draft.pieces}
         if not texts:
             return {}, set()
         await connection.execute(sql("keep_used"), tenant_id, list(texts))
         known = await self._existing(connection, tenant_id, list(texts))
         new = sorted(hash_ for hash_ in texts if hash_ not in known)
         if new:
-            known |= await self._insert_passages(connection, tenant_id, [(hash_, texts[hash_]) for hash_ in new])
+            known |= await self._insert_passages(connection, tenant_id, [texts[hash_] for hash_ in new])
         if len(known) < len(texts):  # another document brought some of them meanwhile
             known |= await self._existing(connection, tenant_id, new)
         return known, set(new)
 
-    async def _insert_passages(
-        self, connection: Connection, tenant_id: TenantId, passages: Sequence[tuple[bytes, str]]
-    ) -> dict[bytes, PassageId]:
-        words = await asyncio.to_thread(lambda: [for_index(content) for _, content in passages])
+    async def _insert_passages(self, connection: Connection, tenant_id: TenantId, pieces: Sequence[Piece]) -> dict[bytes, PassageId]:
+        words = [piece.words for piece in pieces if piece.words is not None]
+        if len(words) < len(pieces):
+            words = await asyncio.to_thread(lambda: [piece.words or for_index(piece.content) for piece in pieces])
         rows = await connection.fetch(
-            sql("insert_passages"), tenant_id, [hash_ for hash_, _ in passages], [content for _, content in passages],
+            sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
             [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], self._config,
         )  # fmt: skip
         return {row["hash"]: PassageId(row["passage_id"]) for row in rows}

@@ -22,12 +22,14 @@ class Piece:
         content: the text, not blank.
         gap: code points from the end of the piece before; negative where they overlap.
         heading: the heading path.
+        words: what of it goes to the keyword index, as `pipeline.store.words.for_index` has it; None: the store finds it out itself.
     """
 
     hash: bytes
     content: str
     gap: int
     heading: tuple[str, ...]
+    words: tuple[str, list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
