@@ -11,32 +11,42 @@ from consumers.embed import embed_settler
 from consumers.settle import Record, Settler
 from consumers.sync import sync_settler
 from pipeline.embedding.service import EmbeddingService
-from pipeline.events import Event
+from pipeline.events import DEAD, SYNCED, Changed, Event
 from pipeline.flow import StageName
 from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
 from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
 from pipeline.stages.outcome import Dead
-from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, letter_id
+from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
 
 
 class Broker(Protocol):
-    """Where events of stages go."""
+    """What carries the events: PostgreSQL or Kafka. Every method may raise OutageError."""
+
+    async def publish(self, events: Sequence[Event[Changed]]) -> None:
+        """Put changes on the first topic, in order; returns once the broker holds them."""
+        ...
 
     async def put(self, topic: str, event: Event[Any]) -> None:
-        """Returns once the broker holds the event; raises OutageError."""
+        """Put an event of a stage on its topic; returns once the broker holds it."""
+        ...
+
+    async def put_again(self, letter: Letter) -> None:
+        """Put the exact record of a dead letter on its topic again."""
         ...
 
 
 class OutletToBroker:
-    """Outcomes to the broker, dead letters to the table.
+    """Outcomes to the broker, dead letters to the table, and from there told to the broker.
 
-    `livedex.synced` has no reader on the PostgreSQL broker: who waits is woken by a notification in the transaction itself.
+    Args:
+        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`;
+            who waits there is woken by a notification in the transaction itself.
     """
 
-    def __init__(self, letters: Letters, *, topics_without_reader: frozenset[str] = frozenset({"livedex.synced"})) -> None:
+    def __init__(self, letters: Letters, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:
         self._letters = letters
         self._skipped = topics_without_reader
         self._broker: Broker | None = None
@@ -54,12 +64,14 @@ class OutletToBroker:
 
     async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
         """Write a dead letter."""
+        payload = record.payload or b""
         letter = Letter(
-            letter_id=letter_id(record.id, record.payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
+            letter_id=letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
             document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
-            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=record.payload,
+            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=payload,
         )  # fmt: skip
         await self._letters.bury(letter, source=getattr(event.data, "source", "") if event else "")
+        await self.forward(DEAD, buried(letter))
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
 from pipeline.stages.together import Together
 from pipeline.store.database import Database
+from pipeline.store.letters import Letter
 from pipeline.store.statements import sql
 
 log = logging.getLogger(__name__)
@@ -130,9 +131,9 @@ class PostgresBroker:
         """
         await self._put(_Put(topic, event.encode(), event.accepted))
 
-    async def put_again(self, topic: str, payload: bytes) -> None:
-        """Put exact bytes on a topic: a dead letter that is replayed."""
-        await self._put_all(topic, [payload], datetime.now(UTC), durable=True)
+    async def put_again(self, letter: Letter) -> None:
+        """Put the exact bytes of a dead letter on its topic again."""
+        await self._put_all(letter.topic, [letter.payload], datetime.now(UTC), durable=True)
 
     async def _put_together(self, puts: Sequence[_Put]) -> list[None]:
         await self._put_all(puts[0].topic, [put.payload for put in puts], min(put.accepted for put in puts), durable=False)

@@ -17,7 +17,7 @@ class KafkaSettings(BaseModel):
     Attributes:
         prefix: before the name of every topic and consumer group, for several installations on one cluster.
         partitions: of each topic that is made; the most processes a stage can use.
-        replication: of each topic that is made; -1 leaves it to the cluster.
+        replication: of each topic that is made; None: three, or as many as there are brokers.
         retention_days: how long records are kept; a stage that is away for longer loses what it did not read.
         session_timeout_s: after which a member of a group that is silent counts as gone.
         max_poll_interval_s: after which a member that does not poll leaves its group.
@@ -28,7 +28,7 @@ class KafkaSettings(BaseModel):
 
     prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100)
     partitions: int = Field(default=12, ge=1, le=10_000)
-    replication: int = Field(default=-1, ge=-1, le=100)
+    replication: int | None = Field(default=None, ge=1, le=100)
     retention_days: float = Field(default=30, gt=0)
     session_timeout_s: float = Field(default=10, ge=1, le=300)
     max_poll_interval_s: float = Field(default=300, ge=1)
@@ -53,7 +53,11 @@ class KafkaSettings(BaseModel):
         if self.sasl_mechanism is not None and not sasl:
             raise ValueError("LIVEDEX_KAFKA_SASL_MECHANISM is set: set LIVEDEX_KAFKA_SECURITY_PROTOCOL to SASL_SSL too (or SASL_PLAINTEXT)")
         if self.sasl_mechanism == "OAUTHBEARER":
-            needed = {"OAUTH_TOKEN_URL": self.oauth_token_url, "OAUTH_CLIENT_ID": self.oauth_client_id, "OAUTH_CLIENT_SECRET": self.oauth_client_secret}
+            needed = {
+                "OAUTH_TOKEN_URL": self.oauth_token_url,
+                "OAUTH_CLIENT_ID": self.oauth_client_id,
+                "OAUTH_CLIENT_SECRET": self.oauth_client_secret,
+            }
         elif sasl:
             needed = {"SASL_USERNAME": self.sasl_username, "SASL_PASSWORD": self.sasl_password}
         else:

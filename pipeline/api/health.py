@@ -60,7 +60,7 @@ async def metrics(services: Services) -> Response:
 
 
 async def _measure_backlog(services: ApiServices) -> None:
-    for stage, backlog in (await services.operations.backlog()).items():
+    for stage, backlog in (await services.backlog.waiting()).items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)
     services.metrics.dead_letters.set(await services.operations.dead_count())

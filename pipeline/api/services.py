@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from pipeline.api.tenancy import OneTenant, Tenancy
 from pipeline.api.waiting import Waiter
+from pipeline.backlog import Backlog
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
 from pipeline.search.answer import SearchAnswer
@@ -41,6 +42,7 @@ class ApiServices:
     engine: Searcher
     documents: Documents
     operations: Operations
+    backlog: Backlog
     metrics: Metrics
     url: str | None = None
     tenancy: Tenancy = field(default_factory=OneTenant)

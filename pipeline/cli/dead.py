@@ -120,7 +120,7 @@ async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter
 
 async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
     """How many letters were replayed, and how many were stale."""
-    from pipeline.cli.wiring import open_broker
+    from pipeline.cli.brokers import open_broker
 
     replayed = stale = 0
     async with opened(data) as s, open_broker(s) as running:
@@ -128,7 +128,7 @@ async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
             if await s.letters.is_stale(letter):
                 stale += 1
             else:
-                await running.broker.put_again(letter.topic, letter.payload)
+                await running.broker.put_again(letter)
                 replayed += 1
             await s.letters.remove(letter, forget=False)
     return replayed, stale

@@ -24,6 +24,7 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
     jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [
         (5.0, count_words),
         (15.0, index_vectors),
+        (300.0, clear_contents),
         (3600.0, clear_unused),
     ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
@@ -54,13 +55,17 @@ async def index_vectors(s: Surroundings) -> None:
         await maintain_vector_index(s.owner_url, s.generations.generation_id, s.settings.vector_index_rows)
 
 
+async def clear_contents(s: Surroundings) -> None:
+    """Clear away large contents that no event names any more."""
+    await s.blobs.clear_ended(_LATE_HOURS)
+
+
 async def clear_unused(s: Surroundings) -> None:
-    """Clear away passages, vectors, contents and tombstones that nothing has needed for long enough."""
+    """Clear away passages, vectors and tombstones that nothing has needed for long enough."""
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("mark_unused"), tenant_id, _UNDER_WAY_S)
             await connection.execute(sql("unmark_used"), tenant_id)
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
-            await connection.execute(sql("clear_blobs"), tenant_id, _LATE_HOURS)
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline.backlog import Backlog
 from pipeline.errors import LivedexError
-from pipeline.store.operations import Operations
 
 _MANY = 20  # fewer than this is no load worth a bar
 _EVERY_S = 0.5
 _LINES_EVERY = 10  # looks between two plain lines
 
 
-async def show_progress(operations: Operations, connectors: Sequence[Any]) -> None:
+async def show_progress(backlog: Backlog, connectors: Sequence[Any]) -> None:
     """Show how many of the documents under way are done, until all are."""
     looks, most = 0, 0
     bar: Any = None
@@ -23,7 +23,7 @@ async def show_progress(operations: Operations, connectors: Sequence[Any]) -> No
         while True:
             await asyncio.sleep(_EVERY_S)
             try:
-                left = sum(stage.waiting for stage in (await operations.backlog()).values())
+                left = sum(stage.waiting for stage in (await backlog.waiting()).values())
             except LivedexError:
                 continue
             scanned = all(connector.ready.is_set() for connector in connectors)

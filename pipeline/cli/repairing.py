@@ -6,11 +6,12 @@ import time
 from typing import get_args
 
 from consumers.embed import open_gatherer
+from pipeline.cli.brokers import open_broker
 from pipeline.cli.opening import is_running
 from pipeline.cli.proving import Kind, Proof, TenantProof
 from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.watching import make_connector
-from pipeline.cli.wiring import Surroundings, open_broker
+from pipeline.cli.wiring import Surroundings
 from pipeline.flow import StageName
 from pipeline.intake import Intake
 from pipeline.model import DocumentId, PassageId, TenantId
@@ -54,7 +55,7 @@ async def _publish_again(s: Surroundings, proof: Proof, intake: Intake, timeout_
         tenant = proof.tenants[folder.tenant_id]
         await tenant.inspection.forget_files(folder.source.name, _documents_to_publish(tenant))
         await make_connector(s, folder.source, intake).reconcile(repair=True)
-    await wait_for_all(s.operations, deadline=time.monotonic() + timeout_s, scan=False)
+    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
 
 
 def _documents_to_publish(tenant: TenantProof) -> list[DocumentId]:

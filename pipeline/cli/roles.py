@@ -13,9 +13,10 @@ import uvicorn
 
 from connectors.filesystem import FolderConnector
 from pipeline.api.app import ApiServices, create_app
+from pipeline.cli.brokers import open_broker
 from pipeline.cli.maintenance import maintain
 from pipeline.cli.watching import answer_requests, make_connector
-from pipeline.cli.wiring import Surroundings, open_broker
+from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
 from pipeline.flow import StageName
 from pipeline.settings import FolderSource
@@ -76,7 +77,9 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
     """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
-    services = ApiServices(engine=s.engine, documents=Documents(s.database), operations=s.operations, metrics=s.metrics, url=s.url)
+    services = ApiServices(
+        engine=s.engine, documents=Documents(s.database), operations=s.operations, backlog=s.backlog, metrics=s.metrics, url=s.url
+    )
     config = uvicorn.Config(
         create_app(services),
         log_config=None,
@@ -112,6 +115,7 @@ async def running_roles(
     stop = asyncio.Event()
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
+        await s.blobs.check()
         if bound is not None:
             await stack.enter_async_context(serving(s, bound))
         running = await stack.enter_async_context(open_broker(s, [stage for stage in _STAGES if stage in roles]))

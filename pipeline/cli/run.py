@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
 import click
@@ -40,7 +40,7 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
 
 async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
     from pipeline.cli.roles import listen, running_roles
-    from pipeline.cli.up import check_embedder, holding, sources_of, stop_signal
+    from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, sources_of, stop_signal
     from pipeline.cli.wiring import open_surroundings
 
     bound = listen(host, port) if "api" in roles else None
@@ -51,10 +51,14 @@ async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str
             async with open_surroundings(settings, data, connections=12) as s:
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
-                async with running_roles(s, roles, sources_of((), settings), bound):
+                async with AsyncExitStack() as stack:
+                    with ending_a_start(stop):
+                        await stack.enter_async_context(running_roles(s, roles, sources_of((), settings), bound))
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+    except StoppedError:
+        return
     finally:
         if bound is not None:
             bound.close()

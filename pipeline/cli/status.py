@@ -61,7 +61,7 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
     from pipeline.model import DocumentState
 
     states = await s.operations.document_states()
-    stages = await s.operations.backlog()
+    stages = await s.backlog.waiting()
     health = await _health(s)
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
@@ -93,7 +93,7 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
 
     if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
         return await _what_waits_for_a_start(s)
-    ended = await wait_for_all(s.operations, deadline=deadline, scan=await _somebody_watches(s))
+    ended = await wait_for_all(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
     return None if ended.all else f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
 
 
@@ -111,7 +111,7 @@ async def _what_waits_for_a_start(s: Surroundings) -> str | None:
     from pipeline.cli.waiting import wait_for_all
     from pipeline.cli.wiring import working_folders
 
-    ended = await wait_for_all(s.operations, deadline=0, scan=False)
+    ended = await wait_for_all(s.operations, s.backlog, deadline=0, scan=False)
     differing = 0
     for source in working_folders(s.settings, s.data):
         folder = open_folder(source, s.settings, s.data)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -116,13 +116,17 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                 await check_embedder(s)
                 await s.operations.release_leases()
                 remember(data, sources, url, os.getpid())
-                async with running_roles(s, check_roles(["all"]), sources, bound) as connectors:
+                async with AsyncExitStack() as stack:
+                    with ending_a_start(stop):
+                        connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound))
                     print("one tenant, `default`; no key is asked for on this address", flush=True)
                     print(f"ready {url}", flush=True)
-                    progress = asyncio.create_task(show_progress(s.operations, connectors))
+                    progress = asyncio.create_task(show_progress(s.backlog, connectors))
                     await stop.wait()
                     progress.cancel()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+    except StoppedError:
+        return
     finally:
         bound.close()
 
@@ -140,6 +144,32 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
     return stop
+
+
+@contextmanager
+def ending_a_start(stop: asyncio.Event) -> Iterator[None]:
+    """Let a stop end what is still waiting for a broker to begin with; what was opened is closed."""
+    starting = asyncio.current_task()
+    assert starting is not None
+
+    async def cancel() -> None:
+        await stop.wait()
+        starting.cancel()
+
+    watcher = asyncio.create_task(cancel())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+        starting.uncancel()
+        raise StoppedError from None
+    finally:
+        watcher.cancel()
+
+
+class StoppedError(Exception):
+    """The program was told to stop before it had begun."""
 
 
 async def check_embedder(s: object) -> None:

@@ -70,12 +70,12 @@ async def _lasting_proof(s: Surroundings) -> Proof:
     if not is_running(s.data):
         with progress("comparing") as tell:
             return await prove(s, tell)
-    await wait_for_all(s.operations, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
     with progress("comparing") as tell:
         first = await prove(s, tell)
     if not first.differences:
         return first
-    await wait_for_all(s.operations, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
     with progress("looking again") as tell:
         second = await prove(s, tell)
     lasting: set[Difference] = set(first.differences)

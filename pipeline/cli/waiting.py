@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pipeline.backlog import Backlog
 from pipeline.store.operations import Operations
 
 LOOK_EVERY_S = 0.05
@@ -55,7 +56,7 @@ async def wait_for_scan(operations: Operations, *, deadline: float) -> bool:
     return True
 
 
-async def wait_for_all(operations: Operations, *, deadline: float, scan: bool) -> Ended:
+async def wait_for_all(operations: Operations, backlog: Backlog, *, deadline: float, scan: bool) -> Ended:
     """Wait until all that was accepted up to now has ended.
 
     Args:
@@ -63,10 +64,10 @@ async def wait_for_all(operations: Operations, *, deadline: float, scan: bool) -
         scan: let the watchers look first.
     """
     scanned = not scan or await wait_for_scan(operations, deadline=deadline)
-    moment = datetime.now(UTC)
+    moment, mark = datetime.now(UTC), await backlog.mark()
     while True:
-        # An event leaves the queue only once its outcome is durable: what is not in it when looked at first is in the documents.
-        ended = Ended(scanned, await operations.queued_since(moment), await operations.pending_since(moment))
+        # An event leaves the broker only once its outcome is durable: what is not there when looked at first is in the documents.
+        ended = Ended(scanned, await backlog.left(mark), await operations.pending_since(moment))
         if ended.all or time.monotonic() >= deadline:
             return ended
         await asyncio.sleep(LOOK_EVERY_S)

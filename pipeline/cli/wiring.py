@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
+from pipeline.backlog import Backlog
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError, LivedexError
-from pipeline.flow import StageName
-from pipeline.intake import Intake
+from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
 from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
@@ -27,11 +27,9 @@ from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
 from pipeline.store.generation import ActiveGeneration
 from pipeline.store.letters import Letters
-from pipeline.store.operations import Operations
+from pipeline.store.object_places import object_place
+from pipeline.store.operations import Operations, QueueBacklog
 from pipeline.store.pgvector import PgVectorStore
-
-if TYPE_CHECKING:
-    from consumers.postgres import PostgresBroker
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +52,12 @@ class Surroundings:
     url: str
     database: Database
     store: PgVectorStore
-    blobs: DatabaseBlobs
+    blobs: Blobs
     embeddings: EmbeddingService
     generations: ActiveGeneration
     engine: SearchEngine
     operations: Operations
+    backlog: Backlog
     letters: Letters
     metrics: Metrics
 
@@ -94,7 +93,7 @@ async def open_surroundings(
         embedder = build_embedder(
             settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions
         )
-        teller = await stack.enter_async_context(_health_teller(operations))
+        teller = await stack.enter_async_context(health_teller(operations))
         embeddings = EmbeddingService(
             embedder,
             dimensions=settings.dimensions,
@@ -105,9 +104,10 @@ async def open_surroundings(
         generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
         await generations.load()
         engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
+        backlog = await stack.enter_async_context(_backlog(settings, database))
         yield Surroundings(
-            settings, data, owner_url, url, database, store, DatabaseBlobs(database), embeddings, generations, engine, operations,
-            Letters(database), metrics,
+            settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, generations, engine, operations,
+            backlog, Letters(database), metrics,
         )  # fmt: skip
 
 
@@ -120,6 +120,15 @@ async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, 
         raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
     owner = await stack.enter_async_context(embedded_postgres(data))
     return owner, url_as(owner, APPLICATION_ROLE)
+
+
+def _blobs(settings: Settings, database: Database) -> Blobs:
+    if settings.blob_url is None:
+        return DatabaseBlobs(database)
+    from pipeline.store.object_blobs import ObjectBlobs
+    from pipeline.store.object_storage import ObjectStorage
+
+    return ObjectBlobs(ObjectStorage(object_place(settings.blob_url)), database)
 
 
 async def _bring_up_to_date(owner_url: str) -> None:
@@ -145,7 +154,7 @@ class EmbedCounts:
 
 
 @asynccontextmanager
-async def _health_teller(operations: Operations) -> AsyncIterator[Any]:
+async def health_teller(operations: Operations) -> AsyncIterator[Any]:
     """A function that writes down how a component is, in the order told, without holding up who tells."""
     told: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
 
@@ -165,43 +174,18 @@ async def _health_teller(operations: Operations) -> AsyncIterator[Any]:
         await asyncio.gather(writer, return_exceptions=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """Stages that run.
-
-    Attributes:
-        broker: carries the events.
-        intake: accepts changes.
-    """
-
-    broker: PostgresBroker
-    intake: Intake
-
-
 @asynccontextmanager
-async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> AsyncIterator[Running]:
-    """The broker, consuming these stages for as long as the block lasts; draining at its end."""
-    # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
-    from consumers.app import OutletToBroker, settlers_for
-    from consumers.postgres import PostgresBroker, open_engine
+async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Backlog]:
+    if not settings.kafka_servers:
+        yield QueueBacklog(database)
+        return
+    from consumers.kafka import KafkaBacklog
 
-    async with AsyncExitStack() as stack:
-        teller = await stack.enter_async_context(_health_teller(s.operations))
-        outlet = OutletToBroker(s.letters)
-        settlers = await stack.enter_async_context(
-            settlers_for(
-                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=teller,
-            )
-        )  # fmt: skip
-        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers)))
-        broker = PostgresBroker(engine, s.database)
-        outlet.connect(broker)
-        for settler in settlers:
-            broker.add(settler)
-        if settlers:
-            await stack.enter_async_context(broker.running())
-        yield Running(broker, Intake(broker, s.blobs))
+    backlog = KafkaBacklog(settings.kafka, settings.kafka_servers)
+    try:
+        yield backlog
+    finally:
+        await backlog.close()
 
 
 def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int) -> None:

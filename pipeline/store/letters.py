@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.errors import NotFoundError
+from pipeline.events import DEAD, Buried, Event
 from pipeline.model import TenantId
 from pipeline.store.database import Connection, Database
 from pipeline.store.pgvector import ended_key
@@ -16,6 +18,7 @@ from pipeline.store.statements import sql
 
 UNKNOWN_TENANT = TenantId("_unknown")  # of bytes that do not say whose they are
 _MAX_DETAIL = 2000
+_MOST_TOLD_BYTES = 512 * 1024  # of a record; a message with it in base64 fits into a megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,23 @@ class Letter:
 def letter_id(record_id: str, payload: bytes) -> str:
     """The id of the letter of a record."""
     return hashlib.sha256(record_id.encode() + b"\x00" + payload).hexdigest()[:16]
+
+
+def buried(letter: Letter) -> Event[Buried]:
+    """What is told of a letter: its bytes where they fit into a message, and where to find them otherwise."""
+    now = datetime.now(UTC)
+    fits = len(letter.payload) <= _MOST_TOLD_BYTES
+    data = Buried(
+        letter_id=letter.letter_id, tenant_id=letter.tenant_id, document_id=letter.document_id or "", version=letter.version, stage=letter.stage,
+        reason=letter.reason, detail=letter.detail[:_MAX_DETAIL], attempts=letter.attempts, topic=letter.topic, place=dict(letter.place),
+        headers=dict(letter.headers) if sum(map(len, letter.headers.values())) <= _MOST_TOLD_BYTES // 4 else {},
+        payload=base64.b64encode(letter.payload).decode() if fits else None,
+        payload_sha256=hashlib.sha256(letter.payload).hexdigest(), size_bytes=len(letter.payload),
+    )  # fmt: skip
+    subject = letter.document_id or None
+    return Event[Buried](
+        id=letter.letter_id, source=f"/stages/{letter.stage}", type=DEAD, subject=subject, time=now, accepted=now, data=data
+    )
 
 
 class Letters:

@@ -6,23 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pipeline.backlog import Waiting
 from pipeline.flow import STAGES
 from pipeline.store.database import Database
 from pipeline.store.letters import Letters
 from pipeline.store.statements import sql
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The backlog of a stage.
-
-    Attributes:
-        waiting: events, those being worked on included.
-        oldest_s: age of the oldest in seconds; 0 when there is none.
-    """
-
-    waiting: int = 0
-    oldest_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +27,35 @@ class Health:
     since: datetime
 
 
-class Operations:
-    """Questions about the whole installation, over all tenants."""
+class QueueBacklog:
+    """`pipeline.backlog.Backlog` on the queue in PostgreSQL. A mark is a moment."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._letters = Letters(database)
 
-    async def backlog(self) -> dict[str, Waiting]:
-        """Each stage's backlog."""
+    async def waiting(self) -> dict[str, Waiting]:
         async with self._database.system("backlog") as connection:
             rows = {row["queue"]: row for row in await connection.fetch(sql("queue_backlog"))}
         return {
             stage.name: Waiting(rows[stage.takes]["waiting"], max(0.0, rows[stage.takes]["oldest_s"])) if stage.takes in rows else Waiting()
             for stage in STAGES
         }
+
+    async def mark(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def left(self, mark: object) -> int:
+        assert isinstance(mark, datetime)
+        async with self._database.system("queue") as connection:
+            return int(await connection.fetchval(sql("queued_since"), mark.astimezone(UTC).isoformat()))
+
+
+class Operations:
+    """Questions about the whole installation, over all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._letters = Letters(database)
 
     async def health(self) -> dict[str, Health]:
         """Every component that ever said how it is."""
@@ -101,11 +103,6 @@ class Operations:
         """Whether the watchers have looked since the request."""
         async with self._database.system("reconcile request") as connection:
             return bool(await connection.fetchval(sql("reconcile_handled"), request))
-
-    async def queued_since(self, moment: datetime) -> int:
-        """Events on the way that were accepted at or before a moment."""
-        async with self._database.system("queue") as connection:
-            return int(await connection.fetchval(sql("queued_since"), moment.astimezone(UTC).isoformat()))
 
     async def pending_since(self, moment: datetime) -> int:
         """Documents under way that were accepted at or before a moment."""

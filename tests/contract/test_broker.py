@@ -20,7 +20,7 @@ from pipeline.metrics import Metrics
 from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from pipeline.store.database import Database
 from pipeline.store.letters import UNKNOWN_TENANT, Letters
-from pipeline.store.operations import Operations
+from pipeline.store.operations import QueueBacklog
 
 Run = Callable[[Event[Any]], Awaitable[Finished]]
 
@@ -29,14 +29,14 @@ class Bench:
     """The chunk stage replaced by a function, on the broker under test."""
 
     def __init__(self, database: Database, broker: PostgresBroker, health: list[tuple[str, str | None]]) -> None:
-        self.broker, self.letters, self.operations, self.health = broker, Letters(database), Operations(database), health
+        self.broker, self.letters, self.backlog, self.health = broker, Letters(database), QueueBacklog(database), health
 
     async def publish(self, *names: str) -> None:
         await self.broker.publish([changed(Changed(tenant_id="t", document_id=name, version=1, deleted=True)) for name in names])
 
     async def drained(self) -> None:
         async with asyncio.timeout(30):
-            while (await self.operations.backlog())["chunk"].waiting:
+            while (await self.backlog.waiting())["chunk"].waiting:
                 await asyncio.sleep(0.02)
 
 

@@ -18,7 +18,7 @@ from pipeline.model import Attributes, Fence
 from pipeline.search.engine import SearchEngine
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
-from pipeline.store.operations import Operations
+from pipeline.store.operations import Operations, QueueBacklog
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft, Piece
 
@@ -90,7 +90,7 @@ class NoModel:
 async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
     metrics, model = Metrics(), NoModel()
     engine = SearchEngine(database, model, model, metrics=metrics)
-    made = create_app(ApiServices(engine, Documents(database), Operations(database), metrics, url=owner_url))
+    made = create_app(ApiServices(engine, Documents(database), Operations(database), QueueBacklog(database), metrics, url=owner_url))
     async with made.router.lifespan_context(made):
         yield made
 

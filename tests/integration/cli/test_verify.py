@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from pipeline.cli.brokers import open_broker
 from pipeline.cli.proving import prove
 from pipeline.cli.waiting import wait_for_all
-from pipeline.cli.wiring import open_broker
 from pipeline.events import Changed
 from pipeline.intake import Change
 from pipeline.model import DocumentId

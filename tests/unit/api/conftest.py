@@ -64,15 +64,15 @@ class Operations:
 
     down: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
-    waiting: int = 0
+    events: int = 0
 
     async def health(self) -> dict[str, Health]:
         self._fail()
         return {"database": Health("ok", None, NOON), **{name: Health("down", reason, NOON) for name, reason in self.down.items()}}
 
-    async def backlog(self) -> dict[str, Waiting]:
+    async def waiting(self) -> dict[str, Waiting]:
         self._fail()
-        return {"embed": Waiting(self.waiting, 1.5)}
+        return {"embed": Waiting(self.events, 1.5)}
 
     async def dead_count(self) -> int:
         self._fail()
@@ -100,7 +100,7 @@ def operations() -> Operations:
 
 @pytest.fixture
 async def app(engine: Engine, documents: KnownDocuments, operations: Operations) -> AsyncIterator[FastAPI]:
-    made = create_app(ApiServices(engine=engine, documents=documents, operations=operations, metrics=Metrics()))
+    made = create_app(ApiServices(engine=engine, documents=documents, operations=operations, backlog=operations, metrics=Metrics()))
     async with made.router.lifespan_context(made):
         yield made
 

@@ -52,12 +52,12 @@ def value(text: str, name: str, **labels: str) -> float:
 
 
 async def test_the_metrics_tell_the_backlog_of_now(http, operations):
-    operations.waiting = 3
+    operations.events = 3
     text = (await http.get("/metrics")).text
     assert value(text, "livedex_stage_waiting", stage="embed") == 3
     assert value(text, "livedex_stage_oldest_seconds", stage="embed") == 1.5
     assert value(text, "livedex_dead_letters") == 4
-    operations.waiting = 0
+    operations.events = 0
     assert value((await http.get("/metrics")).text, "livedex_stage_waiting", stage="embed") == 0
 
 

@@ -1,0 +1,152 @@
+"""The Kafka broker: one consumer group a stage, read through FastStream, and an idempotent producer.
+
+Publish first, then commit: a crash in between delivers the record again, and every stage is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from faststream.kafka import KafkaBroker as FastStreamBroker
+
+from consumers.kafka.connection import security_of, token_provider, translated
+from consumers.kafka.consumer import StageConsumer
+from consumers.kafka.records import as_bytes, what_stood
+from consumers.kafka.topics import MAX_CHANGE_BYTES, ensure_topics
+from consumers.kafka.watch import watch
+from consumers.settle import Settler
+from pipeline.errors import OutageError
+from pipeline.events import CHANGED, Changed, Event
+from pipeline.kafka_settings import KafkaSettings
+from pipeline.store.letters import Letter
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 60.0
+CLOSE_S = 10.0
+ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
+TELL_AFTER_S = 3.0  # a stage waits for as long as it takes, and says so after this
+FIRST_TRY_AGAIN_S = 1.0
+_SLOWEST_TRY_S = 10.0
+
+Told = Callable[[str, str | None], None]
+
+
+class KafkaBroker:
+    """Publishes to Kafka and runs stages over it.
+
+    Args:
+        servers: `host:port` to ask first.
+        on_health: told `broker` and the reason when Kafka is away, and with None once it works again.
+    """
+
+    def __init__(self, settings: KafkaSettings, servers: tuple[str, ...], on_health: Told) -> None:
+        self._settings = settings
+        self._servers = servers
+        self._on_health = on_health
+        self._broker = FastStreamBroker(
+            list(servers), client_id="livedex", security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
+            acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=2, max_batch_size=256 * 1024,
+            max_request_size=MAX_CHANGE_BYTES, allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False,
+            logger=logging.getLogger("livedex.kafka"), log_level=logging.DEBUG,
+        )  # fmt: skip
+        self.stages: list[StageConsumer] = []
+
+    def add(self, settler: Settler) -> None:
+        """Run a stage once the broker is started."""
+        self.stages.append(StageConsumer(self._broker, settler, self._settings, lambda reason: self._on_health("broker", reason)))
+
+    async def publish(self, events: Sequence[Event[Changed]]) -> None:
+        """Put changes on the first topic, in order; see `pipeline.intake.Publisher`."""
+        with translated(f"publish to {CHANGED}"):
+            async with asyncio.timeout(ACCEPT_S):
+                sent = [await self._send(CHANGED, event.encode(), event.key()) for event in events]
+                await asyncio.gather(*sent)
+
+    async def put(self, topic: str, event: Event[Any]) -> None:
+        """Put an event of a stage on its topic, however long Kafka is away; a second copy would help nobody.
+
+        Raises:
+            OutageError: Kafka does not take it.
+        """
+        with translated(f"publish to {topic}"):
+            await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
+
+    async def put_again(self, letter: Letter) -> None:
+        """Put the exact record of a dead letter on its topic again.
+
+        Raises:
+            OutageError: Kafka does not take it.
+        """
+        key, value = what_stood(letter.payload, letter.place)
+        headers = {name: as_bytes(told).decode("utf-8", "replace") for name, told in letter.headers.items()}
+        with translated(f"publish to {letter.topic}"):
+            async with asyncio.timeout(ACCEPT_S):
+                await (await self._send(letter.topic, value, key, headers))
+
+    async def _send(self, topic: str, value: bytes | None, key: str | bytes | None, headers: dict[str, str] | None = None) -> Any:
+        raw = key.encode() if isinstance(key, str) else key
+        return await self._broker.publish(value, self._settings.prefix + topic, key=raw, headers=headers, no_confirm=True)
+
+    async def _until_held(self, sent: asyncio.Future[Any], topic: str) -> None:
+        done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
+        if not done:
+            self._on_health("broker", f"publishing to {topic} gets no answer")
+        await sent
+        if not done:
+            self._on_health("broker", None)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Connected, and consuming where stages were added, for as long as the block lasts; then what was begun is finished.
+
+        Kafka may be away at the start: it is waited for, and the health says so.
+
+        Raises:
+            ConfigError: Kafka refuses the credentials, or topics are missing and may not be made.
+        """
+        await self._begin()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._close)
+            tasks = [asyncio.create_task(stage.committing(), name=f"commit {stage.settler.stage.name}") for stage in self.stages]
+            tasks.append(asyncio.create_task(watch(self._broker, self.stages, self._servers, self._on_health), name="watch kafka"))
+            try:
+                yield
+            finally:
+                await asyncio.gather(*(stage.drain(DRAIN_S) for stage in self.stages))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _begin(self) -> None:
+        wait_s, away = FIRST_TRY_AGAIN_S, False
+        while True:
+            try:
+                await ensure_topics(self._settings, self._servers)
+                with translated("connect"):
+                    await self._broker.start()
+                break
+            except OutageError as exc:
+                away = True
+                log.warning("Kafka at %s is waited for: %s", ",".join(self._servers), exc)
+                self._on_health("broker", f"{','.join(self._servers)}: {exc}")
+                await self._close()
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, _SLOWEST_TRY_S)
+        for stage in self.stages:
+            stage.watch_polls()
+        if away:
+            log.warning("Kafka at %s answers", ",".join(self._servers))
+        self._on_health("broker", None)
+
+    async def _close(self) -> None:
+        """Disconnect, also where nobody answers."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._broker.stop()
+        except TimeoutError:
+            log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)

@@ -1,0 +1,133 @@
+"""How to reach Kafka: the settings as arguments of FastStream's broker and of aiokafka's clients."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from faststream.kafka.security import parse_security
+from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
+
+from pipeline.errors import ConfigError, OutageError, RejectedError
+from pipeline.kafka_settings import KafkaSettings
+
+_TOKEN_TIMEOUT_S = 10.0
+_EARLY_S = 30.0  # a token is renewed so long before it ends
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the client's errors into Livedex's.
+
+    Raises:
+        ConfigError: Kafka refuses who we are.
+        RejectedError: the record is larger than the topic allows.
+        OutageError: Kafka is away, or does not take it now.
+    """
+    try:
+        yield
+    except AuthenticationFailedError as exc:
+        raise ConfigError(f"{what}: Kafka refuses the credentials ({exc}): check LIVEDEX_KAFKA_SASL_… and LIVEDEX_KAFKA_SSL_…") from exc
+    except TopicAuthorizationFailedError as exc:
+        raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+    except MessageSizeTooLargeError as exc:
+        raise RejectedError(f"{what}: too large for the topic: send less metadata, or raise max.message.bytes", reason="too_large") from exc
+    except (KafkaConnectionError, KafkaTimeoutError, TimeoutError, OSError) as exc:
+        raise OutageError("broker", f"{what}: {type(exc).__name__}") from exc
+    except KafkaError as exc:
+        raise OutageError("broker", f"{what}: {type(exc).__name__}: {exc}") from exc
+
+
+def security_of(settings: KafkaSettings) -> BaseSecurity | None:
+    """TLS and credentials as FastStream takes them; None where there are none.
+
+    Raises:
+        ConfigError: a certificate cannot be read.
+    """
+    tls = settings.security_protocol.endswith("SSL")
+    context = _tls(settings) if tls else None
+    mechanism = settings.sasl_mechanism
+    if mechanism is None:
+        return BaseSecurity(ssl_context=context, use_ssl=True) if tls else None
+    if mechanism == "OAUTHBEARER":
+        return SASLOAuthBearer(ssl_context=context, use_ssl=tls)
+    kind = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}[mechanism]
+    assert settings.sasl_username is not None
+    assert settings.sasl_password is not None
+    return kind(settings.sasl_username, settings.sasl_password.get_secret_value(), ssl_context=context, use_ssl=tls)
+
+
+def token_provider(settings: KafkaSettings) -> AbstractTokenProvider | None:
+    """Who fetches tokens, for OAUTHBEARER; None for the other mechanisms. Needs a running loop."""
+    return ClientCredentials(settings) if settings.sasl_mechanism == "OAUTHBEARER" else None
+
+
+def client_arguments(settings: KafkaSettings, servers: tuple[str, ...]) -> dict[str, Any]:
+    """What aiokafka's own clients are opened with."""
+    security = {k: v for k, v in parse_security(security_of(settings)).items() if v is not None}
+    provider = token_provider(settings)
+    return {"bootstrap_servers": list(servers), **security} | ({"sasl_oauth_token_provider": provider} if provider else {})
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types for it
+    """Tokens by the client credentials grant of OAuth 2.0 (RFC 6749, section 4.4), kept until shortly before they end."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._token: str | None = None
+        self._until = 0.0
+        self._turn = asyncio.Lock()
+
+    async def token(self) -> str:
+        """A token that is valid now.
+
+        Raises:
+            OSError: the server that gives them does not answer, or refuses.
+        """
+        async with self._turn:
+            if self._token is None or time.monotonic() >= self._until:
+                await self._fetch()
+            assert self._token is not None
+            return self._token
+
+    async def _fetch(self) -> None:
+        s = self._settings
+        assert s.oauth_token_url is not None
+        assert s.oauth_client_secret is not None
+        form = {"grant_type": "client_credentials"} | ({"scope": s.oauth_scope} if s.oauth_scope else {})
+        try:
+            async with httpx.AsyncClient(timeout=_TOKEN_TIMEOUT_S) as http:
+                answer = await http.post(
+                    s.oauth_token_url, data=form, auth=(s.oauth_client_id or "", s.oauth_client_secret.get_secret_value())
+                )
+                answer.raise_for_status()
+            body = answer.json()
+            self._token = str(body["access_token"])
+            self._until = time.monotonic() + max(float(body.get("expires_in", 300)) - _EARLY_S, 1.0)
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as exc:
+            raise OSError(f"no token for Kafka from LIVEDEX_KAFKA_OAUTH_TOKEN_URL: {type(exc).__name__}") from exc
+
+
+def _tls(settings: KafkaSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_file)
+        if settings.ssl_cert_file is not None:
+            password = settings.ssl_key_password.get_secret_value() if settings.ssl_key_password else None
+            context.load_cert_chain(settings.ssl_cert_file, settings.ssl_key_file, password)
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(f"LIVEDEX_KAFKA_SSL_…: a certificate or key cannot be read: {exc}") from exc
+    return context

@@ -1,0 +1,177 @@
+"""One stage on Kafka: a subscriber of FastStream that only reads, and a window that settles and says what to commit.
+
+The handler takes a batch into the window and returns, so that the consumer polls on while documents are worked on: a slow document
+costs no membership. When the window is full the partitions are paused, and polled all the same. Offsets are committed by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from faststream import AckPolicy
+from faststream.kafka import KafkaBroker, KafkaMessage
+
+from consumers.kafka.lag import group_of
+from consumers.kafka.records import read_kafka
+from consumers.kafka.window import Raw, Window
+from consumers.settle import Settler
+from pipeline.kafka_settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 20  # an empty poll waits so long, and FastStream once more after it
+MOST_BYTES = 32 * 1024 * 1024  # of records in memory, a stage
+HAND_OVER_S = 3.0  # before partitions go to another member: for what is being worked on
+_COMMIT_EVERY_S = 0.1
+_COMMIT_TIMEOUT_S = 10.0
+
+
+class StageConsumer:
+    """Reads the topic of a stage and settles what it reads.
+
+    Args:
+        on_error: told what reading met, and None once it works again.
+    """
+
+    def __init__(self, broker: KafkaBroker, settler: Settler, settings: KafkaSettings, on_error: Callable[[str | None], None]) -> None:
+        self.settler = settler
+        settler.read = read_kafka
+        self.polled_at = time.monotonic()
+        self._on_error = on_error
+        self._moved = asyncio.Event()
+        self._paused: set[TopicPartition] = set()
+        self._stopping = False
+        self.window = Window(settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed)
+        self._subscriber = broker.subscriber(
+            settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
+            max_records=2 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
+            partition_assignment_strategy=(StickyPartitionAssignor,), session_timeout_ms=int(settings.session_timeout_s * 1000),
+            heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
+            rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
+            parser=_as_it_is, decoder=_raw,
+        )  # fmt: skip
+
+        @self._subscriber
+        async def take(records: tuple[Raw, ...]) -> None:
+            for partition, batch in itertools.groupby(records, lambda raw: TopicPartition(raw.topic, raw.partition)):
+                self.window.take(partition, batch)
+            self._hold_or_go_on()
+
+    async def committing(self) -> None:
+        """Commit what has ended, for ever."""
+        while True:
+            await self._moved.wait()
+            self._moved.clear()
+            await self.commit()
+            await asyncio.sleep(_COMMIT_EVERY_S)
+
+    async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
+        """Commit what has ended up to now; what could not be committed is tried again after the next record."""
+        offsets = self.window.to_commit()
+        consumer = self._subscriber.consumer
+        if not offsets or consumer is None:
+            return
+        try:
+            await asyncio.wait_for(consumer.commit(offsets), timeout_s)
+        except (CommitFailedError, IllegalStateError) as exc:
+            log.info("%s: not committed, the partitions are handed out anew: %s", self.settler.stage.name, exc)
+        except (KafkaError, TimeoutError) as exc:
+            log.warning("%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__)
+            self._moved.set()
+        else:
+            self.window.committed(offsets)
+
+    def watch_polls(self) -> None:
+        """Note when the consumer polls, and what it meets."""
+        consumer = self._subscriber.consumer
+        assert consumer is not None
+        poll = consumer.getmany
+
+        async def getmany(*partitions: TopicPartition, **options: Any) -> Any:
+            try:
+                found = await poll(*partitions, **options)
+            except KafkaError as exc:
+                self._on_error(f"reading {self.settler.stage.takes}: {type(exc).__name__}: {exc}")
+                raise
+            self.polled_at = time.monotonic()
+            return found
+
+        consumer.getmany = getmany
+        self.polled_at = time.monotonic()
+
+    async def restart(self) -> None:
+        """Leave the group and join it anew."""
+        await self._subscriber.stop()
+        await self.window.end()
+        await self._subscriber.start()
+        self.watch_polls()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Begin nothing new, finish what was begun, commit it."""
+        self._stopping = True
+        self.settler.stop()
+        self._hold_or_go_on()
+        if not await self.window.quiet(timeout_s):
+            log.warning("%s: records are still worked on; they are read again at the next start", self.settler.stage.name)
+        await self.commit(min(timeout_s, 5.0))
+        await self.window.end()
+
+    async def before_hand_over(self, revoked: set[TopicPartition]) -> None:
+        """Partitions may go to another member."""
+        self.window.close(revoked)
+        await self.window.quiet(HAND_OVER_S)
+        await self.commit(HAND_OVER_S)
+
+    def after_hand_over(self, assigned: set[TopicPartition]) -> None:
+        """These are ours now, and no others."""
+        self._paused.clear()
+        self.window.assign(assigned)
+        self._hold_or_go_on()
+
+    def _progressed(self) -> None:
+        self._moved.set()
+        if self._paused:
+            self._hold_or_go_on()
+
+    def _hold_or_go_on(self) -> None:
+        """Pause the partitions while the window is full."""
+        consumer = self._subscriber.consumer
+        if consumer is None:
+            return
+        if self._stopping or self.window.full:
+            new = set(consumer.assignment()) - self._paused
+            consumer.pause(*new)
+            self._paused |= new
+        elif self._paused:
+            consumer.resume(*(self._paused & set(consumer.assignment())))
+            self._paused.clear()
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types for it
+    def __init__(self, stage: StageConsumer) -> None:
+        self._stage = stage
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._stage.before_hand_over(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._stage.after_hand_over(assigned)
+
+
+async def _as_it_is(batch: tuple[Raw, ...]) -> KafkaMessage:
+    """FastStream's own parser decodes headers, and drops a batch whose headers are no UTF-8."""
+    return KafkaMessage(body=b"", raw_message=batch, message_id=f"{batch[0].topic}-{batch[0].partition}-{batch[0].offset}", consumer=None)  # type: ignore[arg-type]
+
+
+async def _raw(message: KafkaMessage) -> tuple[Raw, ...]:
+    raw = message.raw_message
+    assert isinstance(raw, tuple)
+    return raw

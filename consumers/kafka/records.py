@@ -1,0 +1,73 @@
+"""From what Kafka delivers to a record of ours, and from a dead letter back to exactly what stood in Kafka."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from consumers.settle import Record, read_event
+from pipeline.errors import RejectedError
+from pipeline.events import CHANGED, Changed, Event, changed
+from pipeline.flow import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiokafka import ConsumerRecord
+
+_BASE64 = "base64:"
+
+
+def record_of(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
+    """A record of ours.
+
+    Args:
+        prefix: of the installation's topics, which the record does not name.
+    """
+    place: dict[str, Any] = {"partition": raw.partition, "offset": raw.offset, "key": None if raw.key is None else as_text(raw.key)}
+    if raw.value is None:
+        place["value"] = None
+    headers = {as_text(name.encode("utf-8", "surrogateescape")): as_text(value or b"") for name, value in raw.headers}
+    at = datetime.fromtimestamp(max(raw.timestamp, 0) / 1000, UTC)
+    return Record(f"{raw.topic}-{raw.partition}-{raw.offset}", raw.topic.removeprefix(prefix), raw.value, place, headers, at)
+
+
+def as_text(raw: bytes) -> str:
+    """Bytes as text that PostgreSQL can hold, without loss: `as_bytes` gives them back."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = "\x00"
+    return _BASE64 + base64.b64encode(raw).decode() if "\x00" in text or text.startswith(_BASE64) else text
+
+
+def as_bytes(text: str) -> bytes:
+    """The bytes that `as_text` was given."""
+    return base64.b64decode(text.removeprefix(_BASE64)) if text.startswith(_BASE64) else text.encode()
+
+
+def what_stood(payload: bytes, place: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:
+    """Key and value of the record that a dead letter was."""
+    key = place.get("key")
+    return None if key is None else as_bytes(key), None if not payload and "value" in place else payload
+
+
+def read_kafka(record: Record, stage: Stage) -> Event[Any]:
+    """The event in a record; a key without a value, as a compacted topic or a change feed sends it, is a delete.
+
+    Raises:
+        RejectedError: there is none.
+    """
+    if record.payload is not None or record.topic != CHANGED:
+        return read_event(record, stage)
+    tenant_id, slash, document_id = (record.place["key"] or "").partition("/")
+    if not (slash and tenant_id and document_id) or tenant_id.startswith(_BASE64):
+        raise RejectedError("no value, and the key does not name TENANT/DOCUMENT: nobody knows what was deleted", reason="invalid_event")
+    try:
+        event = changed(Changed(tenant_id=tenant_id, document_id=document_id, version=0, deleted=True, any_version=True))
+    except ValueError as exc:
+        raise RejectedError("no value, and the key is too long for TENANT/DOCUMENT", reason="invalid_event") from exc
+    identity = hashlib.sha256(record.id.encode()).hexdigest()[:32]
+    return event.model_copy(update={"id": identity, "accepted": record.at or event.accepted})

@@ -1,0 +1,115 @@
+"""The topics: made at the start where they are missing, or printed for administrators who make them by other means."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+
+from consumers.kafka.connection import client_arguments, translated
+from pipeline.errors import ConfigError, OutageError
+from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
+from pipeline.kafka_settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+_COPIES = 3
+MAX_CHANGE_BYTES = 8 * 1024 * 1024  # other systems may send content inline
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic as it should be.
+
+    Attributes:
+        config: of the topic, in Kafka's names.
+    """
+
+    name: str
+    partitions: int
+    replication: int
+    config: dict[str, str] = field(default_factory=dict)
+
+    def command(self) -> str:
+        """What an administrator types."""
+        config = "".join(f" --config {name}={value}" for name, value in self.config.items())
+        return f"kafka-topics.sh --create --if-not-exists --topic {self.name} --partitions {self.partitions} --replication-factor {self.replication}{config}"
+
+
+def planned(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
+    """Every topic of an installation.
+
+    Args:
+        brokers: there are.
+
+    Keys are tenant and document, and each change is whole: where a cluster compacts `livedex.changed`, nothing but what a newer
+    change of the same document replaces is lost. We do not ask for it: a compacted topic refuses records without a key.
+    """
+    replication = settings.replication or min(_COPIES, brokers)
+    kept = {"cleanup.policy": "delete", "retention.ms": str(int(settings.retention_days * 86_400_000))}
+    if replication >= _COPIES:
+        kept["min.insync.replicas"] = "2"  # an accepted change stands on two disks
+    config = {CHANGED: kept | {"max.message.bytes": str(MAX_CHANGE_BYTES)}}
+    names = (CHANGED, CHUNKED, EMBEDDED, SYNCED, DEAD)
+    return [TopicPlan(settings.prefix + name, settings.partitions, replication, config.get(name, kept)) for name in names]
+
+
+async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> list[str]:
+    """Make the topics that are missing; what is there is left as it is.
+
+    Returns:
+        The names of those made.
+
+    Raises:
+        ConfigError: some are missing and Kafka forbids making them.
+        OutageError: Kafka does not answer.
+    """
+    admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
+    with translated("topics"):
+        await admin.start()
+    try:
+        with translated("topics"):
+            there = set(await admin.list_topics())
+            brokers = len((await admin.describe_cluster())["brokers"])
+            missing = [plan for plan in planned(settings, brokers) if plan.name not in there]
+            if not missing:
+                return []
+            answer = await admin.create_topics([_new(plan) for plan in missing])
+        problems = {topic: (code, message) for topic, code, message, *_ in answer.topic_errors if code}
+        for plan in missing:
+            if plan.name in problems:
+                _refuse(plan, *problems[plan.name], planned(settings, brokers))
+        log.info("topics made: %s", ", ".join(plan.name for plan in missing))
+        return [plan.name for plan in missing]
+    finally:
+        await admin.close()
+
+
+def _new(plan: TopicPlan) -> NewTopic:
+    return NewTopic(plan.name, plan.partitions, plan.replication, topic_configs=plan.config)
+
+
+def _refuse(plan: TopicPlan, code: int, message: str | None, plans: list[TopicPlan]) -> None:
+    kind = for_code(code)
+    if kind is TopicAlreadyExistsError:
+        return
+    if kind in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
+        commands = "; ".join(p.command() for p in plans)
+        raise ConfigError(f"the topic {plan.name} is missing and Kafka forbids making it: let an administrator run: {commands}")
+    if kind is InvalidReplicationFactorError:
+        raise ConfigError(
+            f"the topic {plan.name} cannot be made: {message or kind.__name__}: set LIVEDEX_KAFKA_REPLICATION to the brokers there are"
+        )
+    if getattr(kind, "retriable", False):
+        raise OutageError("broker", f"the topic {plan.name} cannot be made now: {message or kind.__name__}")
+    raise ConfigError(
+        f"the topic {plan.name} cannot be made: {message or kind.__name__}: see LIVEDEX_KAFKA_PARTITIONS and LIVEDEX_KAFKA_REPLICATION"
+    )

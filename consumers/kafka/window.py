@@ -1,0 +1,195 @@
+"""What a stage has taken from Kafka and not yet given back: the window between what was read and what is committed.
+
+Invariants: records of one key are settled one after another, in the order of their offsets; an offset is committed only when every
+record before it has its durable outcome; of a partition that went to another member nothing more is begun and nothing is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from consumers.kafka.records import record_of
+from consumers.settle import Settler, StoppingError
+
+if TYPE_CHECKING:
+    from aiokafka import ConsumerRecord, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_AFTER_A_SURPRISE_S = 1.0
+Raw: TypeAlias = "ConsumerRecord[Any, Any]"
+Lane: TypeAlias = tuple["TopicPartition", bytes | int]  # partition, and key or, without one, offset
+
+
+@dataclass(slots=True)
+class Partition:
+    """What was delivered of one partition.
+
+    Attributes:
+        taken: offsets in the order of delivery, from the first that has not ended on.
+        ended: of these, those that have.
+        highest: delivered; what is not above it is in the window already.
+        commit: the offset to commit; None while nothing has ended.
+        committed: the offset committed last.
+        open: whether new work may begin.
+    """
+
+    taken: deque[int] = field(default_factory=deque)
+    ended: set[int] = field(default_factory=set)
+    highest: int = -1
+    commit: int | None = None
+    committed: int | None = None
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self, offset: int) -> None:
+        """Note that a record has its outcome."""
+        self.ended.add(offset)
+        while self.taken and self.taken[0] in self.ended:
+            done = self.taken.popleft()
+            self.ended.discard(done)
+            self.commit = done + 1
+
+
+class Window:
+    """Settles records of several partitions, many at once.
+
+    Args:
+        prefix: of the installation's topics.
+        most_bytes: of records that wait or are worked on; above it the window is full.
+        progressed: called after each record that has its outcome.
+    """
+
+    def __init__(self, settler: Settler, prefix: str, *, most_bytes: int, progressed: Callable[[], None]) -> None:
+        self._settler = settler
+        self._prefix = prefix
+        self._most_bytes = most_bytes
+        self._progressed = progressed
+        self._slots = asyncio.Semaphore(settler.stage.workers)
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._lanes: dict[Lane, deque[Raw]] = {}
+        self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._waiting = 0
+        self._working = 0
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be read for now."""
+        return self._waiting >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes
+
+    @property
+    def size(self) -> int:
+        """Records without an outcome."""
+        return self._waiting
+
+    def take(self, partition: TopicPartition, records: Iterable[Raw]) -> None:
+        """Begin work on records, in the order of their offsets; those that are here already are left out."""
+        state = self._partitions.get(partition)
+        if state is None:
+            return  # it went to another member while this was on its way
+        for raw in records:
+            if raw.offset <= state.highest:
+                continue
+            state.highest = raw.offset
+            state.taken.append(raw.offset)
+            self._waiting += 1
+            self._bytes += _size(raw)
+            lane: Lane = (partition, raw.offset if raw.key is None else raw.key)
+            if lane in self._lanes:
+                self._lanes[lane].append(raw)
+                continue
+            self._lanes[lane] = deque([raw])
+            self._tasks[lane] = asyncio.create_task(self._work(lane, state))
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin nothing new of these: they may go to another member."""
+        for partition in partitions:
+            if partition in self._partitions:
+                self._partitions[partition].open.clear()
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Work on these and no others; what was under way of those that stay goes on."""
+        for lost in [p for p in self._partitions if p not in partitions]:
+            self._forget(lost)
+        for partition in partitions:
+            self._partitions.setdefault(partition, Partition()).open.set()
+
+    async def quiet(self, timeout_s: float) -> bool:
+        """Wait until nothing is worked on; False when something still is."""
+        deadline = time.monotonic() + timeout_s
+        while self._working:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    def to_commit(self) -> dict[TopicPartition, int]:
+        """Offsets that moved since they were committed last."""
+        return {p: s.commit for p, s in self._partitions.items() if s.commit is not None and s.commit != s.committed}
+
+    def committed(self, offsets: dict[TopicPartition, int]) -> None:
+        """Note what was committed."""
+        for partition, offset in offsets.items():
+            if partition in self._partitions:
+                self._partitions[partition].committed = offset
+
+    async def end(self) -> None:
+        """Cancel what is left; a cancellation is no outcome."""
+        tasks = list(self._tasks.values())
+        self.assign(())
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        del self._partitions[partition]
+        for lane in [lane for lane in self._lanes if lane[0] == partition]:
+            self._tasks.pop(lane).cancel()
+            for raw in self._lanes.pop(lane):
+                self._leave(raw)
+
+    def _leave(self, raw: Raw) -> None:
+        self._waiting -= 1
+        self._bytes -= _size(raw)
+
+    async def _work(self, lane: Lane, state: Partition) -> None:
+        queue = self._lanes[lane]
+        while queue:
+            await state.open.wait()
+            try:
+                wait_s = await self._settle(queue[0], state)
+            except StoppingError:
+                return  # nothing was decided; the next process reads it again
+            if wait_s is not None:
+                await asyncio.sleep(wait_s)
+                continue
+            raw = queue.popleft()
+            self._leave(raw)
+            state.end(raw.offset)
+            self._progressed()
+        del self._lanes[lane], self._tasks[lane]
+
+    async def _settle(self, raw: Raw, state: Partition) -> float | None:
+        """Seconds to wait before it is tried again; None when it has its outcome."""
+        async with self._slots:
+            if not state.open.is_set():
+                return 0.0
+            self._working += 1
+            try:
+                again = await self._settler.settle(record_of(raw, self._prefix))
+            except StoppingError:
+                raise
+            except Exception:
+                log.exception("%s: offset %d of %s-%d is tried again", self._settler.stage.name, raw.offset, raw.topic, raw.partition)
+                return _AFTER_A_SURPRISE_S
+            finally:
+                self._working -= 1
+        return None if again is None else again.after_s
+
+
+def _size(raw: Raw) -> int:
+    return len(raw.value or b"") + len(raw.key or b"") + 200

@@ -1,0 +1,79 @@
+"""The broker that the settings name, with the stages that run over it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.cli.wiring import Surroundings, health_teller
+from pipeline.flow import StageName
+from pipeline.intake import Intake
+
+if TYPE_CHECKING:
+    from consumers.app import Broker, OutletToBroker
+    from consumers.settle import Settler
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Stages that run.
+
+    Attributes:
+        broker: carries the events.
+        intake: accepts changes.
+    """
+
+    broker: Broker
+    intake: Intake
+
+
+@asynccontextmanager
+async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> AsyncIterator[Running]:
+    """The broker, consuming these stages for as long as the block lasts; draining at its end."""
+    # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
+    from consumers.app import OutletToBroker, settlers_for
+
+    async with AsyncExitStack() as stack:
+        teller = await stack.enter_async_context(health_teller(s.operations))
+        kafka = s.settings.kafka_servers
+        outlet = OutletToBroker(s.letters, topics_without_reader=frozenset()) if kafka else OutletToBroker(s.letters)
+        settlers = await stack.enter_async_context(
+            settlers_for(
+                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, cutting=s.cutting, metrics=s.metrics,
+                outlet=outlet, on_pause=teller,
+            )
+        )  # fmt: skip
+        begun = _kafka(s, outlet, settlers, teller) if kafka else _postgres(s, outlet, settlers)
+        broker = await stack.enter_async_context(begun)
+        yield Running(broker, Intake(broker, s.blobs))
+
+
+@asynccontextmanager
+async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler]) -> AsyncIterator[Broker]:
+    from consumers.postgres import PostgresBroker, open_engine
+
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers)))
+        broker = PostgresBroker(engine, s.database)
+        outlet.connect(broker)
+        for settler in settlers:
+            broker.add(settler)
+        if settlers:
+            await stack.enter_async_context(broker.running())
+        yield broker
+
+
+@asynccontextmanager
+async def _kafka(
+    s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], teller: Callable[[str, str | None], None]
+) -> AsyncIterator[Broker]:
+    from consumers.kafka import KafkaBroker
+
+    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, teller)
+    outlet.connect(broker)
+    for settler in settlers:
+        broker.add(settler)
+    async with broker.running():
+        yield broker
