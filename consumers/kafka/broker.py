@@ -36,6 +36,13 @@ _SLOWEST_TRY_S = 10.0
 Told = Callable[[str, str | None], None]
 
 
+def _client_log() -> logging.Logger:
+    """FastStream's words, without its advice."""
+    found = logging.getLogger("livedex.kafka")
+    found.setLevel(logging.ERROR)
+    return found
+
+
 class KafkaBroker:
     """Publishes to Kafka and runs stages over it.
 
@@ -52,7 +59,7 @@ class KafkaBroker:
             list(servers), client_id="livedex", security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
             acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=2, max_batch_size=256 * 1024,
             max_request_size=MAX_CHANGE_BYTES, allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False,
-            logger=logging.getLogger("livedex.kafka"), log_level=logging.DEBUG,
+            logger=_client_log(), log_level=logging.DEBUG,
         )  # fmt: skip
         self.stages: list[StageConsumer] = []
 
