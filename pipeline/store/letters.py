@@ -134,7 +134,6 @@ class Letters:
             return
         await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
         if forget:
-            await connection.execute(sql("discard_blobs"), letter.tenant_id, letter.document_id, letter.version)
             await connection.execute(sql("forget_unsynced"), letter.tenant_id, letter.document_id)
 
     async def count(self) -> int:
