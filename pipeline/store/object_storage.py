@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from obstore.exceptions import BaseError
-from obstore.store import AzureStore, ClientConfig, GCSStore, LocalStore, RetryConfig, S3Store
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from pipeline.errors import ConfigError, OutageError
 from pipeline.store.object_folder import ObjectFolder
 from pipeline.store.object_places import ObjectPlace
 from pipeline.store.object_troubles import trouble
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
 
 _PROBES = "probe"
 _PROBES_END = timedelta(hours=1)
