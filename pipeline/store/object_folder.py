@@ -21,28 +21,17 @@ class ObjectFolder:
         self.root = root
         self._identity: tuple[int, int] | None = None
 
-    def make(self) -> None:
-        """Make the folder where it was never there, and remember which one it is.
+    def check(self) -> None:
+        """Returns when the folder is the one it was; the first time it is made where it is not there.
 
         Raises:
-            OSError: it cannot be made.
+            OutageError: it is another one, such as the empty one below a file system that was taken away.
+            OSError: it is gone, or cannot be made.
         """
         if self._identity is None:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._identity = _identity(self.root)
-
-    def check(self) -> None:
-        """Returns when the folder is the one it was.
-
-        Raises:
-            OutageError: it is gone, or another one, such as the empty one below a file system that was taken away.
-        """
-        try:
-            self.make()
-            same = _identity(self.root) == self._identity
-        except OSError as exc:
-            raise OutageError("blobs", f"{self.root}: {exc.strerror}") from exc
-        if not same:
+        elif _identity(self.root) != self._identity:
             raise OutageError("blobs", f"{self.root} is another folder than it was: bring the old one back, or start anew")
 
     def settle(self, key: str) -> None:

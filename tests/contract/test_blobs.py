@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.scripted_s3 import BUCKET, ScriptedS3
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")
+Age = Callable[[float], Awaitable[None]]
 CONTENT = bytes(range(256)) * 1200
 NAMES = ["..", "../../b", "a/b", "a//b", "/a", "a/", "a b+c%2F?#&", "ü\n☃", "x" * 2000, "CON", ".", "a\\b", "*"]
 
@@ -56,9 +58,8 @@ async def blobs(kind: str, database: Database, owner: asyncpg.Connection, tmp_pa
 
 
 @pytest.fixture
-def age(kind: str, owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) -> Callable[[float], object]:
+def age(owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) -> Age:
     """Make everything that is kept so many hours old."""
-    import os
 
     async def make(hours: float) -> None:
         then = datetime.now(UTC) - timedelta(hours=hours)
@@ -73,8 +74,7 @@ def age(kind: str, owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) ->
 async def is_there(blobs: Blobs, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes = CONTENT) -> bool:
     try:
         return await blobs.get(tenant_id, document_id, version, sha(content)) == content
-    except RejectedError as exc:
-        assert exc.reason == "content_missing"
+    except RejectedError:
         return False
 
 
@@ -154,7 +154,7 @@ async def test_discarding_what_is_not_there_is_no_error(blobs: Blobs) -> None:
 
 
 async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_name_it(
-    blobs: Blobs, owner: asyncpg.Connection, age: Callable[[float], asyncio.Future[None]]
+    blobs: Blobs, owner: asyncpg.Connection, age: Age
 ) -> None:
     await has_state(owner, A, 2)
     for version in (1, 2, 3):
@@ -167,9 +167,7 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     assert await left(blobs, range(1, 4)) == {3}
 
 
-async def test_content_that_an_event_may_still_name_is_never_cleared(
-    blobs: Blobs, owner: asyncpg.Connection, age: Callable[[float], asyncio.Future[None]]
-) -> None:
+async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: Blobs, owner: asyncpg.Connection, age: Age) -> None:
     await has_state(owner, A, 1)  # version 2 waits in the broker, where nobody has seen it
     await has_state(owner, B, 1, pending=2)
     await has_state(owner, "new", None, pending=1)
@@ -182,9 +180,7 @@ async def test_content_that_an_event_may_still_name_is_never_cleared(
     assert [place for place in places if await is_there(blobs, ACME, *place)] == places
 
 
-async def test_clearing_goes_on_where_a_crash_left_it(
-    blobs: Blobs, owner: asyncpg.Connection, age: Callable[[float], asyncio.Future[None]]
-) -> None:
+async def test_clearing_goes_on_where_a_crash_left_it(blobs: Blobs, owner: asyncpg.Connection, age: Age) -> None:
     for n in range(40):
         await has_state(owner, f"d{n}", 5)
         for version in (3, 5):
