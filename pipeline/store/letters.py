@@ -13,8 +13,8 @@ from pipeline.errors import NotFoundError
 from pipeline.events import DEAD, Buried, Event
 from pipeline.model import TenantId
 from pipeline.store.database import Connection, Database
-from pipeline.store.pgvector import ended_key
 from pipeline.store.statements import sql
+from pipeline.store.syncing import ended_key
 
 UNKNOWN_TENANT = TenantId("_unknown")  # of bytes that do not say whose they are
 _MAX_DETAIL = 2000
