@@ -16,6 +16,7 @@ from pipeline.flow import stage
 from pipeline.metrics import Metrics
 from pipeline.model import GenerationId, PassageId, TenantId
 from pipeline.stages.embed import Gatherer, Generations, embed
+from pipeline.stages.keeping import MissingVectors
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import VectorStore
 
@@ -62,9 +63,10 @@ async def embed_settler(
     on_pause: Callable[[str, str | None], None],
 ) -> AsyncIterator[Settler]:  # fmt: skip
     """The embed stage."""
+    manifests = MissingVectors(store)
     async with open_gatherer(store, embeddings) as gatherer:
 
         async def run(event: Event[Any]) -> Forward | Finished:
-            return await embed(event, store=store, generations=generations, gatherer=gatherer)
+            return await embed(event, store=manifests, generations=generations, gatherer=gatherer)
 
         yield Settler(stage("embed"), run, outlet, metrics, on_pause)

@@ -42,7 +42,7 @@ class OutageError(RetryableError):
     """A dependency does not work for anybody: pause, show it in the health, go on by itself.
 
     Args:
-        component: `database`, `broker` or `embedder`.
+        component: `database`, `broker`, `embedder` or `blobs`.
         message: what happened.
         retry_after_s: seconds to wait at least, where known.
     """

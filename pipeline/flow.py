@@ -34,7 +34,7 @@ class Stage:
 STAGES = (
     Stage("chunk", takes=CHANGED, leaves=CHUNKED, payload=Changed, workers=16),
     Stage("embed", takes=CHUNKED, leaves=EMBEDDED, payload=Step, workers=32),
-    Stage("sync", takes=EMBEDDED, leaves=SYNCED, payload=Step, workers=4),
+    Stage("sync", takes=EMBEDDED, leaves=SYNCED, payload=Step, workers=16),
 )
 
 

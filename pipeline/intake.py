@@ -38,7 +38,18 @@ class Publisher(Protocol):
 
 
 class Blobs(Protocol):
-    """Keeps content that is too large for a message, for as long as an event names it."""
+    """Keeps content that is too large for a message, for as long as an event names it.
+
+    Every method may raise OutageError: the place is away, or refuses everybody.
+    """
+
+    async def check(self) -> None:
+        """Find out at the start whether content can be kept.
+
+        Raises:
+            ConfigError: the settings or the surroundings do not allow it.
+        """
+        ...
 
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
         """Keep it; putting the same again changes nothing."""
@@ -54,6 +65,14 @@ class Blobs(Protocol):
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
         """Let go of what this document had waiting up to and including this version."""
+        ...
+
+    async def clear_ended(self, late_hours: float) -> None:
+        """Let go of whatever no event can name any more.
+
+        Args:
+            late_hours: how long the content of a visible version is kept, for another event of an equal version.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
 from pipeline.kafka_settings import KafkaSettings
+from pipeline.store.object_places import object_place
 
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
@@ -98,7 +99,7 @@ class Settings(BaseSettings):
     @classmethod
     def _known_blobs(cls, value: str | None) -> str | None:
         if value is not None:
-            raise ValueError("object stores are not offered yet: leave it unset, large content waits in the database")
+            object_place(value)
         return value
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What every test may ask for: a real PostgreSQL, and in it a migrated database of the test's own."""
+"""What every test may ask for: a real PostgreSQL, in it a migrated database of the test's own, and a real Kafka."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import itertools
 import os
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import asyncpg
 import pytest
@@ -15,10 +18,14 @@ import pytest
 from migrations.runner import migrate
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres
+from tests.kafka_nodes import NoKafkaError
+from tests.kafka_server import KafkaCluster, KafkaServer
 
 TEMPLATE = "livedex_template"
 _NUMBERS = itertools.count()
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+KafkaAny = TypeVar("KafkaAny", bound=KafkaCluster)
+_LEFT_OUT = "left out, for want of Kafka: "
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,6 +40,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Take them away."""
     if _FOLDER in config.stash:
         config.stash[_FOLDER].cleanup()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say aloud what could not be tested here."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if _LEFT_OUT in report.longrepr[2]]
+    for reason, tests in Counter(reasons).items():
+        terminalreporter.write_line(f"LEFT OUT: {tests} Kafka tests: {reason.partition(_LEFT_OUT)[2]}", red=True, bold=True)
 
 
 def with_database(url: str, name: str) -> str:
@@ -112,3 +126,40 @@ async def database(owner_url: str) -> AsyncIterator[Database]:
     """The test's database as the application sees it."""
     async with open_database(owner_url, max_size=8) as opened:
         yield opened
+
+
+@contextmanager
+def _own_kafka(kafka: KafkaAny, missing: str = "") -> Iterator[KafkaAny]:
+    """A Kafka of the test run's own; where none can be had, its tests are left out, or fail with `REQUIRE_KAFKA=1` in the environment."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(kafka)
+        except NoKafkaError as exc:
+            if os.environ.get("REQUIRE_KAFKA", "") not in ("", "0"):
+                pytest.fail(f"REQUIRE_KAFKA is set, and there is {missing}{exc}", pytrace=False)
+            pytest.skip(f"{_LEFT_OUT}{missing}{exc}")
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """The bootstrap servers of a Kafka that all tests of a run share: `KAFKA_BOOTSTRAP_SERVERS`, or one that is started."""
+    if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        yield given
+        return
+    with _own_kafka(KafkaServer(), "no KAFKA_BOOTSTRAP_SERVERS, ") as server:
+        yield server.bootstrap
+
+
+@pytest.fixture
+def kafka_server() -> Iterator[KafkaServer]:
+    """A Kafka of this test's own, which it may kill and restart."""
+    with _own_kafka(KafkaServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """Three nodes of this test's own; what two of them acknowledged outlives any one."""
+    with _own_kafka(KafkaCluster(3)) as cluster:
+        yield cluster

@@ -78,7 +78,10 @@ def unexpected(request_id: str) -> Response:
     return problem(500, f"something went wrong here; the log of the service has it under request {request_id}")
 
 
-_AWAY = {"embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it"}
+_AWAY = {
+    "embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it",
+    "blobs": "the storage for large documents is away: try again later",
+}
 
 
 def answer_to(error: LivedexError) -> Response:

@@ -12,7 +12,7 @@ import asyncpg
 
 from pipeline.model import DocumentId, TenantId
 from pipeline.store.documents import Documents, Progress
-from pipeline.store.pgvector import ENDED_CHANNEL, ended_key
+from pipeline.store.syncing import ENDED_CHANNEL, ended_key
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from pipeline.cli.options import data_option, example, json_option
 from pipeline.cli.output import count, moment, print_json, print_table, printable, shortened
 from pipeline.cli.process import run_to_end
 from pipeline.errors import NotFoundError
+from pipeline.model import DocumentId
 
 if TYPE_CHECKING:
     from pipeline.cli.wiring import Surroundings
@@ -138,6 +139,8 @@ async def _drop(data: Path, letter_id: str | None) -> int:
     dropped = 0
     async with opened(data) as s:
         async for letter in _meant(s, letter_id):
+            if letter.document_id is not None and letter.version is not None:
+                await s.blobs.discard(letter.tenant_id, DocumentId(letter.document_id), letter.version)
             await s.letters.remove(letter, forget=True)
             dropped += 1
     return dropped

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from pipeline.errors import RejectedError
 from pipeline.events import EMBEDDED, Event, Step, step
-from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import VectorStore
 
 
 class Generations(Protocol):
@@ -38,7 +37,17 @@ class Gatherer(Protocol):
         ...
 
 
-async def embed(event: Event[Step], *, store: VectorStore, generations: Generations, gatherer: Gatherer) -> Forward | Finished:
+class Manifests(Protocol):
+    """Knows what manifests lack."""
+
+    async def missing_vectors(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+    ) -> list[tuple[PassageId, str]] | None:
+        """See `pipeline.store.protocol.VectorStore`."""
+        ...
+
+
+async def embed(event: Event[Step], *, store: Manifests, generations: Generations, gatherer: Gatherer) -> Forward | Finished:
     """Embed what a manifest lacks.
 
     Raises:

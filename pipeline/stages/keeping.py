@@ -1,12 +1,19 @@
-"""Drafts of documents that are worked on at the same time are kept in one transaction; see `pipeline.stages.together`."""
+"""What the stages ask of the store for documents that are worked on at the same time, in one transaction; see `pipeline.stages.together`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
 from pipeline.stages.together import Together
-from pipeline.store.protocol import Draft, VectorStore
+from pipeline.store.protocol import Draft, Synced, VectorStore
 
 _AT_ONCE = 2  # transactions under way
 _MOST_PIECES = 2000
+
+Ask: TypeAlias = tuple[TenantId, DocumentId, Fence, GenerationId | None]
+Missing: TypeAlias = list[tuple[PassageId, str]]
 
 
 class DraftKeeper:
@@ -21,3 +28,44 @@ class DraftKeeper:
     async def keep(self, draft: Draft) -> int | None:
         """Keep one; see `VectorStore.keep_drafts` for what comes back and what is raised."""
         return await self._keep(draft)
+
+
+class MissingVectors:
+    """Looks up what manifests lack through `VectorStore.missing_vectors_of`."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        self._look: Together[Ask, Missing | None] = Together(self._look_up, group=_tenant_and_generation)
+
+    async def missing_vectors(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+    ) -> Missing | None:
+        """See `VectorStore.missing_vectors`."""
+        return await self._look((tenant_id, document_id, fence, generation_id))
+
+    async def _look_up(self, asks: Sequence[Ask]) -> list[Missing | None]:
+        tenant_id, _, _, generation_id = asks[0]
+        assert generation_id is not None
+        return await self._store.missing_vectors_of(tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id)
+
+
+class DocumentSyncer:
+    """Makes versions visible through `VectorStore.sync_documents`."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        self._sync: Together[Ask, Synced] = Together(
+            self._sync_all, group=_tenant_and_generation, identity=lambda ask: ask[:2], at_once=_AT_ONCE
+        )
+
+    async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
+        """See `VectorStore.sync_document`."""
+        return await self._sync((tenant_id, document_id, fence, generation_id))
+
+    async def _sync_all(self, asks: Sequence[Ask]) -> list[Synced | Exception]:
+        tenant_id, _, _, generation_id = asks[0]
+        return await self._store.sync_documents(tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id)
+
+
+def _tenant_and_generation(ask: Ask) -> tuple[TenantId, GenerationId | None]:
+    return ask[0], ask[3]

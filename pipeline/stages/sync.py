@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pipeline.events import SYNCED, Event, Step, step
+from pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from pipeline.stages.embed import Generations
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import VectorStore
+from pipeline.store.protocol import Synced
 
 
-async def sync(event: Event[Step], *, store: VectorStore, generations: Generations) -> Forward | Finished:
+class Shelves(Protocol):
+    """Makes manifests visible."""
+
+    async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
+        """See `pipeline.store.protocol.VectorStore`."""
+        ...
+
+
+async def sync(event: Event[Step], *, store: Shelves, generations: Generations) -> Forward | Finished:
     """Make a version visible, unless a newer one is.
 
     Returns:

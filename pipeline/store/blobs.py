@@ -16,6 +16,9 @@ class DatabaseBlobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def check(self) -> None:
+        """Nothing to find out: the database was there before."""
+
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
         async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
             await connection.execute(sql("put_blob"), tenant_id, document_id, version, hashlib.sha256(content).digest(), content)
@@ -30,3 +33,8 @@ class DatabaseBlobs:
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
         async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
             await connection.execute(sql("discard_blobs"), tenant_id, document_id, version)
+
+    async def clear_ended(self, late_hours: float) -> None:
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "clear ended contents") as connection:
+                await connection.execute(sql("clear_blobs"), tenant_id, late_hours)

@@ -13,8 +13,8 @@ from pipeline.errors import NotFoundError
 from pipeline.events import DEAD, Buried, Event
 from pipeline.model import TenantId
 from pipeline.store.database import Connection, Database
-from pipeline.store.pgvector import ended_key
 from pipeline.store.statements import sql
+from pipeline.store.syncing import ended_key
 
 UNKNOWN_TENANT = TenantId("_unknown")  # of bytes that do not say whose they are
 _MAX_DETAIL = 2000
@@ -134,7 +134,6 @@ class Letters:
             return
         await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
         if forget:
-            await connection.execute(sql("discard_blobs"), letter.tenant_id, letter.document_id, letter.version)
             await connection.execute(sql("forget_unsynced"), letter.tenant_id, letter.document_id)
 
     async def count(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, TenantId
 from pipeline.store.database import Connection
-from pipeline.store.protocol import Draft
+from pipeline.store.protocol import Draft, Version
 from pipeline.store.statements import sql
 
 
@@ -32,21 +32,26 @@ def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-async def read_manifest(
-    connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence
-) -> tuple[Draft | None, tuple[Entry, ...]]:
-    """The manifest of a version with its entries in order; None when there is none."""
-    row = await connection.fetchrow(sql("read_manifest"), tenant_id, document_id, fence.version, fence.digest)
-    if row is None:
-        return None, ()
+async def read_manifests(
+    connection: Connection, tenant_id: TenantId, versions: Sequence[Version]
+) -> dict[Version, tuple[Draft, tuple[Entry, ...]]]:
+    """The manifests of versions, each with its entries in order; those that are not there are left out."""
+    documents, fences = [document_id for document_id, _ in versions], [fence for _, fence in versions]
+    rows = await connection.fetch(
+        sql("read_manifests"), tenant_id, documents, [fence.version for fence in fences], [fence.digest for fence in fences]
+    )
+    return {(DocumentId(row["document_id"]), Fence(row["version"], row["digest"])): _manifest(tenant_id, row) for row in rows}
+
+
+def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[Entry, ...]]:
     paths = [tuple(path) for path in row["headings"]["paths"]]
     entries = tuple(
         Entry(PassageId(passage), gap, length, paths[path])
         for passage, gap, length, path in zip(row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True)
     )
     draft = Draft(
-        tenant_id, document_id, fence, row["outcome"], _attributes_in(row["attributes"]), row["accepted_at"], cut=row["cut"], keep=row["keep"],
-        error=row["error"],
+        tenant_id, DocumentId(row["document_id"]), Fence(row["version"], row["digest"]), row["outcome"], _attributes_in(row["attributes"]),
+        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"],
     )  # fmt: skip
     return draft, entries
 

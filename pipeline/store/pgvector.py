@@ -1,14 +1,13 @@
 """The store on PostgreSQL with pgvector.
 
-Invariants: the version fence stands in the statement that writes; passages are inserted in the order of their hashes, vectors in the
-order of their numbers, so that two documents that share texts never wait for each other in a circle; a document's row is locked
-before its chunks are touched.
+Invariants: the version fence stands in the statement that writes; documents are locked in the order of their ids and before anything else,
+passages are inserted in the order of their hashes, vectors in the order of their numbers, so that two transactions never wait for each
+other in a circle; a document's row is locked before its chunks are touched.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -16,22 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from pipeline.errors import ConfigError, RejectedError
-from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId
-from pipeline.store.alignment import Row, align
+from pipeline.errors import ConfigError
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId
 from pipeline.store.database import Connection, Database
-from pipeline.store.manifests import insert_manifests, read_manifest
-from pipeline.store.protocol import Draft, Piece, Synced
+from pipeline.store.manifests import insert_manifests
+from pipeline.store.protocol import Draft, Piece, Synced, Version
 from pipeline.store.statements import sql
+from pipeline.store.syncing import columns, swap, sync_versions
 from pipeline.store.words import for_index
 
 MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
-ENDED_CHANNEL = "livedex_ended"
-
-
-def ended_key(tenant_id: str, document_id: str) -> str:
-    """What is sent on `ENDED_CHANNEL` when an event of the document has ended."""
-    return hashlib.sha256(f"{tenant_id}\x00{document_id}".encode()).hexdigest()
 
 
 class PgVectorStore:
@@ -57,17 +50,19 @@ class PgVectorStore:
     async def accept(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
     ) -> bool:
+        draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at)
         async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}", durable=False) as connection:
-            return await self._accept(connection, tenant_id, document_id, fence, attributes, accepted_at)
+            return bool(await self._accept(connection, [draft]))
 
-    async def _accept(
-        self, connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence, a: Attributes, accepted_at: datetime
-    ) -> bool:
-        found = await connection.fetchval(
-            sql("accept_document"), tenant_id, document_id, fence.version, fence.digest, a.collection, a.source, a.title, a.uri, a.mime_type,
-            dict(a.metadata), a.changed_at, accepted_at,
+    async def _accept(self, connection: Connection, drafts: Sequence[Draft]) -> set[DocumentId]:
+        """Which of some documents' versions are the newest now."""
+        of = [draft.attributes for draft in drafts]
+        rows = await connection.fetch(
+            sql("accept_documents"), drafts[0].tenant_id, *columns((d.document_id, d.fence) for d in drafts), [a.collection for a in of],
+            [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
+            [a.changed_at for a in of], [draft.accepted_at for draft in drafts],
         )  # fmt: skip
-        return found is not None
+        return {DocumentId(row["document_id"]) for row in rows}
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
@@ -78,20 +73,19 @@ class PgVectorStore:
         return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
 
     async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
-        new: dict[int, int] = {}
-        order = sorted(range(len(drafts)), key=lambda i: (drafts[i].document_id, drafts[i].fence.version, drafts[i].fence.digest))
-        what = f"{len(drafts)} manifests from {drafts[order[0]].document_id} v{drafts[order[0]].fence.version} on"
-        async with self._database.tenant(drafts[0].tenant_id, what, durable=False) as connection:
-            for i in order:
-                d = drafts[i]
-                if await self._accept(connection, d.tenant_id, d.document_id, d.fence, d.attributes, d.accepted_at):
-                    new[i] = 0
-            known, inserted = await self._passages_of(connection, drafts[0].tenant_id, [drafts[i] for i in new])
-            for i in new:
-                new[i] = len({piece.hash for piece in drafts[i].pieces} & inserted)
-                inserted -= {piece.hash for piece in drafts[i].pieces}  # new to the first that shows it
-            await insert_manifests(connection, [(drafts[i], [known[piece.hash] for piece in drafts[i].pieces]) for i in new])
-        return [new.get(i) for i in range(len(drafts))]
+        tenant_id, first = drafts[0].tenant_id, drafts[0]
+        async with self._database.tenant(
+            tenant_id, f"{len(drafts)} manifests from {first.document_id} v{first.fence.version} on", durable=False
+        ) as connection:
+            current = await self._accept(connection, drafts)
+            kept = [draft for draft in drafts if draft.document_id in current]
+            known, inserted = await self._passages_of(connection, tenant_id, kept)
+            await insert_manifests(connection, [(draft, [known[piece.hash] for piece in draft.pieces]) for draft in kept])
+        new: dict[DocumentId, int] = {}
+        for draft in kept:
+            new[draft.document_id] = len({piece.hash for piece in draft.pieces} & inserted)
+            inserted -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
+        return [new.get(draft.document_id) for draft in drafts]
 
     async def _passages_of(
         self, connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft]
@@ -122,11 +116,20 @@ class PgVectorStore:
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
     ) -> list[tuple[PassageId, str]] | None:
-        async with self._database.tenant(tenant_id, f"passages of {document_id} v{fence.version}") as connection:
-            if not await connection.fetchval(sql("is_current"), tenant_id, document_id, fence.version, fence.digest):
-                return None
-            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, document_id, fence.version, fence.digest)
-        return [(PassageId(row["passage_id"]), row["content"]) for row in rows]
+        return (await self.missing_vectors_of(tenant_id, [(document_id, fence)], generation_id))[0]
+
+    async def missing_vectors_of(
+        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
+    ) -> list[list[tuple[PassageId, str]] | None]:
+        what = f"passages of {len(versions)} manifests from {versions[0][0]} v{versions[0][1].version} on"
+        async with self._database.tenant(tenant_id, what) as connection:
+            current = {row["place"] for row in await connection.fetch(sql("current_versions"), tenant_id, *columns(versions))}
+            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions)) if current else []
+        missing: dict[int, list[tuple[PassageId, str]]] = {place: [] for place in current}
+        for place, passage_id, content in rows:
+            if place in current:
+                missing[place].append((PassageId(passage_id), content))
+        return [missing.get(place) for place in range(1, len(versions) + 1)]
 
     async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
         ids = sorted(vectors)
@@ -134,71 +137,24 @@ class PgVectorStore:
             await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
-        async with self._database.tenant(tenant_id, f"sync {document_id} v{fence.version}") as connection:
-            draft, entries = await read_manifest(connection, tenant_id, document_id, fence)
-            if draft is None:
-                return await self._without_manifest(connection, tenant_id, document_id, fence)
-            return await self._swap(connection, draft, entries, generation_id)
+        done = (await self.sync_documents(tenant_id, [(document_id, fence)], generation_id))[0]
+        if isinstance(done, Exception):
+            raise done
+        return done
 
-    async def _without_manifest(self, connection: Connection, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
-        row = await connection.fetchrow(sql("document_fence"), tenant_id, document_id)
-        mine = (fence.version, fence.digest)
-        if row is not None and row["version"] is not None and (row["version"], row["digest"]) >= mine:
-            return Synced(current=False)
-        if row is not None and row["pending_version"] is not None and (row["pending_version"], row["pending_digest"]) > mine:
-            return Synced(current=False)
-        raise RejectedError(f"{document_id} v{fence.version} has no manifest: send the document again", reason="no_manifest")
-
-    async def _swap(self, connection: Connection, draft: Draft, entries: Sequence[Entry], generation_id: GenerationId | None) -> Synced:
-        tenant_id, document_id = draft.tenant_id, draft.document_id
-        doc_id = await self._fence(connection, draft, len(entries), generation_id)
-        if doc_id is None:
-            await connection.execute(sql("discard_manifests"), tenant_id, document_id, draft.fence.version, draft.fence.digest)
-            return Synced(current=False)
-        await connection.execute(
-            sql("end_sync"), tenant_id, document_id, draft.fence.version, draft.fence.digest, draft.attributes.collection,
-            ended_key(tenant_id, document_id),
-        )  # fmt: skip
-        if draft.keep:
-            return Synced(current=True)
-        rows = await connection.fetch(sql("read_chunks"), tenant_id, doc_id)
-        old = [Row(r["position"], Entry(PassageId(r["passage_id"]), r["gap"], r["length"], tuple(r["heading"]))) for r in rows]
-        swap = align(old, entries)
-        if swap.delete:
-            await connection.execute(sql("delete_chunks"), tenant_id, doc_id, swap.delete)
-        if swap.insert:
-            places = [r.position for r in swap.insert]
-            new = [r.entry for r in swap.insert]
-            await connection.execute(
-                sql("insert_chunks"), tenant_id, doc_id, places, [e.passage_id for e in new], [e.gap for e in new], [e.length for e in new],
-                [list(e.heading) for e in new],
-            )  # fmt: skip
-        if swap.update:
-            await connection.execute(
-                sql("update_chunks"), tenant_id, doc_id, [r.position for r in swap.update], [r.entry.gap for r in swap.update],
-                [r.entry.length for r in swap.update], [list(r.entry.heading) for r in swap.update],
-            )  # fmt: skip
-        return Synced(True, len(entries), len(swap.insert), len(swap.delete), len(swap.update))
-
-    async def _fence(self, connection: Connection, draft: Draft, chunks: int, generation_id: GenerationId | None) -> int | None:
-        """The number of the document when this version won, with its row locked."""
-        a, fence = draft.attributes, draft.fence
-        if draft.keep:
-            found = await connection.fetchval(
-                sql("fence_keeping_chunks"), draft.tenant_id, draft.document_id, fence.version, fence.digest, draft.outcome, draft.error
-            )
-        else:
-            found = await connection.fetchval(
-                sql("fence_document"), draft.tenant_id, draft.document_id, fence.version, fence.digest, draft.outcome, a.collection, a.source,
-                a.title, a.uri, a.mime_type, dict(a.metadata), a.changed_at, draft.cut, generation_id, chunks, draft.error,
-            )  # fmt: skip
-        return None if found is None else int(found)
+    async def sync_documents(
+        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId | None
+    ) -> list[Synced | Exception]:
+        what = f"sync {len(versions)} documents from {versions[0][0]} v{versions[0][1].version} on"
+        async with self._database.tenant(tenant_id, what) as connection:
+            return await sync_versions(connection, tenant_id, versions, generation_id)
 
     async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
         now = datetime.now().astimezone()
         await self.accept(tenant_id, document_id, fence, Attributes(), now)
         async with self._database.tenant(tenant_id, f"delete {document_id} v{fence.version}") as connection:
-            return await self._swap(connection, Draft(tenant_id, document_id, fence, "deleted", Attributes(), now), (), None)
+            draft = Draft(tenant_id, document_id, fence, "deleted", Attributes(), now)
+            return (await swap(connection, tenant_id, [(draft, ())], None))[0]
 
     async def health(self) -> None:
         async with self._database.system("health") as connection:

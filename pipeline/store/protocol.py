@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId
+
+Version: TypeAlias = tuple[DocumentId, Fence]
+"""One version of a document of a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class VectorStore(Protocol):
         none of it. Repetition changes nothing.
 
         Args:
-            drafts: of one tenant, at least one.
+            drafts: of different documents of one tenant, at least one.
 
         Returns:
             For each, how many passages were not known; None where a newer version is known, or this very one has ended.
@@ -108,6 +111,12 @@ class VectorStore(Protocol):
         """The passages of a manifest that have no vector, each once, with their texts; None when a newer version is known, or this one ended."""
         ...
 
+    async def missing_vectors_of(
+        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
+    ) -> list[list[tuple[PassageId, str]] | None]:
+        """`missing_vectors` of many, at least one, in their order."""
+        ...
+
     async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
         """Keep vectors as soon as they are paid for; a vector that is there stays."""
         ...
@@ -117,6 +126,16 @@ class VectorStore(Protocol):
 
         Raises:
             RejectedError: there is no such manifest, and this version is not the stored one.
+        """
+        ...
+
+    async def sync_documents(
+        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId | None
+    ) -> list[Synced | Exception]:
+        """`sync_document` for versions of different documents, at least one, all in one transaction.
+
+        Returns:
+            For each, in their order, what was done, or the RejectedError that is its own.
         """
         ...
 

@@ -27,7 +27,7 @@ from pipeline.events import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
 from pipeline.model import DocumentId, GenerationId, TenantId
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
 from pipeline.stages.embed import Gatherer, embed
-from pipeline.stages.keeping import DraftKeeper
+from pipeline.stages.keeping import DocumentSyncer, DraftKeeper, MissingVectors
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.stages.sync import sync
 from pipeline.store.blobs import DatabaseBlobs
@@ -77,7 +77,7 @@ class Stages:
 
     def __init__(self, database: Database, generation_id: GenerationId, gatherer: Gatherer, embedder: CountingEmbedder) -> None:
         self.store, self.documents, self.blobs = PgVectorStore(database), Documents(database), DatabaseBlobs(database)
-        self.keeper = DraftKeeper(self.store)
+        self.keeper, self.manifests, self.syncer = DraftKeeper(self.store), MissingVectors(self.store), DocumentSyncer(self.store)
         self.gatherer, self.embedder, self._generation_id = gatherer, embedder, generation_id
 
     async def active(self) -> GenerationId:
@@ -87,9 +87,9 @@ class Stages:
         """The stage that takes this event."""
         match event.type.rsplit("/", 1)[-1]:
             case kind if kind == CHUNKED:
-                return await embed(event, store=self.store, generations=self, gatherer=self.gatherer)
+                return await embed(event, store=self.manifests, generations=self, gatherer=self.gatherer)
             case kind if kind == EMBEDDED:
-                return await sync(event, store=self.store, generations=self)
+                return await sync(event, store=self.syncer, generations=self)
             case kind if kind == SYNCED:
                 return Finished()
         cutter = ThreadCutter(CUTTING)

@@ -36,7 +36,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
         ("LIVEDEX_STORE", "qdrant"),
         ("LIVEDEX_TEXT_SEARCH_CONFIG", "english; drop table x"),
         ("LIVEDEX_MAX_DOCUMENT_BYTES", "-1"),
-        ("LIVEDEX_BLOB_URL", "s3://bucket"),
+        ("LIVEDEX_BLOB_URL", "ftp://bucket/prefix"),
     ],
 )
 def test_what_makes_no_sense_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:

@@ -2,46 +2,61 @@
 -- $1 text: tenant
 insert into tenants (tenant_id) values ($1) on conflict do nothing;
 
--- name: accept_document
--- Note that a newer version is under way. No row comes back when the stored state or another accepted version is newer, or is this very one and ended.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: collection  $6 text: source  $7 text: title
--- $8 text: uri  $9 text: MIME type  $10 jsonb: metadata  $11 timestamptz: changed at  $12 timestamptz: accepted at
+-- name: accept_documents
+-- Note that newer versions are under way. A document does not come back when the stored state or another accepted version is newer, or is this very
+-- one and ended. Rows are locked in the order of their documents. $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions
+-- $4 bytea[]: digests  $5 text[]: collections  $6 text[]: sources  $7 text[]: titles  $8 text[]: URIs  $9 text[]: MIME types
+-- $10 jsonb[]: metadata  $11 timestamptz[]: changed at  $12 timestamptz[]: accepted at
 with tenant as (insert into tenants (tenant_id) values ($1) on conflict do nothing)
 insert into documents as d (tenant_id, document_id, pending_version, pending_digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+select $1, n.*
+from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::jsonb[], $11::timestamptz[], $12::timestamptz[])
+     as n (document_id, version, digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at)
+order by n.document_id
 on conflict (tenant_id, document_id) do update
 set pending_version = excluded.pending_version, pending_digest = excluded.pending_digest, accepted_at = excluded.accepted_at,
     source = case when d.state is null then excluded.source else d.source end
-where (d.version is null or (d.version, d.digest) < ($3, $4))
-  and (d.pending_version is null or (d.pending_version, d.pending_digest) <= ($3, $4))
-returning doc_id;
+where (d.version is null or (d.version, d.digest) < (excluded.pending_version, excluded.pending_digest))
+  and (d.pending_version is null or (d.pending_version, d.pending_digest) <= (excluded.pending_version, excluded.pending_digest))
+returning document_id;
 
--- name: fence_document
--- Make a version the visible one, unless what is stored is as new. Locks the row; no row comes back when it lost.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: state  $6 text: collection  $7 text: source  $8 text: title
--- $9 text: uri  $10 text: MIME type  $11 jsonb: metadata  $12 timestamptz: changed at  $13 text: cut  $14 bigint: generation
--- $15 integer: chunks  $16 text: error
-update documents
-set version = $3, digest = $4, state = $5, collection = $6, source = $7, title = $8, uri = $9, mime_type = $10, metadata = $11,
-    changed_at = $12, cut = $13, generation_id = $14, chunk_count = $15, error = $16, synced_at = now(),
-    pending_version = case when (pending_version, pending_digest) > ($3, $4) then pending_version end,
-    pending_digest = case when (pending_version, pending_digest) > ($3, $4) then pending_digest end,
-    dead_version = case when dead_version > $3 then dead_version end,
-    dead_error = case when dead_version > $3 then dead_error end
-where tenant_id = $1 and document_id = $2 and (version is null or (version, digest) < ($3, $4))
-returning doc_id;
+-- name: lock_documents
+-- In the order of their ids, so that two transactions with several documents never wait for each other in a circle.
+-- $1 text: tenant  $2 text[]: documents
+select document_id, version, digest, pending_version, pending_digest
+from documents where tenant_id = $1 and document_id = any($2) order by document_id for no key update;
+
+-- name: fence_documents
+-- Make versions the visible ones, unless what is stored is as new; a document that lost does not come back. Its row is locked before.
+-- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: collections
+-- $7 text[]: sources  $8 text[]: titles  $9 text[]: URIs  $10 text[]: MIME types  $11 jsonb[]: metadata  $12 timestamptz[]: changed at
+-- $13 text[]: cuts  $14 integer[]: chunks  $15 text[]: errors  $16 bigint: generation
+update documents d
+set version = n.version, digest = n.digest, state = n.state, collection = n.collection, source = n.source, title = n.title, uri = n.uri,
+    mime_type = n.mime_type, metadata = n.metadata, changed_at = n.changed_at, cut = n.cut, generation_id = $16, chunk_count = n.chunks,
+    error = n.error, synced_at = now(),
+    pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
+    pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
+    dead_version = case when d.dead_version > n.version then d.dead_version end,
+    dead_error = case when d.dead_version > n.version then d.dead_error end
+from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::jsonb[],
+            $12::timestamptz[], $13::text[], $14::integer[], $15::text[])
+     as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error)
+where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
+returning d.document_id, d.doc_id;
 
 -- name: fence_keeping_chunks
--- As `fence_document`, for a document that could not be read: what is visible stays as it is.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: state  $6 text: error
-update documents
-set version = $3, digest = $4, state = $5, error = $6, synced_at = now(),
-    pending_version = case when (pending_version, pending_digest) > ($3, $4) then pending_version end,
-    pending_digest = case when (pending_version, pending_digest) > ($3, $4) then pending_digest end,
-    dead_version = case when dead_version > $3 then dead_version end,
-    dead_error = case when dead_version > $3 then dead_error end
-where tenant_id = $1 and document_id = $2 and (version is null or (version, digest) < ($3, $4))
-returning doc_id;
+-- As `fence_documents`, for documents that could not be read: what is visible stays as it is.
+-- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: errors
+update documents d
+set version = n.version, digest = n.digest, state = n.state, error = n.error, synced_at = now(),
+    pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
+    pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
+    dead_version = case when d.dead_version > n.version then d.dead_version end,
+    dead_error = case when d.dead_version > n.version then d.dead_error end
+from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[]) as n (document_id, version, digest, state, error)
+where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
+returning d.document_id, d.doc_id;
 
 -- name: document_fence
 -- $1 text: tenant  $2 text: document
@@ -72,13 +87,21 @@ delete from documents where tenant_id = $1 and document_id = $2 and state is nul
 -- Wake whoever waits for this document. $1 text: channel payload, a hash of tenant and document
 select pg_notify('livedex_ended', $1);
 
--- name: end_sync
--- A version is visible: let go of what was kept until then, and wake whoever waits. Content of an equal version stays: another event may name it.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest  $5 text: collection  $6 text: channel payload, as in `notify_ended`
-with manifest as (delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4)),
-     blob as (delete from blobs where tenant_id = $1 and document_id = $2 and version < $3),
-     collection as (insert into collections (tenant_id, name) values ($1, $5) on conflict do nothing)
-select pg_notify('livedex_ended', $6);
+-- name: end_syncs
+-- Versions are visible: let go of what was kept until then, and wake whoever waits. Content of an equal version stays: another event may name it.
+-- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: collections
+-- $6 text[]: channel payloads, as in `notify_ended`
+with ended as materialized (
+    select n.* from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[]) as n (document_id, version, digest, collection)
+), manifest as (
+    delete from manifests m using ended n
+    where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.digest) <= (n.version, n.digest)
+), blob as (
+    delete from blobs b using ended n where b.tenant_id = $1 and b.document_id = n.document_id and b.version < n.version
+), collection as (
+    insert into collections (tenant_id, name) select distinct $1, n.collection from ended n order by n.collection on conflict do nothing
+)
+select pg_notify('livedex_ended', k.key) from unnest($6::text[]) as k (key);
 
 -- name: clear_tombstones
 -- $1 text: tenant  $2 double precision: days that a tombstone is kept

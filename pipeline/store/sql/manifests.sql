@@ -12,33 +12,40 @@ on conflict (tenant_id, document_id, version, digest) do update
 set passage_ids = excluded.passage_ids, gaps = excluded.gaps, lengths = excluded.lengths, headings = excluded.headings, cut = excluded.cut,
     outcome = excluded.outcome, keep = excluded.keep, error = excluded.error, attributes = excluded.attributes;
 
--- name: read_manifest
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
-select outcome, keep, cut, error, attributes, passage_ids, gaps, lengths, headings, accepted_at
-from manifests where tenant_id = $1 and document_id = $2 and version = $3 and digest = $4;
+-- name: read_manifests
+-- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
+select m.document_id, m.version, m.digest, m.outcome, m.keep, m.cut, m.error, m.attributes, m.passage_ids, m.gaps, m.lengths, m.headings, m.accepted_at
+from unnest($2::text[], $3::bigint[], $4::bytea[]) as n (document_id, version, digest)
+join manifests m on m.tenant_id = $1 and m.document_id = n.document_id and m.version = n.version and m.digest = n.digest;
 
 -- name: discard_manifests
--- Those up to a fence. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
-delete from manifests where tenant_id = $1 and document_id = $2 and (version, digest) <= ($3, $4);
+-- Those up to a fence. $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
+delete from manifests m using unnest($2::text[], $3::bigint[], $4::bytea[]) as n (document_id, version, digest)
+where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.digest) <= (n.version, n.digest);
 
--- name: is_current
--- Whether this version is the newest that is known and has not ended yet.
--- $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
-select exists (
-    select from documents
-    where tenant_id = $1 and document_id = $2 and (version is null or (version, digest) < ($3, $4))
-      and (pending_version is null or (pending_version, pending_digest) <= ($3, $4))
-);
+-- name: current_versions
+-- Those versions that are the newest known of their documents and have not ended yet, by their place in the list, from 1.
+-- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
+select n.place
+from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality as n (document_id, version, digest, place)
+join documents d on d.tenant_id = $1 and d.document_id = n.document_id
+where (d.version is null or (d.version, d.digest) < (n.version, n.digest))
+  and (d.pending_version is null or (d.pending_version, d.pending_digest) <= (n.version, n.digest));
 
 -- name: missing_vectors
--- Passages of a manifest that have no vector in the generation, each once. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+-- Passages of manifests that have no vector in the generation, each once a manifest; `place` is that of the manifest in the list, from 1.
+-- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
 with wanted as materialized (
-    select distinct unnest(passage_ids) as passage_id from manifests where tenant_id = $1 and document_id = $2 and version = $3 and digest = $4
+    select distinct n.place, u.passage_id
+    from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality as n (document_id, version, digest, place)
+    join manifests m on m.tenant_id = $1 and m.document_id = n.document_id and m.version = n.version and m.digest = n.digest
+    cross join lateral unnest(m.passage_ids) as u (passage_id)
 ), lacking as materialized (
-    select w.passage_id from wanted w
+    select w.place, w.passage_id from wanted w
     where not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = w.passage_id)
 )
-select p.passage_id, p.content from lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.passage_id order by p.passage_id;
+select l.place, p.passage_id, p.content
+from lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.passage_id order by l.place, p.passage_id;
 
 -- name: insert_vectors
 -- Passages that were cleared away meanwhile are left out. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1

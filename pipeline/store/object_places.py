@@ -1,0 +1,70 @@
+"""Where content waits in object storage, as `LIVEDEX_BLOB_URL` says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal, cast, get_args
+from urllib.parse import unquote, urlsplit
+
+Kind = Literal["s3", "gs", "az", "file"]
+
+_ALLOWED = "use s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_LONGEST_PREFIX = 500  # of the 1024 bytes of a key; ours take 215
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """A place in object storage that belongs to one installation.
+
+    Attributes:
+        bucket: or container; empty for a folder.
+        path: the prefix without slashes around it, or the absolute path of the folder.
+    """
+
+    kind: Kind
+    bucket: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"file://{self.path}" if self.kind == "file" else f"{self.kind}://{self.bucket}/{self.path}".rstrip("/")
+
+
+def object_place(url: str) -> ObjectPlace:
+    """Read a URL.
+
+    Raises:
+        ValueError: it names no place; the message says what is allowed and repeats nothing that may be a secret.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(f"this is no URL: {_ALLOWED}") from None
+    if parts.scheme not in get_args(Kind):
+        raise ValueError(f"{parts.scheme or 'no scheme'} is not offered: {_ALLOWED}")
+    if "@" in parts.netloc:
+        raise ValueError(
+            "credentials have no place in the URL: they are read from the variables of the storage itself (AWS_…, GOOGLE_…, AZURE_…)"
+        )
+    if parts.query or parts.fragment:
+        raise ValueError(f"nothing may follow the path, and ? and # in a folder's name are written as %3F and %23: {_ALLOWED}")
+    if parts.scheme == "file":
+        return _folder(parts.netloc, unquote(parts.path))
+    if not _BUCKET.fullmatch(parts.netloc):
+        raise ValueError(f"{parts.netloc!r} is no name of a bucket: {_ALLOWED}")
+    path = parts.path.strip("/")
+    if (path and not all(map(_is_name, path.split("/")))) or len(path.encode()) > _LONGEST_PREFIX:
+        raise ValueError(f"the prefix has to be names between single slashes, without . and .., {_LONGEST_PREFIX} bytes at most")
+    return ObjectPlace(cast(Kind, parts.scheme), parts.netloc, path)
+
+
+def _folder(host: str, path: str) -> ObjectPlace:
+    if host not in ("", "localhost") or not path.startswith("/") or "\x00" in path or ".." in path.split("/") or not path.strip("/"):
+        raise ValueError("a folder is named by its whole path after three slashes: file:///var/lib/livedex")
+    return ObjectPlace("file", "", str(PurePosixPath("/", path.lstrip("/"))))
+
+
+def _is_name(part: str) -> bool:
+    return part not in ("", ".", "..") and part.isprintable()

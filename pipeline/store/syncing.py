@@ -1,0 +1,150 @@
+"""Swapping what is visible of documents for other versions, many in one transaction.
+
+Invariants: the rows of documents are locked in the order of their ids before anything of them is touched; the version fence stands in the
+statement that writes; what lost leaves no trace but the end of its manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pipeline.errors import RejectedError
+from pipeline.model import DocumentId, Entry, GenerationId, PassageId, TenantId
+from pipeline.store.alignment import Row, Swap, align
+from pipeline.store.database import Connection
+from pipeline.store.manifests import read_manifests
+from pipeline.store.protocol import Draft, Synced, Version
+from pipeline.store.statements import sql
+
+ENDED_CHANNEL = "livedex_ended"
+
+
+def ended_key(tenant_id: str, document_id: str) -> str:
+    """What is sent on `ENDED_CHANNEL` when an event of the document has ended."""
+    return hashlib.sha256(f"{tenant_id}\x00{document_id}".encode()).hexdigest()
+
+
+def columns(versions: Iterable[Version]) -> tuple[list[DocumentId], list[int], list[bytes]]:
+    """Documents, versions and digests, as statements take them."""
+    found = list(versions)
+    return [document_id for document_id, _ in found], [fence.version for _, fence in found], [fence.digest for _, fence in found]
+
+
+async def sync_versions(
+    connection: Connection, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId | None
+) -> list[Synced | Exception]:
+    """See `VectorStore.sync_documents`."""
+    manifests = await read_manifests(connection, tenant_id, versions)
+    stored: dict[str, Any] = {}
+    if len(versions) > 1 or not manifests:
+        rows = await connection.fetch(sql("lock_documents"), tenant_id, [document_id for document_id, _ in versions])
+        stored = {row["document_id"]: row for row in rows}
+    done = dict(zip(manifests, await swap(connection, tenant_id, list(manifests.values()), generation_id), strict=True))
+    return [done.get(version) or _without_manifest(version, stored.get(version[0])) for version in versions]
+
+
+def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
+    document_id, fence = version
+    if stored is not None:
+        mine = (fence.version, fence.digest)
+        if stored["version"] is not None and (stored["version"], stored["digest"]) >= mine:
+            return Synced(current=False)
+        if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:
+            return Synced(current=False)
+    return RejectedError(f"{document_id} v{fence.version} has no manifest: send the document again", reason="no_manifest")
+
+
+async def swap(
+    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None
+) -> list[Synced]:
+    """Make versions the visible ones where nothing newer is.
+
+    Args:
+        manifests: of different documents, whose rows are locked where there are several.
+
+    Returns:
+        What was done, in the same order.
+    """
+    numbers = await _fence(connection, tenant_id, manifests, generation_id)
+    lost = [_version(draft) for draft, _ in manifests if draft.document_id not in numbers]
+    if lost:
+        await connection.execute(sql("discard_manifests"), tenant_id, *columns(lost))
+    won = [draft for draft, _ in manifests if draft.document_id in numbers]
+    if won:
+        await connection.execute(
+            sql("end_syncs"), tenant_id, *columns(map(_version, won)), [draft.attributes.collection for draft in won],
+            [ended_key(tenant_id, draft.document_id) for draft in won],
+        )  # fmt: skip
+    shown = {numbers[draft.document_id]: entries for draft, entries in manifests if draft.document_id in numbers and not draft.keep}
+    swaps = await _swap_chunks(connection, tenant_id, shown) if shown else {}
+    return [_done(draft, entries, numbers, swaps) for draft, entries in manifests]
+
+
+def _version(draft: Draft) -> Version:
+    return draft.document_id, draft.fence
+
+
+def _done(draft: Draft, entries: Sequence[Entry], numbers: dict[DocumentId, int], swaps: dict[int, Swap]) -> Synced:
+    number = numbers.get(draft.document_id)
+    if number is None:
+        return Synced(current=False)
+    if draft.keep:
+        return Synced(current=True)
+    plan = swaps[number]
+    return Synced(True, len(entries), len(plan.insert), len(plan.delete), len(plan.update))
+
+
+async def _fence(
+    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None
+) -> dict[DocumentId, int]:
+    """The numbers of the documents whose version won."""
+    kept = [draft for draft, _ in manifests if draft.keep]
+    shown = [(draft, entries) for draft, entries in manifests if not draft.keep]
+    rows = []
+    if kept:
+        rows += await connection.fetch(
+            sql("fence_keeping_chunks"), tenant_id, *columns(map(_version, kept)), [draft.outcome for draft in kept],
+            [draft.error for draft in kept],
+        )  # fmt: skip
+    if shown:
+        drafts = [draft for draft, _ in shown]
+        of = [draft.attributes for draft in drafts]
+        rows += await connection.fetch(
+            sql("fence_documents"), tenant_id, *columns(map(_version, drafts)), [draft.outcome for draft in drafts], [a.collection for a in of],
+            [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
+            [a.changed_at for a in of], [draft.cut for draft in drafts], [len(entries) for _, entries in shown],
+            [draft.error for draft in drafts], generation_id,
+        )  # fmt: skip
+    return {DocumentId(row["document_id"]): row["doc_id"] for row in rows}
+
+
+async def _swap_chunks(connection: Connection, tenant_id: TenantId, shown: dict[int, Sequence[Entry]]) -> dict[int, Swap]:
+    """Make the rows of documents, by their numbers, what their manifests say."""
+    old: dict[int, list[Row]] = {number: [] for number in shown}
+    for number, position, passage, gap, length, heading in await connection.fetch(sql("read_chunks"), tenant_id, list(shown)):
+        old[number].append(Row(position, Entry(PassageId(passage), gap, length, tuple(heading))))
+    swaps = {number: align(old[number], entries) for number, entries in shown.items()}
+    gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
+    if gone:
+        await connection.execute(sql("delete_chunks"), tenant_id, [number for number, _ in gone], [position for _, position in gone])
+    new = [(number, row) for number, plan in swaps.items() for row in plan.insert]
+    if new:
+        numbers, positions, gaps, lengths, places, paths = _columns_of(new)
+        passages = [row.entry.passage_id for _, row in new]
+        await connection.execute(sql("insert_chunks"), tenant_id, numbers, positions, passages, gaps, lengths, places, paths)
+    moved = [(number, row) for number, plan in swaps.items() for row in plan.update]
+    if moved:
+        await connection.execute(sql("update_chunks"), tenant_id, *_columns_of(moved))
+    return swaps
+
+
+def _columns_of(rows: Sequence[tuple[int, Row]]) -> tuple[list[int], list[int], list[int], list[int], list[int], list[list[str]]]:
+    """Numbers, positions, gaps, lengths, and the heading paths: the place of each in a list that has every path once."""
+    places: dict[tuple[str, ...], int] = {}
+    of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row in rows]
+    paths = [list(path) for path in places]
+    entries = [row.entry for _, row in rows]
+    numbers, positions = [number for number, _ in rows], [row.position for _, row in rows]
+    return numbers, positions, [entry.gap for entry in entries], [entry.length for entry in entries], of, paths
