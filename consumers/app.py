@@ -18,6 +18,7 @@ from pipeline.metrics import Metrics
 from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
 from pipeline.stages.outcome import Dead
+from pipeline.store.claims import Claims
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
 
@@ -82,6 +83,7 @@ async def settlers_for(
     blobs: Blobs,
     generations: Generations,
     embeddings: EmbeddingService,
+    claims: Claims | None,
     cutting: Cutting,
     metrics: Metrics,
     outlet: OutletToBroker,
@@ -94,7 +96,9 @@ async def settlers_for(
             if name == "chunk":
                 found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause)))
             elif name == "embed":
-                found.append(await stack.enter_async_context(embed_settler(store, generations, embeddings, metrics, outlet, on_pause)))
+                found.append(
+                    await stack.enter_async_context(embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause))
+                )
             else:
                 found.append(sync_settler(store, generations, metrics, outlet, on_pause))
         yield found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,9 +20,13 @@ from pipeline.model import GenerationId, PassageId, TenantId
 from pipeline.stages.embed import Gatherer, Generations, embed
 from pipeline.stages.keeping import MissingVectors
 from pipeline.stages.outcome import Finished, Forward
+from pipeline.stages.together import Together
+from pipeline.store.claims import Claims, Taken
 from pipeline.store.protocol import VectorStore
 
 Key = tuple[TenantId, GenerationId, PassageId]
+Ask = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
+_OTHERS_S = 0.05  # until it is looked at again what another process embeds
 _DRAIN_S = 60.0
 
 
@@ -39,9 +45,56 @@ class StoringGatherer:
         return [RejectedError(f"passage {key[2]}: {refused[key]}", reason=refused[key].reason) for key, _ in items if key in refused]
 
 
+class ClaimingGatherer:
+    """Embeds what no other process embeds now, and waits for the others.
+
+    Args:
+        gatherer: does the work, once however many ask for a passage here.
+    """
+
+    def __init__(self, gatherer: Gatherer, claims: Claims) -> None:
+        self._gatherer = gatherer
+        self._claims = claims
+        self._asking: Counter[Key] = Counter()
+        self._take: Together[Ask, Taken] = Together(self._take_all, group=lambda ask: ask[:2])
+
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
+        """See `pipeline.stages.embed.Gatherer`."""
+        waiting, refused = dict(passages), list[RejectedError]()
+        while waiting:
+            taken = await self._take((tenant_id, generation_id, tuple(waiting)))
+            ours = [(passage, waiting[passage]) for passage in waiting if passage in taken.ours]
+            keys = [(tenant_id, generation_id, passage) for passage, _ in ours]
+            self._asking.update(keys)
+            try:
+                if ours:
+                    refused += await self._gatherer.embed(tenant_id, generation_id, ours)
+            finally:
+                self._asking.subtract(keys)
+                free = [key[2] for key in keys if self._asking[key] <= 0]
+                for passage in free:
+                    del self._asking[(tenant_id, generation_id, passage)]
+                await self._claims.release(tenant_id, generation_id, free + [p for p in taken.there if p in waiting])
+            waiting = {p: text for p, text in waiting.items() if p not in taken.ours and p not in taken.there}
+            if waiting:
+                await asyncio.sleep(_OTHERS_S)
+        return refused
+
+    async def _take_all(self, asks: Sequence[Ask]) -> list[Taken]:
+        tenant_id, generation_id, _ = asks[0]
+        taken = await self._claims.take(tenant_id, generation_id, list({passage for ask in asks for passage in ask[2]}))
+        return [taken] * len(asks)
+
+
 @asynccontextmanager
-async def open_gatherer(store: VectorStore, embeddings: EmbeddingService) -> AsyncIterator[Gatherer]:
-    """A gatherer for as long as the block lasts; what is under way at its end is stored."""
+async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims: Claims | None = None) -> AsyncIterator[Gatherer]:
+    """A gatherer for as long as the block lasts; what is under way at its end is stored.
+
+    Args:
+        claims: None where no other process embeds.
+    """
 
     async def keep(vectors: Sequence[tuple[Key, Vector]]) -> None:
         groups: dict[tuple[TenantId, GenerationId], dict[PassageId, Vector]] = {}
@@ -52,19 +105,20 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService) -> Asy
 
     gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep)
     try:
-        yield StoringGatherer(gatherer)
+        storing = StoringGatherer(gatherer)
+        yield storing if claims is None else ClaimingGatherer(storing, claims)
     finally:
         await gatherer.drain(_DRAIN_S)
 
 
 @asynccontextmanager
 async def embed_settler(
-    store: VectorStore, generations: Generations, embeddings: EmbeddingService, metrics: Metrics, outlet: Outlet,
+    store: VectorStore, generations: Generations, embeddings: EmbeddingService, claims: Claims | None, metrics: Metrics, outlet: Outlet,
     on_pause: Callable[[str, str | None], None],
 ) -> AsyncIterator[Settler]:  # fmt: skip
     """The embed stage."""
     manifests = MissingVectors(store)
-    async with open_gatherer(store, embeddings) as gatherer:
+    async with open_gatherer(store, embeddings, claims) as gatherer:
 
         async def run(event: Event[Any]) -> Forward | Finished:
             return await embed(event, store=manifests, generations=generations, gatherer=gatherer)

@@ -234,7 +234,9 @@ def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: dat
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {place or 'record'}: {first['msg']}", reason="invalid_event") from exc
+        raise RejectedError(
+            f"no event of schema version {SCHEMA_VERSION}: {place or 'record'}: {first['msg']}", reason="invalid_event"
+        ) from exc
 
 
 def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepted: datetime | None) -> None:

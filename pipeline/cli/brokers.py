@@ -41,7 +41,7 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> Asyn
         outlet = OutletToBroker(s.letters, topics_without_reader=frozenset()) if kafka else OutletToBroker(s.letters)
         settlers = await stack.enter_async_context(
             settlers_for(
-                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, cutting=s.cutting, metrics=s.metrics,
+                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
                 outlet=outlet, on_pause=teller,
             )
         )  # fmt: skip

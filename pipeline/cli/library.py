@@ -69,7 +69,7 @@ class Livedex:
         """
         async with AsyncExitStack() as stack:
             s = await stack.enter_async_context(open_surroundings(settings, data))
-            gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings))
+            gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings, s.claims))
             yield cls(s, gatherer)
 
     async def ingest(

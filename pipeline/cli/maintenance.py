@@ -66,6 +66,7 @@ async def clear_unused(s: Surroundings) -> None:
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("mark_unused"), tenant_id, _UNDER_WAY_S)
             await connection.execute(sql("unmark_used"), tenant_id)
+            await connection.execute(sql("clear_claims"), tenant_id)
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))

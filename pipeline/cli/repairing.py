@@ -74,6 +74,6 @@ async def _embed(s: Surroundings, proof: Proof) -> None:
     if not any(lacking.values()):
         return
     generation = await s.generations.active()
-    async with open_gatherer(s.store, s.embeddings) as gatherer:
+    async with open_gatherer(s.store, s.embeddings, s.claims) as gatherer:
         for tenant_id, passages in lacking.items():
             await gatherer.embed(tenant_id, generation, passages)

@@ -112,7 +112,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     try:
         with holding(data, alone=True):
             stop = stop_signal()
-            async with open_surroundings(settings, data, connections=12) as s:
+            async with open_surroundings(settings, data, connections=12, alone=True) as s:
                 await check_embedder(s)
                 await s.operations.release_leases()
                 remember(data, sources, url, os.getpid())

@@ -23,6 +23,7 @@ from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
 from pipeline.stages.chunk import Cutting
 from pipeline.store.blobs import DatabaseBlobs
+from pipeline.store.claims import Claims, open_claims
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
 from pipeline.store.generation import ActiveGeneration
@@ -44,6 +45,7 @@ class Surroundings:
         data: the data directory.
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
+        claims: None where no other process can embed.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Surroundings:
     store: PgVectorStore
     blobs: Blobs
     embeddings: EmbeddingService
+    claims: Claims | None
     generations: ActiveGeneration
     engine: SearchEngine
     operations: Operations
@@ -69,12 +72,13 @@ class Surroundings:
 
 @asynccontextmanager
 async def open_surroundings(
-    settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False
+    settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False, alone: bool = False
 ) -> AsyncIterator[Surroundings]:
     """Open the database, migrated, and what stands on it.
 
     Args:
         connections: to the database at most, those of the broker apart.
+        alone: this process holds the data directory.
         must_exist: refuse where Livedex was never started, for commands that only look.
 
     Raises:
@@ -83,7 +87,7 @@ async def open_surroundings(
     async with AsyncExitStack() as stack:
         owner_url, url = await _database_urls(stack, settings, data, must_exist)
         await _bring_up_to_date(owner_url)
-        database = await stack.enter_async_context(open_database(url, max_size=connections))
+        database = await stack.enter_async_context(open_database(url, max_size=connections, always_durable=bool(settings.kafka_servers)))
         metrics, operations = Metrics(), Operations(database)
         if not await operations.has_language(settings.text_search_config):
             raise ConfigError(
@@ -104,9 +108,11 @@ async def open_surroundings(
         generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
         await generations.load()
         engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
+        nobody_else = alone and not settings.kafka_servers and settings.database_url is None
+        claims = None if nobody_else else await stack.enter_async_context(open_claims(database, url))
         backlog = await stack.enter_async_context(_backlog(settings, database))
         yield Surroundings(
-            settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, generations, engine, operations,
+            settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
             backlog, Letters(database), metrics,
         )  # fmt: skip
 

@@ -109,6 +109,11 @@ async def chunk(
     Raises:
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
     """
+    if event.data.any_version:
+        version = await store.newest_before(event.tenant_id, event.document_id, event.accepted)
+        if version is None:
+            return Finished(superseded=True)
+        event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)

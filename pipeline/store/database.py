@@ -57,10 +57,15 @@ def translated(what: str) -> Iterator[None]:
 
 
 class Database:
-    """A pool of connections as the application's role."""
+    """A pool of connections as the application's role.
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:
+    Args:
+        always_durable: every transaction waits for the disk: needed where events are kept elsewhere than in this database.
+    """
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, always_durable: bool = False) -> None:
         self._pool = pool
+        self._always_durable = always_durable
 
     @asynccontextmanager
     async def tenant(
@@ -83,7 +88,7 @@ class Database:
                 self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
                 connection.transaction(isolation=isolation, readonly=snapshot),
             ):
-                await connection.execute(_BEGIN, tenant_id, "on" if durable else "off")
+                await connection.execute(_BEGIN, tenant_id, "on" if durable or self._always_durable else "off")
                 yield connection
 
     @asynccontextmanager
@@ -100,12 +105,13 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(url: str, *, min_size: int = 1, max_size: int = 10) -> AsyncIterator[Database]:
+async def open_database(url: str, *, min_size: int = 1, max_size: int = 10, always_durable: bool = False) -> AsyncIterator[Database]:
     """Connect as the application's role, for as long as the block lasts.
 
     Args:
         url: of the database; a role other than the application's switches to it at connect.
         max_size: connections at most.
+        always_durable: see `Database`.
 
     Raises:
         ConfigError: the role could bypass row level security, or the schema is missing.
@@ -119,7 +125,7 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10) -> A
     try:
         async with pool.acquire() as connection:
             await _check_role(connection)
-        yield Database(pool)
+        yield Database(pool, always_durable=always_durable)
     finally:
         try:
             async with asyncio.timeout(10):

@@ -64,6 +64,11 @@ class PgVectorStore:
         )  # fmt: skip
         return {DocumentId(row["document_id"]) for row in rows}
 
+    async def newest_before(self, tenant_id: TenantId, document_id: DocumentId, moment: datetime) -> int | None:
+        async with self._database.tenant(tenant_id, f"version of {document_id}") as connection:
+            found: int | None = await connection.fetchval(sql("newest_before"), tenant_id, document_id, moment)
+        return found
+
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
             return await self._existing(connection, tenant_id, hashes)

@@ -89,6 +89,10 @@ class VectorStore(Protocol):
         """Note that a version is under way; False when a newer one is known, or this very one has ended."""
         ...
 
+    async def newest_before(self, tenant_id: TenantId, document_id: DocumentId, moment: datetime) -> int | None:
+        """The newest version known of a document; None when there is none, it is deleted, or it changed after the moment."""
+        ...
+
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         """Which passages are known, by their hash."""
         ...

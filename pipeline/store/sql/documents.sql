@@ -2,6 +2,12 @@
 -- $1 text: tenant
 insert into tenants (tenant_id) values ($1) on conflict do nothing;
 
+-- name: newest_before
+-- The newest version that is known of a document, where the document changed last at or before a moment.
+-- $1 text: tenant  $2 text: document  $3 timestamptz: moment
+select greatest(version, pending_version, dead_version) from documents
+where tenant_id = $1 and document_id = $2 and accepted_at <= $3 and (state is distinct from 'deleted' or pending_version is not null);
+
 -- name: accept_documents
 -- Note that newer versions are under way. A document does not come back when the stored state or another accepted version is newer, or is this very
 -- one and ended. Rows are locked in the order of their documents. $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions
