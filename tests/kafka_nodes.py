@@ -1,24 +1,14 @@
-"""One node of Kafka, as a process of this machine or as a container; `tests/kafka_server.py` makes servers and clusters of them.
-
-A process ends with the one that started it, however that ends, and not with the thread that did.
-"""
+"""What one node of a Kafka can do, and the node that is a container; `tests/kafka_server.py` makes servers and clusters of nodes."""
 
 from __future__ import annotations
 
-import fcntl
-import functools
+import base64
 import os
-import shutil
-import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testcontainers.core.container import DockerContainer
@@ -26,22 +16,11 @@ from testcontainers.core.network import Network
 
 VERSION = "4.3.1"
 IMAGE = f"apache/kafka:{VERSION}"
-FETCH_S, START_S, STOP_S = 600.0, 90.0, 15.0
+START_S, STOP_S = 90.0, 15.0
 READY = "Kafka Server started"  # said once the controller knows the node and it serves
 TAIL_CHARACTERS = 4000
+COPIES = 3
 HEAP = "-Xmx512m"
-JAVA = ["java", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO"]
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>livedex</groupId> <artifactId>kafka-for-tests</artifactId> <version>1</version> <packaging>pom</packaging>
-  <dependencies>
-    <dependency> <groupId>org.apache.kafka</groupId> <artifactId>kafka_2.13</artifactId> <version>{VERSION}</version> </dependency>
-    <dependency> <groupId>org.apache.logging.log4j</groupId> <artifactId>log4j-slf4j-impl</artifactId> <version>2.25.3</version> </dependency>
-  </dependencies>
-</project>
-"""
-# The shell becomes Java, with the same pid. What it leaves behind kills that pid when our end of the pipe closes without a word.
-LAUNCH = 'exec 3<&0; (read -r word <&3 || kill -9 $$) & exec "$@" </dev/null 3<&-'
 
 
 class NoKafkaError(Exception):
@@ -50,40 +29,6 @@ class NoKafkaError(Exception):
 
 class KafkaStartError(Exception):
     """A node did not come up; the message ends with the tail of its log."""
-
-
-@functools.cache
-def fetch_jars() -> Path:
-    """The folder of the jars that are Kafka, fetched by Maven unless an earlier run did; other runs that need them wait.
-
-    Raises:
-        NoKafkaError: there is no Java, or no Maven to fetch them with, or Maven failed.
-    """
-    if shutil.which("java") is None:
-        raise NoKafkaError("no Docker, no java")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "livedex"
-    jars = cache / f"kafka-{VERSION}"
-    if jars.is_dir():
-        return jars
-    if shutil.which("mvn") is None:
-        raise NoKafkaError("no Docker, no mvn")
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"kafka-{VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not jars.is_dir():
-            with tempfile.TemporaryDirectory(dir=cache, prefix="fetching-") as folder:
-                _run_maven(Path(folder)).rename(jars)
-    return jars
-
-
-def _run_maven(folder: Path) -> Path:
-    (folder / "pom.xml").write_text(POM, "utf-8")
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'jars'}"]
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False)
-    if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
-        raise NoKafkaError(f"no Docker, and mvn could not fetch Kafka: {lines[0] if lines else done.stderr[-TAIL_CHARACTERS:]}")
-    return folder / "jars"
 
 
 class HeldPort:
@@ -177,75 +122,44 @@ class Node(ABC):
             time.sleep(0.03)
 
 
-class JavaNode(Node):
-    """A node as a process of this machine."""
+def form_cluster(nodes: Sequence[Node], given: Mapping[str, str] | None = None) -> None:
+    """Tell nodes that have not been started of each other, and what tests want of them, unless `given` wants something else."""
+    properties = {
+        **_properties(min(len(nodes), COPIES)),
+        "controller.quorum.voters": ",".join(f"{node.number}@{node.inside}" for node in nodes),
+        **(given or {}),
+    }
+    cluster_id = base64.urlsafe_b64encode(b"livedex" + os.urandom(9)).decode().rstrip("=")
+    for node in nodes:
+        node.configure(properties, cluster_id)
 
-    def __init__(self, number: int, folder: Path) -> None:
-        self.number, self._folder, self._jars = number, folder / f"node-{number}", fetch_jars()
-        self._folder.mkdir()
-        self._ports = [HeldPort() for _ in range(3)]
-        client, internal, controller = (f"127.0.0.1:{port.number}" for port in self._ports)
-        self.bootstrap, self.inside = client, controller
-        self.listeners = {
-            "listeners": f"PLAINTEXT://{client},INTERNAL://{internal},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{client},INTERNAL://{internal}",
-            "log.dirs": str(self._folder / "data"),
-        }
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log, self._said_before = self._folder / "kafka.log", 0
 
-    @property
-    def pid(self) -> int:
-        """Of the process that runs, or ran last."""
-        assert self._process is not None
-        return self._process.pid
-
-    def launch(self, properties: Mapping[str, str], cluster_id: str) -> None:
-        file = self._folder / "server.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8")
-        java = [*JAVA, "-cp", f"{self._jars}/*"]
-        for port in self._ports:
-            port.lend()
-        self._said_before = self._log.stat().st_size if self._log.exists() else 0
-        with self._log.open("ab") as log:
-            if not (self._folder / "data" / "meta.properties").exists():
-                formatting = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file)]
-                subprocess.run(formatting, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=False, timeout=START_S)
-            command = ["sh", "-c", LAUNCH, "sh", *java, "kafka.Kafka", str(file)]
-            # A session of its own: Ctrl-C is for the tests, which end it then.
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
-
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def log(self) -> str:
-        with self._log.open("rb") as log:
-            log.seek(self._said_before)
-            return log.read().decode("utf-8", "replace")
-
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def close(self) -> None:
-        self.kill()
-        for port in self._ports:
-            port.close()
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is None or self._process.stdin is None or self._process.stdin.closed:
-            return
-        self._process.send_signal(how)
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        with suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(b"gone\n")
-            pipe.flush()
+def _properties(copies: int) -> dict[str, str]:
+    in_sync = max(1, copies - 1)
+    return {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "default.replication.factor": str(copies),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(copies),
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(in_sync),
+        "transaction.state.log.num.partitions": "4",
+        # How long a killed node is waited for before it may come back, or another one takes over: 2 to 3 s instead of 11 s.
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "500",
+        # Small, since several run side by side.
+        "log.segment.bytes": "16777216",
+        "log.index.size.max.bytes": "1048576",
+        "log.cleaner.dedupe.buffer.size": "4194304",
+        "num.network.threads": "2",
+        "num.io.threads": "2",
+    }
 
 
 class ContainerNode(Node):

@@ -14,10 +14,8 @@ into the cache folder. Calls block, for seconds: a test that is async says `awai
 
 from __future__ import annotations
 
-import base64
 import functools
 import gc
-import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -31,9 +29,8 @@ from docker.errors import DockerException
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
-from tests.kafka_nodes import IMAGE, ContainerNode, JavaNode, Node, fetch_jars
-
-COPIES = 3
+from tests.kafka_java import JavaNode, java_command
+from tests.kafka_nodes import IMAGE, ContainerNode, Node, form_cluster
 
 
 class KafkaCluster:
@@ -84,11 +81,7 @@ class KafkaCluster:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.nodes = _make_nodes(self._count, stack)
-            voters = ",".join(f"{node.number}@{node.inside}" for node in self.nodes)
-            properties = {**_for_tests(self._count), "controller.quorum.voters": voters, **self._given}
-            cluster_id = base64.urlsafe_b64encode(b"livedex" + os.urandom(9)).decode().rstrip("=")
-            for node in self.nodes:
-                node.configure(properties, cluster_id)
+            form_cluster(self.nodes, self._given)
             self.start()
             self._stack = stack.pop_all()
         return self
@@ -112,10 +105,10 @@ def _make_nodes(count: int, stack: ExitStack) -> list[Node]:
             nodes.append(ContainerNode(number, network, host))
             stack.callback(nodes[-1].close)
     else:
-        fetch_jars()
+        java = java_command()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="livedex-kafka-", ignore_cleanup_errors=True)))
         for number in range(1, count + 1):
-            nodes.append(JavaNode(number, folder))
+            nodes.append(JavaNode(number, folder, java))
             stack.callback(nodes[-1].close)
     return nodes
 
@@ -135,32 +128,3 @@ def _docker_host() -> str | None:
             host = None
         gc.collect()
     return host
-
-
-def _for_tests(nodes: int) -> dict[str, str]:
-    copies = min(nodes, COPIES)
-    in_sync = max(1, copies - 1)
-    return {
-        "process.roles": "broker,controller",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "INTERNAL",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "auto.create.topics.enable": "false",
-        "group.initial.rebalance.delay.ms": "0",
-        "default.replication.factor": str(copies),
-        "min.insync.replicas": str(in_sync),
-        "offsets.topic.replication.factor": str(copies),
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": str(copies),
-        "transaction.state.log.min.isr": str(in_sync),
-        "transaction.state.log.num.partitions": "4",
-        # How long a killed node is waited for before it may come back, or another one takes over: 2 to 3 s instead of 11 s.
-        "broker.session.timeout.ms": "2000",
-        "broker.heartbeat.interval.ms": "500",
-        # Small, since several run side by side.
-        "log.segment.bytes": "16777216",
-        "log.index.size.max.bytes": "1048576",
-        "log.cleaner.dedupe.buffer.size": "4194304",
-        "num.network.threads": "2",
-        "num.io.threads": "2",
-    }

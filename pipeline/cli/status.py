@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
 _COMPONENTS = ("database", "broker", "embedder")
+_WHERE_USED = ("blobs",)
 
 
 @click.command("status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json"))
@@ -66,7 +67,7 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
         "stages": {name: {"waiting": stage.waiting, "oldest_s": round(stage.oldest_s, 3)} for name, stage in stages.items()},
-        "health": {component: health.get(component, "ok") for component in _COMPONENTS},
+        "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
         "dead": await s.operations.dead_count(),
     }
 

@@ -18,7 +18,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
-from tests.kafka_nodes import HeldPort, JavaNode, KafkaStartError
+from tests.kafka_java import JavaNode
+from tests.kafka_nodes import HeldPort, KafkaStartError
 from tests.kafka_server import KafkaCluster, KafkaServer
 
 PLACE = TopicPartition("letters", 0)
@@ -105,14 +106,15 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_log(kafka_server: Kaf
         KafkaServer({"num.io.threads": "none"}).__enter__()
 
 
-def test_a_server_ends_with_the_process_that_started_it(kafka_server: KafkaServer) -> None:
+def test_a_server_ends_with_the_process_that_started_it(kafka_server: KafkaServer, tmp_path: Path) -> None:
     if not isinstance(kafka_server.nodes[0], JavaNode):
         pytest.skip("a container is ended by testcontainers")
     code = (
         "import time\nfrom tests.kafka_server import KafkaServer\n"
         "with KafkaServer() as server:\n    print(server.nodes[0].pid, flush=True)\n    time.sleep(600)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, stdout=subprocess.PIPE, text=True) as program:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # it cannot tidy up
+    with subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         pid = int(program.stdout.readline())
         os.kill(pid, 0)
@@ -133,3 +135,25 @@ def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
             pass
     finally:
         held.close()
+
+
+@pytest.mark.parametrize(
+    ("required", "status", "said"),
+    [("0", 0, "LEFT OUT: 1 Kafka tests: no KAFKA_BOOTSTRAP_SERVERS, no Docker, no java"), ("1", 1, "NoKafkaError")],
+)
+def test_without_kafka_its_tests_are_left_out_aloud_or_fail_where_it_is_required(
+    required: str, status: int, said: str, tmp_path: Path
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "KAFKA_BOOTSTRAP_SERVERS" and not name.startswith("DOCKER_")}
+    nowhere = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none", "REQUIRE_KAFKA": required}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        f"{__file__}::{test_two_servers_know_nothing_of_each_other.__name__}",
+    ]
+    done = subprocess.run(command, cwd=PROJECT, env={**kept, **nowhere}, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert said in done.stdout
