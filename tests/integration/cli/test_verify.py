@@ -153,7 +153,7 @@ async def test_a_document_sent_by_api_is_proven_too_and_gets_its_vectors_back(in
     data = Changed(tenant_id="default", document_id="sent", version=5, name="sent.md")
     async with indexed.opened() as s, open_broker(s, ("chunk", "embed", "sync")) as running:
         await running.intake.accept([Change(data, page(8).encode())])
-        assert (await wait_for_all(s.operations, deadline=float("inf"), scan=False)).all
+        assert (await wait_for_all(s.operations, s.backlog, deadline=float("inf"), scan=False)).all
     assert await indexed.differences() == set()
     await owner.execute(
         "delete from vectors_1 where passage_id in (select passage_id from chunks join documents using (doc_id) where document_id = 'sent')"

@@ -1,0 +1,113 @@
+"""One stage on the broker under test: PostgreSQL's queue, or Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+from consumers.app import Broker, OutletToBroker
+from consumers.kafka import KafkaBacklog, KafkaBroker
+from consumers.postgres import PostgresBroker, open_engine
+from consumers.settle import Settler
+from pipeline.backlog import Backlog
+from pipeline.events import CHANGED, Changed, Event, changed
+from pipeline.flow import stage
+from pipeline.kafka_settings import KafkaSettings
+from pipeline.metrics import Metrics
+from pipeline.stages.outcome import Finished, Forward
+from pipeline.store.database import Database
+from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
+from pipeline.store.operations import QueueBacklog
+
+Run = Callable[[Event[Any]], Awaitable[Finished | Forward]]
+_NUMBERS = itertools.count()
+
+
+class Bench:
+    """The chunk stage replaced by a function.
+
+    Attributes:
+        health: what the broker and the stage told, in order.
+    """
+
+    def __init__(self, broker: Broker, backlog: Backlog, letters: Letters, health: list[tuple[str, str | None]]) -> None:
+        self.broker, self.backlog, self.letters, self.health = broker, backlog, letters, health
+
+    async def publish(self, *names: str) -> None:
+        """Put a delete of each of these documents on the first topic."""
+        await self.broker.publish([changed(Changed(tenant_id="t", document_id=name, version=1, deleted=True)) for name in names])
+
+    async def put(self, payload: bytes, place: dict[str, Any] | None = None) -> None:
+        """Put exact bytes on the first topic."""
+        letter = Letter("", UNKNOWN_TENANT, "chunk", None, None, "", "", 1, topic=CHANGED, place=place or {"key": "t/d"}, payload=payload)
+        await self.broker.put_again(letter)
+
+    async def left(self) -> int:
+        """Records of the stage without an outcome."""
+        return (await self.backlog.waiting())["chunk"].waiting
+
+    async def drained(self, timeout_s: float = 30) -> None:
+        """Wait until every record has its outcome."""
+        async with asyncio.timeout(timeout_s):
+            while await self.left():
+                await asyncio.sleep(0.02)
+
+
+class Start(Protocol):
+    """Runs a function as the chunk stage for as long as the block lasts; what it left stands there at the next call."""
+
+    def __call__(self, run: Run) -> AbstractAsyncContextManager[Bench]: ...
+
+
+def on_postgres(owner_url: str, database: Database) -> Start:
+    """The stage on PostgreSQL's queue."""
+
+    @asynccontextmanager
+    async def start(run: Run) -> AsyncIterator[Bench]:
+        health: list[tuple[str, str | None]] = []
+        outlet, settlers = _settlers(database, run, health, frozenset())
+        async with open_engine(owner_url, PostgresBroker.connections(settlers)) as engine:
+            broker = PostgresBroker(engine, database)
+            outlet.connect(broker)
+            broker.add(settlers[0])
+            async with broker.running():
+                yield Bench(broker, QueueBacklog(database), Letters(database), health)
+
+    return start
+
+
+def kafka_settings(**given: Any) -> KafkaSettings:
+    """Settings of an installation of its own on the tests' Kafka."""
+    return KafkaSettings(**{"prefix": f"t{os.getpid()}-{next(_NUMBERS)}.", "partitions": 3} | given)
+
+
+def on_kafka(servers: str, database: Database, settings: KafkaSettings | None = None) -> Start:
+    """The stage on Kafka, on topics of its own."""
+    chosen, addresses = settings or kafka_settings(), tuple(servers.split(","))
+
+    @asynccontextmanager
+    async def start(run: Run) -> AsyncIterator[Bench]:
+        health: list[tuple[str, str | None]] = []
+        outlet, settlers = _settlers(database, run, health, frozenset())
+        async with AsyncExitStack() as stack:
+            backlog = KafkaBacklog(chosen, addresses)
+            stack.push_async_callback(backlog.close)
+            broker = KafkaBroker(chosen, addresses, lambda component, reason: health.append((component, reason)))
+            outlet.connect(broker)
+            broker.add(settlers[0])
+            await stack.enter_async_context(broker.running())
+            yield Bench(broker, backlog, Letters(database), health)
+
+    return start
+
+
+def _settlers(
+    database: Database, run: Run, health: list[tuple[str, str | None]], skipped: frozenset[str]
+) -> tuple[OutletToBroker, Sequence[Settler]]:
+    outlet = OutletToBroker(Letters(database), topics_without_reader=skipped or frozenset({"livedex.synced", "livedex.dead"}))
+    told = lambda component, reason: health.append((component, reason))  # noqa: E731
+    return outlet, [Settler(stage("chunk"), run, outlet, Metrics(), told)]
