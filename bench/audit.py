@@ -151,8 +151,11 @@ class Audit:
         states = {(row["tenant_id"], row["document_id"]): row for row in rows}
         for partition, offset, read in unclear:
             state = states.get((read.tenant_id, read.document_id))
-            known = state is not None and read.event_id is not None
-            if known and (read.version <= max(state["ended"], state["dead"]) or read.version < state["pending"]):
+            if (
+                state is not None
+                and read.event_id is not None
+                and (read.version <= max(state["ended"], state["dead"]) or read.version < state["pending"])
+            ):
                 continue
             topic = partition.topic.removeprefix(self._fleet.kafka.prefix)
             if (topic, str(partition.partition), str(offset)) not in letters:

@@ -200,9 +200,13 @@ def own_kafka() -> KafkaServer:
 
 
 @contextmanager
-def a_fleet(home: Path, counts: Mapping[str, int], **environment: str) -> Iterator[Fleet]:
-    """A fleet on a Kafka and a PostgreSQL of its own; its members are not started yet."""
+def a_fleet(home: Path, counts: Mapping[str, int], bootstrap: str | None = None, **environment: str) -> Iterator[Fleet]:
+    """A fleet on a PostgreSQL of its own; its members are not started yet.
+
+    Args:
+        bootstrap: of its Kafka; None for `a_kafka`.
+    """
     with ExitStack() as stack:
-        bootstrap = stack.enter_context(a_kafka())
+        bootstrap = bootstrap or stack.enter_context(a_kafka())
         database = stack.enter_context(OwnPostgres(home / "postgres"))
         yield stack.enter_context(Fleet(home / "fleet", database, bootstrap, counts, **environment))
