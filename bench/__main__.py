@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import logging
 
 from pipeline.cli.running import run
 
@@ -32,6 +33,7 @@ def main() -> None:
     numbers = {name: value for name, value in given.items() if value is not None}
     if unknown := [part for part in wanted if part not in PARTS + LONG]:
         parser.error(f"no benchmark is called {' '.join(unknown)}: choose of {' '.join(PARTS + LONG)}")
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it warns at every try while a server is away on purpose
     for part in wanted:
         measure = importlib.import_module(f"bench.{part.replace('-', '_')}").run
         if unknown := [name for name in numbers if name not in inspect.signature(measure).parameters]:

@@ -8,10 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import asyncpg
-
 from bench.fleet import Fleet, a_fleet
-from bench.small import publish, small_changes, visible
+from bench.small import publish, small_changes, visible_in
 from bench.table import show
 from consumers.kafka.topics import ensure_topics
 from pipeline.events import CHANGED
@@ -38,7 +36,7 @@ def _measure(home: Path, documents: int) -> None:
         took_s = time.monotonic() - begin
         peaks = [(member.name, peaks) for member in fleet.members if (peaks := member.peaks_mb())]
         dead, ends = int(json.loads(fleet.command("status", "--json").stdout)["dead"]), fleet.ends
-        found = asyncio.run(_visible(fleet))
+        found = asyncio.run(visible_in(fleet.database.url))
     show(f"What `livedex status` says of a backlog of {documents} changes", ["seconds", "chunk", "embed", "sync"], lags)
     show(
         f"A backlog of {documents} changes, one process a stage, {took_s:.0f} s ({documents / took_s:.0f} changes/s)",
@@ -66,11 +64,3 @@ def _worked_off(fleet: Fleet, begin: float) -> list[list[object]]:
         if time.monotonic() - begin > _LIMIT_S:
             raise TimeoutError(f"still waiting after {_LIMIT_S:.0f} s: {waiting}")
         time.sleep(_LOOK_EVERY_S)
-
-
-async def _visible(fleet: Fleet) -> int:
-    connection = await asyncpg.connect(fleet.database.url)
-    try:
-        return await visible(connection)
-    finally:
-        await connection.close()

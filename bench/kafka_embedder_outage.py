@@ -13,6 +13,7 @@ from bench.disturbing import COUNTS
 from bench.fleet import STAGES, Fleet, a_fleet
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.rebalances import generations
+from bench.small import visible_in
 from bench.table import show
 from consumers.kafka.lag import group_of
 from tests.scripted_embedder import HANG_UP, ScriptedEmbedder
@@ -66,7 +67,7 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
 
 
 def _visible(fleet: Fleet) -> int:
-    return int(fleet.http.get("/v1/collections/default").json().get("documents", 0))
+    return asyncio.run(visible_in(fleet.database.url))
 
 
 def _generations(fleet: Fleet) -> dict[str, int]:

@@ -57,3 +57,12 @@ async def make_topics(bootstrap: str, names: Sequence[str], partitions: int) -> 
 async def visible(connection: asyncpg.Connection) -> int:
     """How many documents are visible and have nothing under way."""
     return int(await connection.fetchval("select count(*) from documents where state = 'synced' and pending_version is null"))
+
+
+async def visible_in(url: str) -> int:
+    """The same, with a connection of its own as the database's owner."""
+    connection = await asyncpg.connect(url)
+    try:
+        return await visible(connection)
+    finally:
+        await connection.close()
