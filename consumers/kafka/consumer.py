@@ -74,7 +74,7 @@ class StageConsumer:
             await asyncio.sleep(_COMMIT_EVERY_S)
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
-        """Commit what has ended up to now; what could not be committed is tried again after the next record."""
+        """Commit what has ended up to now; what could not be committed is tried again soon."""
         offsets = self.window.to_commit()
         consumer = self._subscriber.consumer
         if not offsets or consumer is None:
@@ -82,7 +82,8 @@ class StageConsumer:
         try:
             await asyncio.wait_for(consumer.commit(offsets), timeout_s)
         except (CommitFailedError, IllegalStateError) as exc:
-            log.info("%s: not committed, the partitions are handed out anew: %s", self.settler.stage.name, exc)
+            log.info("%s: not committed yet, the partitions are handed out anew: %s", self.settler.stage.name, type(exc).__name__)
+            self._moved.set()  # those that stay here may have nothing new for a long time
         except (KafkaError, TimeoutError) as exc:
             log.warning("%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__)
             self._moved.set()
