@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from pipeline.api.tenancy import OneTenant, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
+from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
 from pipeline.search.answer import SearchAnswer
@@ -45,6 +46,7 @@ class ApiServices:
     backlog: Backlog
     metrics: Metrics
     url: str | None = None
+    liveness: Liveness = field(default_factory=Liveness)
     tenancy: Tenancy = field(default_factory=OneTenant)
 
 
