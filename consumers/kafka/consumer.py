@@ -55,7 +55,7 @@ class StageConsumer:
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
             max_records=2 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
-            partition_assignment_strategy=(StickyPartitionAssignor,), session_timeout_ms=int(settings.session_timeout_s * 1000),
+            partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
             rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
             parser=_as_it_is, decoder=_raw,
@@ -160,6 +160,11 @@ class StageConsumer:
         elif self._paused:
             consumer.resume(*(self._paused & set(consumer.assignment())))
             self._paused.clear()
+
+
+def _sticky() -> type[StickyPartitionAssignor]:
+    """An assignor of our own: the client keeps what a member had in its class, which the groups of one process would share."""
+    return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types for it
