@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 POLL_MS = 20  # an empty poll waits so long, and FastStream once more after it
 MOST_BYTES = 32 * 1024 * 1024  # of records in memory, a stage
 HAND_OVER_S = 3.0  # before partitions go to another member: for what is being worked on
+STALLED_S = 60.0  # without a poll: it joins its group anew
+STANDSTILL_S = 150.0  # without a poll: that did not help, and the process should be restarted
 _COMMIT_EVERY_S = 0.1
 _COMMIT_TIMEOUT_S = 10.0
 
@@ -53,7 +55,7 @@ class StageConsumer:
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
             max_records=2 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
-            partition_assignment_strategy=(StickyPartitionAssignor,), session_timeout_ms=int(settings.session_timeout_s * 1000),
+            partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
             rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
             parser=_as_it_is, decoder=_raw,
@@ -108,6 +110,11 @@ class StageConsumer:
         consumer.getmany = getmany
         self.polled_at = time.monotonic()
 
+    def standstill(self) -> str | None:
+        """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
+        silent_s = time.monotonic() - self.polled_at
+        return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > STANDSTILL_S else None
+
     async def restart(self) -> None:
         """Leave the group and join it anew."""
         await self._subscriber.stop()
@@ -154,6 +161,11 @@ class StageConsumer:
         elif self._paused:
             consumer.resume(*(self._paused & set(consumer.assignment())))
             self._paused.clear()
+
+
+def _sticky() -> type[StickyPartitionAssignor]:
+    """An assignor of our own: the client keeps what a member had in its class, which the groups of one process would share."""
+    return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types for it

@@ -109,7 +109,13 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
         return await _what_waits_for_a_start(s)
     ended = await wait_for_all(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
-    return None if ended.all else f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
+    if not ended.all:
+        return f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
+    sources = {name.removeprefix("source:"): told for name, told in (await _health(s)).items() if name.startswith("source:")}
+    differing = [f"{name}: {told.removeprefix('down: ')}" for name, told in sorted(sources.items()) if told != "ok"]
+    return (
+        f"all that was accepted has ended, but the index does not hold what the folders hold: {'; '.join(differing)}" if differing else None
+    )
 
 
 async def _somebody_watches(s: Surroundings) -> bool:
