@@ -19,7 +19,7 @@ from pipeline.model import DocumentId, TenantId
 from pipeline.settings import Settings
 from pipeline.store.documents import Documents
 from tests.indexed import paragraph
-from tests.kafka_outside import LONGEST_S, Outside
+from tests.kafka_outside import LONGEST_S, Outside, until
 from tests.scripted_embedder import ScriptedEmbedder
 
 TENANT = TenantId("acme")
@@ -56,6 +56,14 @@ class Process:
         """Wait until all that was accepted has ended."""
         found = await wait_for_all(self.s.operations, self.s.backlog, deadline=time.monotonic() + LONGEST_S, scan=False)
         assert found.all, found.left
+
+    async def stage_ended(self, stage: StageName) -> None:
+        """Wait until a stage has ended all that waits for it."""
+
+        async def nothing_waits() -> bool:
+            return (await self.s.backlog.waiting())[stage].waiting == 0
+
+        await until(nothing_waits)
 
     async def state(self, document_id: str) -> tuple[str, int | None] | None:
         """State and visible version of a document; None when there is none."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-LONGEST_S = 60.0
+LONGEST_S = 15.0
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -104,6 +105,16 @@ class Outside:
             places = await self._partitions(consumer, topic)
             consumer.assign(places)
             await consumer.commit(dict.fromkeys(places, 0))
+
+    async def let_any_time_in(self, topic: str) -> None:
+        """Let the broker take records of any time, as old ones do."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self._arguments)
+        await admin.start()
+        try:
+            limits = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
+            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.prefix + topic, limits)])
+        finally:
+            await admin.close()
 
     @asynccontextmanager
     async def _consumer(self, **arguments: Any) -> AsyncIterator[AIOKafkaConsumer]:
