@@ -47,7 +47,7 @@ def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
             (prepared / name).write_text(text)
         begin = time.monotonic()
         prepared.rename(program.docs / "corpus")
-        program.until(lambda: _done(program) >= len(corpus.files), 900, every_s=0.1)
+        program.until(lambda: _is_done(program, len(corpus.files)), 900, every_s=0.1)
         took_s = time.monotonic() - begin
         documents = program.documents()
         chunks = sum(d["chunk_count"] for d in documents)
@@ -59,5 +59,7 @@ def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
     return took_s, mean, memory_mb
 
 
-def _done(program: Program) -> int:
-    return int(program.http.get("/v1/collections/default").json()["documents"]) if program.metric("livedex_stage_waiting") == 0 else 0
+def _is_done(program: Program, documents: int) -> bool:
+    """Whether all documents are there, and nothing waits any more; the second is asked for once the first is so."""
+    there = int(program.http.get("/v1/collections/default").json()["documents"])
+    return there >= documents and program.metric("livedex_stage_waiting") == 0

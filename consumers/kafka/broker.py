@@ -108,15 +108,17 @@ class KafkaBroker:
             self._on_health("broker", None)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, *, patient: bool = True) -> AsyncIterator[None]:
         """Connected, and consuming where stages were added, for as long as the block lasts; then what was begun is finished.
 
-        Kafka may be away at the start: it is waited for, and the health says so.
+        Args:
+            patient: Kafka may be away at the start: it is waited for, and the health says so.
 
         Raises:
             ConfigError: Kafka refuses the credentials, or topics are missing and may not be made.
+            OutageError: Kafka is away, for who is not patient.
         """
-        await self._begin()
+        await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
             tasks = [asyncio.create_task(stage.committing(), name=f"commit {stage.settler.stage.name}") for stage in self.stages]
@@ -129,7 +131,7 @@ class KafkaBroker:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(self) -> None:
+    async def _begin(self, patient: bool) -> None:
         wait_s, away = FIRST_TRY_AGAIN_S, False
         while True:
             try:
@@ -138,6 +140,9 @@ class KafkaBroker:
                     await self._broker.start()
                 break
             except OutageError as exc:
+                if not patient:
+                    await self._close()
+                    raise
                 away = True
                 log.warning("Kafka at %s is waited for: %s", ",".join(self._servers), exc)
                 self._on_health("broker", f"{','.join(self._servers)}: {exc}")

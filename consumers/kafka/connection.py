@@ -47,9 +47,14 @@ def translated(what: str) -> Iterator[None]:
     except MessageSizeTooLargeError as exc:
         raise RejectedError(f"{what}: too large for the topic: send less metadata, or raise max.message.bytes", reason="too_large") from exc
     except (KafkaConnectionError, KafkaTimeoutError, TimeoutError, OSError) as exc:
-        raise OutageError("broker", f"{what}: {type(exc).__name__}") from exc
+        raise OutageError("broker", f"{what}: Kafka does not answer ({_short(exc)}): see LIVEDEX_BROKER_URL") from exc
     except KafkaError as exc:
         raise OutageError("broker", f"{what}: {type(exc).__name__}: {exc}") from exc
+
+
+def _short(exc: Exception) -> str:
+    text = str(exc).removeprefix("KafkaConnectionError: ")
+    return "none of its brokers can be reached" if text.startswith("Unable to bootstrap") else text or type(exc).__name__
 
 
 def security_of(settings: KafkaSettings) -> BaseSecurity | None:

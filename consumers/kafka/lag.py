@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -89,15 +89,15 @@ class KafkaBacklog:
 
     async def _connect(self) -> tuple[AIOKafkaConsumer, AIOKafkaAdminClient]:
         arguments = client_arguments(self._settings, self._servers) | {"request_timeout_ms": 5000}
-        consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
-        await consumer.start()
-        admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
-        try:
+        async with AsyncExitStack() as stack:
+            consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
+            stack.push_async_callback(consumer.stop)
+            await consumer.start()
+            admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
+            stack.push_async_callback(admin.close)
             await admin.start()
-        except BaseException:
-            await consumer.stop()
-            raise
-        return consumer, admin
+            stack.pop_all()
+            return consumer, admin
 
     async def _offsets(
         self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, stage: str, topic: str

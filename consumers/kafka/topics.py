@@ -73,10 +73,9 @@ async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> li
         OutageError: Kafka does not answer.
     """
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
-    with translated("topics"):
-        await admin.start()
     try:
         with translated("topics"):
+            await admin.start()
             there = set(await admin.list_topics())
             brokers = len((await admin.describe_cluster())["brokers"])
             missing = [plan for plan in planned(settings, brokers) if plan.name not in there]

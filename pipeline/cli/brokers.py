@@ -30,8 +30,15 @@ class Running:
 
 
 @asynccontextmanager
-async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> AsyncIterator[Running]:
-    """The broker, consuming these stages for as long as the block lasts; draining at its end."""
+async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, patient: bool = False) -> AsyncIterator[Running]:
+    """The broker, consuming these stages for as long as the block lasts; draining at its end.
+
+    Args:
+        patient: wait for a Kafka that is away at the start.
+
+    Raises:
+        OutageError: it is away, for who is not patient.
+    """
     # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
     from consumers.app import OutletToBroker, settlers_for
 
@@ -45,7 +52,7 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = ()) -> Asyn
                 outlet=outlet, on_pause=teller,
             )
         )  # fmt: skip
-        begun = _kafka(s, outlet, settlers, teller) if kafka else _postgres(s, outlet, settlers)
+        begun = _kafka(s, outlet, settlers, teller, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
         yield Running(broker, Intake(broker, s.blobs))
 
@@ -67,7 +74,7 @@ async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[
 
 @asynccontextmanager
 async def _kafka(
-    s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], teller: Callable[[str, str | None], None]
+    s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], teller: Callable[[str, str | None], None], patient: bool
 ) -> AsyncIterator[Broker]:
     from consumers.kafka import KafkaBroker
 
@@ -75,5 +82,5 @@ async def _kafka(
     outlet.connect(broker)
     for settler in settlers:
         broker.add(settler)
-    async with broker.running():
+    async with broker.running(patient=patient):
         yield broker

@@ -11,25 +11,52 @@ from pipeline.cli.output import print_json
 from pipeline.cli.process import run_to_end
 
 
-@click.command("migrate", epilog=example("livedex migrate", "livedex migrate --sql > schema.sql"))
-@click.option("--sql", "only_print", is_flag=True, help="Print the statements instead of running them.")
+@click.command("migrate", epilog=example("livedex migrate", "livedex migrate --sql > schema.sql", "livedex migrate --topics"))
+@click.option("--sql", "only_sql", is_flag=True, help="Print the statements instead of running them.")
+@click.option("--topics", "only_topics", is_flag=True, help="Print Kafka's commands for the topics instead of making them.")
 @data_option
 @json_option
-def migrate(only_print: bool, data: Path, as_json: bool) -> int:
-    """Bring the schema up to date, as the database's owner; running it again changes nothing."""
-    if only_print:
+def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int:
+    """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are missing; running it again changes nothing."""
+    if only_sql:
         from migrations.runner import statements
 
         click.echo(statements())
+    if only_topics:
+        click.echo("\n".join(_commands()))
+    if only_sql or only_topics:
         return 0
+    from pipeline.cli.wiring import set_up_logging
+
+    set_up_logging("critical")
     applied = run_to_end(_apply(data))
+    topics = run_to_end(_make_topics())
     if as_json:
-        print_json({"applied": applied})
-    elif applied:
-        click.echo("applied " + ", ".join(applied))
-    else:
-        click.echo("the schema is up to date")
+        print_json({"applied": applied} | ({} if topics is None else {"topics": topics}))
+        return 0
+    click.echo("applied " + ", ".join(applied) if applied else "the schema is up to date")
+    if topics is not None:
+        click.echo("made the topics " + ", ".join(topics) if topics else "the topics are there")
     return 0
+
+
+def _commands() -> list[str]:
+    from consumers.kafka.topics import planned
+    from pipeline.settings import load_settings
+
+    return [plan.command() for plan in planned(load_settings(Path.cwd()).kafka)]
+
+
+async def _make_topics() -> list[str] | None:
+    """The topics that were missing; None where the broker is not Kafka."""
+    from pipeline.settings import load_settings
+
+    settings = load_settings(Path.cwd())
+    if not settings.kafka_servers:
+        return None
+    from consumers.kafka.topics import ensure_topics
+
+    return await ensure_topics(settings.kafka, settings.kafka_servers)
 
 
 async def _apply(data: Path) -> list[str]:

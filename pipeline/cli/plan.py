@@ -33,6 +33,10 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
         print_json(found)
         return 0
     print_table([(kind, found[kind]) for kind in (*_KINDS, "unchanged")], ("documents", ""))
+    if found["deletes_withheld"]:
+        click.echo(
+            "the deletes would be withheld, they are too many at once: bring the files back, or let `livedex verify --repair` delete them"
+        )
     click.echo()
     names = ("chunks_reused", "chunks_to_embed", "characters_to_embed", "tokens")
     print_table([(name.replace("_", " "), found[name]) for name in names], ("to embed", ""))
@@ -72,6 +76,7 @@ def _shown(found: Plan, settings: Settings) -> dict[str, Any]:
     return {
         **{kind: found.counts[kind] for kind in _KINDS},
         "unchanged": found.unchanged,
+        "deletes_withheld": found.withheld,
         "chunks_reused": len(found.known),
         "chunks_to_embed": found.chunks_to_embed,
         "characters_to_embed": found.characters_to_embed,

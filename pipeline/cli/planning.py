@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.filesystem.comparing import Comparison
+from connectors.filesystem.reconciling import FEW_DOCUMENTS
 from pipeline.cli.folders import FileCutter, compare_folder, compare_with_nothing, open_cutter, open_folder
 from pipeline.cli.output import progress
 from pipeline.model import TenantId
@@ -38,12 +39,14 @@ class Plan:
         counts: documents by `added`, `changed`, `moved`, `deleted`.
         passages: characters of each distinct passage of the documents that would be made anew, by its hash.
         known: of these, the hashes that have a vector.
+        withheld: of the deletes, those that would be kept back because they are too many at once: all of them, or none.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     unchanged: int = 0
     passages: dict[bytes, int] = field(default_factory=dict)
     known: set[bytes] = field(default_factory=set)
+    withheld: int = 0
 
     @property
     def chunks_to_embed(self) -> int:
@@ -86,6 +89,7 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
     async with open_cutter(s.cutting) as cutter:
         comparison = await compare_folder(folder, s.database, s.cutting, generation)
         await _add(plan, comparison, cutter)
+        plan.withheld = _withheld(plan, s.settings.max_delete_share)
         await _add_under_way(plan, comparison, s, cutter)
     if generation is not None:
         async with s.database.tenant(TenantId(source.tenant), "look for vectors") as connection:
@@ -114,6 +118,12 @@ async def _add_under_way(plan: Plan, comparison: Comparison, s: Surroundings, cu
             plan.unchanged -= 1
             plan.counts["added" if row["is_new"] else "changed"] += 1
             await _add_file(plan, comparison, row["path"], cutter)
+
+
+def _withheld(plan: Plan, max_delete_share: float) -> int:
+    deleted = plan.counts["deleted"]
+    files = plan.unchanged + plan.counts["changed"] + plan.counts["moved"] + deleted
+    return deleted if files >= FEW_DOCUMENTS and deleted > max_delete_share * files else 0
 
 
 async def _add_file(plan: Plan, comparison: Comparison, path: bytes, cutter: FileCutter) -> None:

@@ -118,9 +118,10 @@ async def running_roles(
         await s.blobs.check()
         if bound is not None:
             await stack.enter_async_context(serving(s, bound))
-        running = await stack.enter_async_context(open_broker(s, [stage for stage in _STAGES if stage in roles]))
+        stages = [stage for stage in _STAGES if stage in roles]
+        running = await stack.enter_async_context(open_broker(s, stages, patient=True)) if stages or "watch" in roles else None
         tasks: list[asyncio.Task[None]] = []
-        if "watch" in roles:
+        if running is not None and "watch" in roles:
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
             tasks += [
                 asyncio.create_task(kept_alive(connector.run, stop, f"watch {folder.name}"), name=f"watch {folder.name}")

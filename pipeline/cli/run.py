@@ -22,7 +22,12 @@ from pipeline.settings import Settings, load_settings
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the role api.")
 @click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the role api.")
-def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
+@click.option(
+    "--trust-network",
+    is_flag=True,
+    help="Let --host be an address that others can reach, though there are no keys: whoever reaches it may read everything.",
+)
+def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
     """Run ROLES: api, watch, chunk, embed, sync, maintain, or all."""
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
@@ -32,7 +37,7 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
     wanted = check_roles(roles)
-    if "api" in wanted:
+    if "api" in wanted and not trust_network:
         check_address(host)
     sources_of((), settings)
     run_loop(_run(settings, wanted, data, host, port))

@@ -12,8 +12,10 @@ from pipeline.cli.opening import is_running, opened
 from pipeline.cli.options import data_option, example, json_option
 from pipeline.cli.output import count, error_line, print_json, print_table
 from pipeline.cli.process import run_to_end
+from pipeline.errors import OutageError
 
 if TYPE_CHECKING:
+    from pipeline.backlog import Waiting
     from pipeline.cli.wiring import Surroundings
 
 ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
@@ -59,17 +61,29 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
 
 async def read_status(s: Surroundings) -> dict[str, Any]:
     """What `status --json` prints."""
+    from pipeline.flow import StageName
     from pipeline.model import DocumentState
 
     states = await s.operations.document_states()
-    stages = await s.backlog.waiting()
     health = await _health(s)
+    try:
+        stages: dict[str, Waiting | None] = dict(await s.backlog.waiting())
+    except OutageError as exc:
+        stages = dict.fromkeys(get_args(StageName))
+        health[exc.component] = f"down: {exc}"
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
-        "stages": {name: {"waiting": stage.waiting, "oldest_s": round(stage.oldest_s, 3)} for name, stage in stages.items()},
+        "stages": {name: _stage(stage) for name, stage in stages.items()},
         "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
         "dead": await s.operations.dead_count(),
     }
+
+
+def _stage(waiting: Waiting | None) -> dict[str, float | None]:
+    """Null where the broker could not be asked."""
+    if waiting is None:
+        return {"waiting": None, "oldest_s": None}
+    return {"waiting": waiting.waiting, "oldest_s": round(waiting.oldest_s, 3)}
 
 
 async def count_dead(s: Surroundings) -> int:
@@ -95,7 +109,13 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
         return await _what_waits_for_a_start(s)
     ended = await wait_for_all(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
-    return None if ended.all else f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
+    if not ended.all:
+        return f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
+    sources = {name.removeprefix("source:"): told for name, told in (await _health(s)).items() if name.startswith("source:")}
+    differing = [f"{name}: {told.removeprefix('down: ')}" for name, told in sorted(sources.items()) if told != "ok"]
+    return (
+        f"all that was accepted has ended, but the index does not hold what the folders hold: {'; '.join(differing)}" if differing else None
+    )
 
 
 async def _somebody_watches(s: Surroundings) -> bool:
@@ -127,7 +147,10 @@ def _print(found: dict[str, Any], sources: dict[str, str]) -> None:
     rows = [(state, n) for state, n in found["documents"].items() if n] or [("none yet", 0)]
     print_table(rows, ("documents", ""))
     click.echo()
-    print_table([(name, stage["waiting"], stage["oldest_s"]) for name, stage in found["stages"].items()], ("stage", "waiting", "oldest s"))
+    print_table(
+        [(name, *("?" if n is None else n for n in (stage["waiting"], stage["oldest_s"]))) for name, stage in found["stages"].items()],
+        ("stage", "waiting", "oldest s"),
+    )
     click.echo()
     print_table([*found["health"].items(), *sources.items()], ("health", ""))
     click.echo()

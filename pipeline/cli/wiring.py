@@ -225,7 +225,9 @@ def set_up_logging(level: str) -> None:
     handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
+    root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)
+    if level != "debug":
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says every tenth of a second that Kafka is away; we say it once
     for name in ("pipeline", "consumers", "connectors", "migrations"):
         logging.getLogger(name).setLevel(level.upper())
 

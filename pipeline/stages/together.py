@@ -43,21 +43,26 @@ class Together(Generic[T, R]):
         self._most, self._most_size, self._at_once = most, most_size, at_once
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = 0
 
     async def __call__(self, item: T) -> R:
         """The answer for one; raises what the work does."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if len(self._tasks) < self._at_once:
+        if self._under_way < self._at_once:
+            self._under_way += 1
             task = asyncio.create_task(self._work())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
 
     async def _work(self) -> None:
-        while self._waiting:
-            if batch := self._next():
-                await self._do(batch)
+        try:
+            while self._waiting:
+                if batch := self._next():
+                    await self._do(batch)
+        finally:
+            self._under_way -= 1  # here, not when the task is seen to be done: nobody may come in between and start none
 
     def _next(self) -> list[tuple[T, asyncio.Future[R]]]:
         """Those that wait longest, of one group, as many as fit; whoever was cancelled is left out."""

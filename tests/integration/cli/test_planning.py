@@ -69,6 +69,19 @@ async def test_without_an_index_everything_is_to_embed_each_text_once(indexed: I
     assert (dict(found.counts), found.chunks_to_embed) == ({"added": 4}, 9)
 
 
+async def test_deletes_that_are_too_many_at_once_are_announced_as_withheld(indexed: Indexed) -> None:
+    for n in range(30):
+        indexed.write(f"many/{n}.md", f"one of many, number {n}")
+    await indexed.sync()
+    for n in range(5):
+        (indexed.folder / f"many/{n}.md").unlink()
+    assert (await plan(indexed)).withheld == 0
+    for n in range(5, 30):
+        (indexed.folder / f"many/{n}.md").unlink()
+    found = await plan(indexed)
+    assert (found.counts["deleted"], found.withheld) == (30, 30)
+
+
 async def test_another_chunk_size_is_a_change_of_every_document(indexed: Indexed) -> None:
     smaller = indexed.s.settings.model_copy(update={"chunk_size": 200})
     found = await plan_with_index(FolderSource(name="docs", path=indexed.folder), replace(indexed.s, settings=smaller))

@@ -45,6 +45,14 @@ async def test_a_single_one_waits_for_nobody() -> None:
     assert work.batches == [[4]]
 
 
+async def test_who_asks_again_as_soon_as_there_is_an_answer_is_not_left_waiting() -> None:
+    work = Work()
+    work.go.set()
+    together = Together(work)
+    async with asyncio.timeout(10):
+        assert [await together(number) for number in range(5)] == [0, 2, 4, 6, 8]
+
+
 async def test_what_comes_while_a_batch_is_under_way_is_the_next_batch() -> None:
     work = Work()
     together = Together(work)

@@ -1,0 +1,196 @@
+"""What docker-compose.yml says, done without containers: its Kafka, its database and its commands index a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pipeline.store.embedded import embedded_postgres
+from tests.compose import PROJECT, is_ours, services
+from tests.kafka_java import JavaNode, java_command
+from tests.kafka_nodes import HeldPort
+from tests.kafka_server import KafkaServer
+
+SERVICES = services({"POSTGRES_PASSWORD": "owner", "APP_PASSWORD": "application"})
+STAYING = [name for name, service in SERVICES.items() if is_ours(service) and name != "migrate" and "profiles" not in service]
+OWN_LOGGING = "Configuration: {Loggers: {Root: {level: INFO}, Logger: []}}\n"
+TEXT = "# Bees\n\nA hive is opened on a warm day without wind, with smoke at its entrance first.\n"
+
+
+def kafka_of_the_services(folder: Path) -> JavaNode:
+    """The service `kafka` on ports of this machine, configured by the program that its image runs first."""
+    node = JavaNode(1, folder, java_command())
+    addresses = re.findall(r"://([\d.:]+)", node.listeners["listeners"])
+    there = dict(zip(("9092", "19092", "9093"), addresses, strict=True))
+    environment = {
+        name: re.sub(r"(?<=[@/])[a-z]*:(9092|19092|9093)\b", lambda match: there[match[1]], value)
+        for name, value in SERVICES["kafka"]["environment"].items()
+    } | {"KAFKA_LOG_DIRS": node.listeners["log.dirs"]}
+    places = {name: folder / name for name in ("default", "mounted", "final")}
+    for place in places.values():
+        place.mkdir()
+    for name in ("log4j2.yaml", "tools-log4j2.yaml"):
+        (places["default"] / name).write_text(OWN_LOGGING, "utf-8")
+    (places["default"] / "server.properties").write_text("", "utf-8")
+    options = [part for name, place in places.items() for part in (f"--{name}-configs-dir", str(place))]
+    command = [*java_command(), "kafka.docker.KafkaDockerWrapper", "setup", *options]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = (places["final"] / "server.properties").read_text("utf-8")
+    node.listeners = {}
+    node.configure(dict(line.split("=", 1) for line in written.split("\n") if line), environment["CLUSTER_ID"])
+    return node
+
+
+class Deployment:
+    """The services as processes.
+
+    Attributes:
+        ports: of the API of each.
+        documents: the folder that is watched.
+    """
+
+    def __init__(self, folder: Path, sockets: str, kafka: str, ports: Mapping[str, int]) -> None:
+        self._folder, self._sockets, self._kafka, self.ports = folder, sockets, kafka, ports
+        self.documents = folder / "documents"
+        self.documents.mkdir()
+
+    def environment(self, service: str) -> dict[str, str]:
+        """Of a service, with the places of this machine."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
+        places = {"@postgres:5432/livedex": f"@/livedex?host={self._sockets}", "kafka:19092": self._kafka}
+        given = dict(SERVICES[service]["environment"])
+        for there, here in places.items():
+            given = {name: value.replace(there, here) for name, value in given.items()}
+        return clean | given | {"LIVEDEX_KAFKA_PREFIX": f"deployment-{os.getpid()}."}  # other tests use this Kafka too
+
+    def command(self, service: str) -> list[str]:
+        """Of a service; in its container each has the port of the API to itself."""
+        port = [f"--port={self.ports[service]}"] if service in self.ports else []
+        return [sys.executable, "-m", "pipeline.cli.main", *SERVICES[service]["command"], *port]
+
+    def working_folder(self, service: str) -> Path:
+        """Of a service, with the settings that are mounted there."""
+        folder = self._folder / service
+        folder.mkdir()
+        if any("livedex.toml" in volume for volume in SERVICES[service].get("volumes", []) if isinstance(volume, str)):
+            text = (PROJECT / "deploy" / "livedex.toml").read_text("utf-8")
+            (folder / "livedex.toml").write_text(text.replace("/srv/documents", str(self.documents)), "utf-8")
+        return folder
+
+    def ask(self, service: str, path: str, body: Any = None) -> Any:
+        """What the API of a service answers."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[service]}{path}", data, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+
+async def make_database(url: str, sockets: str) -> None:
+    """What the image of PostgreSQL does when it makes the database."""
+    admin = await asyncpg.connect(url)
+    try:
+        await admin.execute("create role livedex superuser login")
+    finally:
+        await admin.close()
+    programs = next(Path(sys.prefix).rglob("pginstall18/bin/psql")).parent
+    environment = {**SERVICES["postgres"]["environment"], "PATH": f"{programs}:{os.environ['PATH']}", "PGHOST": sockets}
+    await asyncio.to_thread(subprocess.run, [PROJECT / "deploy" / "postgres" / "application-role.sh"], env=environment, check=True)
+
+
+@pytest.fixture(scope="module")
+def deployment(kafka: str) -> Iterator[Deployment]:
+    """The services of docker-compose.yml, in the order of what they wait for, without those that are not offered yet."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="livedex-tests-", ignore_cleanup_errors=True)))
+        runner = stack.enter_context(asyncio.Runner())
+        context = embedded_postgres(folder / "postgres")
+        url = runner.run(context.__aenter__())
+        stack.callback(lambda: runner.run(context.__aexit__(None, None, None)))
+        sockets = url.partition("host=")[2]
+        runner.run(make_database(url, sockets))
+        ports = {name: HeldPort() for name in STAYING}
+        for port in ports.values():
+            stack.callback(port.close)
+        made = Deployment(folder, sockets, kafka, {name: port.number for name, port in ports.items()})
+        for name in ["migrate", *STAYING]:
+            log = stack.enter_context((folder / f"{name}.log").open("w+"))
+            process = subprocess.Popen(
+                made.command(name), cwd=made.working_folder(name), env=made.environment(name), stdout=subprocess.PIPE, stderr=log, text=True
+            )
+            stack.callback(end, process)
+            if name == "migrate":
+                assert process.wait(120) == 0, (folder / f"{name}.log").read_text()
+                continue
+            ports[name].lend()
+            assert process.stdout is not None
+            assert any(line.startswith("running ") for line in process.stdout), (folder / f"{name}.log").read_text()
+        yield made
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    status = process.wait(60)
+    if process.stdout is not None:
+        process.stdout.close()
+    assert status == 0
+
+
+def test_kafka_starts_with_what_its_service_says(kafka_server: KafkaServer, tmp_path: Path) -> None:
+    if not isinstance(kafka_server.nodes[0], JavaNode):
+        pytest.skip("needs Java on this machine")
+    node = kafka_of_the_services(tmp_path)
+    try:
+        node.start()
+        node.restart()
+    finally:
+        node.close()
+
+
+def test_the_role_of_the_services_owns_nothing_and_has_a_password(deployment: Deployment) -> None:
+    async def look() -> list[tuple[bool, bool, bool, int]]:
+        owner = await asyncpg.connect(deployment.environment("migrate")["LIVEDEX_OWNER_DATABASE_URL"])
+        try:
+            return [
+                tuple(row)
+                for row in await owner.fetch(
+                    "select rolsuper, rolbypassrls, rolpassword is not null, (select count(*) from pg_class where relowner = a.oid)"
+                    " from pg_authid a where rolname = 'livedex_app'"
+                )
+            ]
+        finally:
+            await owner.close()
+
+    assert asyncio.run(look()) == [(False, False, True, 0)]
+
+
+def test_a_document_in_the_mounted_folder_is_found_by_the_api(deployment: Deployment) -> None:
+    (deployment.documents / "bees.md").write_text(TEXT, "utf-8")
+    status = [*deployment.command("watch")[:3], "status", "--wait", "90"]
+    folder = deployment.documents.parent / "watch"
+    done = subprocess.run(status, cwd=folder, env=deployment.environment("watch"), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [hit] = deployment.ask("api", "/v1/search", {"query": "how is a hive opened"})["hits"]
+    assert hit["document_id"] == "documents/bees.md" and hit["vector_rank"] == 1
+
+
+@pytest.mark.parametrize("name", STAYING)
+def test_every_service_answers_the_health_check_of_its_container(deployment: Deployment, name: str) -> None:
+    check = SERVICES[name]["healthcheck"]["test"]
+    code = check[-1].replace(":8700/", f":{deployment.ports[name]}/")
+    assert check[:3] == ["CMD", "python", "-c"] and code != check[-1]
+    subprocess.run([sys.executable, "-c", code], timeout=30, check=True)
