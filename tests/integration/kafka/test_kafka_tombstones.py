@@ -51,7 +51,7 @@ async def test_a_tombstone_that_is_delivered_again_deletes_nothing_that_came_aft
             await process.ended()
             assert await process.state("doc7.md") == ("synced", 2)
             assert await process.chunks("doc7.md") == [text(2)]
-    assert len(embedder.paid) == 2
+    assert len(embedder.paid) == len(set(embedder.paid)), "a text was paid for twice"
 
 
 async def test_a_tombstone_overtakes_what_was_accepted_before_it_and_is_still_under_way(
