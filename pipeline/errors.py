@@ -9,6 +9,7 @@
     ├── NoTextError             a document holds no text; its state says why
     ├── ConfigError             refuse to start
     ├── TenantRequiredError     a call without a tenant (HTTP 403)
+    ├── ForbiddenError          the credential does not allow it (HTTP 403)
     └── NotFoundError           what was named is not there (HTTP 404)
 
 Messages carry ids, versions and counts, never a document's text or a secret.
@@ -95,6 +96,10 @@ class ConfigError(LivedexError):
 
 class TenantRequiredError(LivedexError):
     """A call without a tenant, in a service that has several."""
+
+
+class ForbiddenError(LivedexError):
+    """The credential is good, and does not allow this."""
 
 
 class NotFoundError(LivedexError):

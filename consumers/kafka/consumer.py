@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 POLL_MS = 20  # an empty poll waits so long, and FastStream once more after it
 MOST_BYTES = 32 * 1024 * 1024  # of records in memory, a stage
 HAND_OVER_S = 3.0  # before partitions go to another member: for what is being worked on
+STALLED_S = 60.0  # without a poll: it joins its group anew
+STANDSTILL_S = 150.0  # without a poll: that did not help, and the process should be restarted
 _COMMIT_EVERY_S = 0.1
 _COMMIT_TIMEOUT_S = 10.0
 
@@ -106,6 +108,11 @@ class StageConsumer:
 
         consumer.getmany = getmany
         self.polled_at = time.monotonic()
+
+    def standstill(self) -> str | None:
+        """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
+        silent_s = time.monotonic() - self.polled_at
+        return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > STANDSTILL_S else None
 
     async def restart(self) -> None:
         """Leave the group and join it anew."""

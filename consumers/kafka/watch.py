@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 
 from faststream.kafka import KafkaBroker
 
-from consumers.kafka.consumer import StageConsumer
+from consumers.kafka.consumer import STALLED_S, StageConsumer
 from pipeline.errors import LivedexError
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0
 ANSWER_S = 3.0
-STALLED_S = 60.0
 
 
 async def watch(

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from pipeline.api.answers import Json
 from pipeline.api.services import ApiServices, Services
-from pipeline.api.shapes import Liveness, Readiness, answers
+from pipeline.api.shapes import Alive, Readiness, answers
 from pipeline.errors import OutageError, RetryableError
 
 router = APIRouter(tags=["operation"])
@@ -21,10 +21,13 @@ _PATIENCE_S = 3.0
 _NEEDED = frozenset({"database", "broker"})
 
 
-@router.get("/healthz", responses=answers(Liveness, "The process answers"))
-async def alive() -> Response:
-    """Whether the process answers."""
-    return Json({"status": "ok"})
+@router.get(
+    "/healthz", responses={**answers(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}}
+)
+async def alive(services: Services) -> Response:
+    """Whether the process answers and what runs in it gets on. An outage of something it needs is none of its faults."""
+    problems = services.liveness.problems
+    return Json({"status": "stalled" if problems else "ok", "reasons": problems}, 503 if problems else 200)
 
 
 @router.get("/readyz", responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}})

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pipeline.errors import LivedexError, NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
+from pipeline.errors import ForbiddenError, LivedexError, NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def answer_to(error: LivedexError) -> Response:
         return _later("this did not work just now: try again", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):
         return problem(404, str(error))
-    if isinstance(error, TenantRequiredError):
+    if isinstance(error, TenantRequiredError | ForbiddenError):
         return problem(403, str(error), kind="tenant-required")
     if isinstance(error, RejectedError):
         return problem(422, str(error), kind=error.reason.replace("_", "-"))

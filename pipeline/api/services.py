@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
-from pipeline.api.tenancy import OneTenant, Tenancy
+from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
+from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
 from pipeline.search.answer import SearchAnswer
@@ -45,6 +47,7 @@ class ApiServices:
     backlog: Backlog
     metrics: Metrics
     url: str | None = None
+    liveness: Liveness = field(default_factory=Liveness)
     tenancy: Tenancy = field(default_factory=OneTenant)
 
 
@@ -56,8 +59,25 @@ async def _waiter(request: Request) -> Waiter:
     return cast(Waiter, request.app.state.waiter)
 
 
-async def _tenant(request: Request) -> TenantId:
-    return await cast(ApiServices, request.app.state.services).tenancy.tenant_of(request.headers)
+def needs(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    """Who asks, having this scope."""
+
+    async def caller(request: Request) -> Caller:
+        found = await cast(ApiServices, request.app.state.services).tenancy.caller_of(request.headers)
+        found.require(scope)
+        return found
+
+    return caller
+
+
+Reader = Annotated[Caller, Depends(needs("search"))]
+Writer = Annotated[Caller, Depends(needs("documents:write"))]
+Sender = Annotated[Caller, Depends(needs("events:write"))]
+Admin = Annotated[Caller, Depends(needs("admin"))]
+
+
+async def _tenant(caller: Reader) -> TenantId:
+    return caller.tenant_id
 
 
 Services = Annotated[ApiServices, Depends(_services)]

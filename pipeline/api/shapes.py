@@ -123,10 +123,11 @@ class Hits(BaseModel):
     took_ms: float
 
 
-class Liveness(BaseModel):
-    """The process answers."""
+class Alive(BaseModel):
+    """The process answers, and what runs in it gets on, or what does not."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "stalled"]
+    reasons: list[str] = []
 
 
 class Readiness(BaseModel):

@@ -83,4 +83,6 @@ async def _kafka(
     for settler in settlers:
         broker.add(settler)
     async with broker.running(patient=patient):
+        for stage in broker.stages:
+            s.liveness.watch(stage.standstill)
         yield broker

@@ -78,7 +78,13 @@ class _Server(uvicorn.Server):
 async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
     """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
     services = ApiServices(
-        engine=s.engine, documents=Documents(s.database), operations=s.operations, backlog=s.backlog, metrics=s.metrics, url=s.url
+        engine=s.engine,
+        documents=Documents(s.database),
+        operations=s.operations,
+        backlog=s.backlog,
+        metrics=s.metrics,
+        url=s.url,
+        liveness=s.liveness,
     )
     config = uvicorn.Config(
         create_app(services),

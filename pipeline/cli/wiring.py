@@ -18,6 +18,7 @@ from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError, LivedexError
 from pipeline.intake import Blobs
+from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
 from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
@@ -63,6 +64,7 @@ class Surroundings:
     backlog: Backlog
     letters: Letters
     metrics: Metrics
+    liveness: Liveness
 
     @property
     def cutting(self) -> Cutting:
@@ -113,7 +115,7 @@ async def open_surroundings(
         backlog = await stack.enter_async_context(_backlog(settings, database))
         yield Surroundings(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, Letters(database), metrics,
+            backlog, Letters(database), metrics, Liveness(),
         )  # fmt: skip
 
 

@@ -128,12 +128,12 @@ class PgVectorStore:
     ) -> list[list[tuple[PassageId, str]] | None]:
         what = f"passages of {len(versions)} manifests from {versions[0][0]} v{versions[0][1].version} on"
         async with self._database.tenant(tenant_id, what) as connection:
-            current = {row["place"] for row in await connection.fetch(sql("current_versions"), tenant_id, *columns(versions))}
-            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions)) if current else []
-        missing: dict[int, list[tuple[PassageId, str]]] = {place: [] for place in current}
+            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions))
+        missing: dict[int, list[tuple[PassageId, str]]] = {}
         for place, passage_id, content in rows:
-            if place in current:
-                missing[place].append((PassageId(passage_id), content))
+            of_manifest = missing.setdefault(place, [])
+            if passage_id is not None:
+                of_manifest.append((PassageId(passage_id), content))
         return [missing.get(place) for place in range(1, len(versions) + 1)]
 
     async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:

@@ -23,29 +23,29 @@ join manifests m on m.tenant_id = $1 and m.document_id = n.document_id and m.ver
 delete from manifests m using unnest($2::text[], $3::bigint[], $4::bytea[]) as n (document_id, version, digest)
 where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.digest) <= (n.version, n.digest);
 
--- name: current_versions
--- Those versions that are the newest known of their documents and have not ended yet, by their place in the list, from 1.
--- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
-select n.place
-from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality as n (document_id, version, digest, place)
-join documents d on d.tenant_id = $1 and d.document_id = n.document_id
-where (d.version is null or (d.version, d.digest) < (n.version, n.digest))
-  and (d.pending_version is null or (d.pending_version, d.pending_digest) <= (n.version, n.digest));
-
 -- name: missing_vectors
--- Passages of manifests that have no vector in the generation, each once a manifest; `place` is that of the manifest in the list, from 1.
+-- Passages of manifests that have no vector in the generation, each once a manifest. `place` is that of the manifest in the list, from 1: of those that are
+-- the newest known of their documents and have not ended yet; one that lacks nothing has a row of nulls.
 -- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
-with wanted as materialized (
-    select distinct n.place, u.passage_id
+with asked as materialized (
+    select n.*
     from unnest($2::text[], $3::bigint[], $4::bytea[]) with ordinality as n (document_id, version, digest, place)
+    join documents d on d.tenant_id = $1 and d.document_id = n.document_id
+    where (d.version is null or (d.version, d.digest) < (n.version, n.digest))
+      and (d.pending_version is null or (d.pending_version, d.pending_digest) <= (n.version, n.digest))
+), wanted as materialized (
+    select distinct n.place, u.passage_id
+    from asked n
     join manifests m on m.tenant_id = $1 and m.document_id = n.document_id and m.version = n.version and m.digest = n.digest
     cross join lateral unnest(m.passage_ids) as u (passage_id)
 ), lacking as materialized (
     select w.place, w.passage_id from wanted w
     where not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = w.passage_id)
 )
-select l.place, p.passage_id, p.content
-from lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.passage_id order by l.place, p.passage_id;
+select n.place, p.passage_id, p.content
+from asked n
+left join (lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.passage_id) on l.place = n.place
+order by n.place, p.passage_id;
 
 -- name: insert_vectors
 -- Passages that were cleared away meanwhile are left out. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1

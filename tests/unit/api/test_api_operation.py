@@ -129,3 +129,12 @@ async def test_a_line_in_the_log_holds_no_raw_control_character(http, caplog):
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("pipeline.api")]
     assert lines
     assert all(line.isprintable() for line in lines)
+
+
+async def test_a_process_whose_work_stands_still_is_not_alive(app, http):
+    problem = ["chunk has not polled Kafka for 200 s"]
+    app.state.services.liveness.watch(lambda: problem[0])
+    answer = await http.get("/healthz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "stalled", "reasons": ["chunk has not polled Kafka for 200 s"]})
+    problem[0] = None
+    assert (await http.get("/healthz")).json() == {"status": "ok", "reasons": []}
