@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.producer import message_accumulator
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 LONGEST_S = 15.0
 Headers = Sequence[tuple[str, bytes | None]]
@@ -62,6 +65,24 @@ class Outside:
         else:
             sent = await producer.send_and_wait(self.prefix + topic, value, key=key, headers=list(headers), **more)
         return sent.partition, sent.offset
+
+    async def put_with_any_header_name(
+        self, producer: AIOKafkaProducer, topic: str, partition: int, value: bytes, name: bytes, told: bytes
+    ) -> None:
+        """Write one record with a header whose name is any bytes, as clients in C do."""
+
+        class Name(str):
+            def encode(self, *_: str) -> bytes:
+                return name
+
+        builder = _DefaultRecordBatchBuilderPy(2, 0, 0, -1, -1, -1, 1_000_000)
+        builder.append(0, None, b"key", value, [(Name("name"), told)])
+        with patch.object(message_accumulator, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy):
+            batch = producer.create_batch()
+            batch._builder = builder
+            batch._relative_offset = 1
+            batch.close()
+            await (await producer.send_batch(batch, self.prefix + topic, partition=partition))
 
     async def records(self, topic: str) -> list[ConsumerRecord[Any, Any]]:
         """Every record of a topic, by partition and offset."""

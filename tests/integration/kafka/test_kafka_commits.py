@@ -7,7 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
 
+from consumers.kafka.topics import ensure_topics
 from pipeline.errors import OutageError, RejectedError, RetryableError
 from pipeline.events import CHANGED, Changed, Event, changed
 from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
@@ -168,8 +171,6 @@ async def test_a_new_group_begins_with_what_was_there_before_it(kafka: str, data
     settings, steps = kafka_settings(partitions=1), Steps()
     steps.gate.set()
     outside = Outside(kafka, settings.prefix)
-    from consumers.kafka.topics import ensure_topics
-
     await ensure_topics(settings, tuple(kafka.split(",")))
     await publish(outside, "d0")
     async with on_kafka(kafka, database, settings)(steps.run):
@@ -198,13 +199,63 @@ async def test_records_of_one_document_are_settled_in_order_though_the_first_one
     assert [version for name, version in seen if name == "e"] == [1, 2, 3]
 
 
-async def test_a_control_record_of_a_transaction_is_no_backlog(kafka: str, database: Database) -> None:
-    """A transaction of another system ends with a record that no consumer is given."""
+async def test_what_a_transaction_leaves_behind_is_no_backlog_and_what_was_given_up_has_no_effect(kafka: str, database: Database) -> None:
+    """Another system writes in transactions: each ends with a record that no consumer is given."""
     settings, steps = kafka_settings(partitions=1), Steps()
     outside = Outside(kafka, settings.prefix)
     async with on_kafka(kafka, database, settings)(steps.run) as bench:
-        async with outside.producer(transactional_id=f"{settings.prefix}writer", enable_idempotence=True) as producer, producer.transaction():
-            event = changed(Changed(tenant_id="t", document_id="d0", version=1, deleted=True))
-            await producer.send_and_wait(settings.prefix + CHANGED, event.encode(), key=event.key().encode())
-        await until(lambda: steps.done == ["d0"])
-        await bench.drained(10)
+        async with outside.producer(transactional_id=f"{settings.prefix}writer", enable_idempotence=True) as producer:
+            for name in ("kept", "given up", "kept too", "given up too"):
+                event = changed(Changed(tenant_id="t", document_id=name, version=1, deleted=True))
+                await producer.begin_transaction()
+                await outside.put(producer, CHANGED, event.encode(), event.key().encode())
+                await (producer.commit_transaction() if name.startswith("kept") else producer.abort_transaction())
+        await bench.drained()
+    assert steps.done == ["kept", "kept too"]
+
+
+async def test_a_header_whose_name_is_no_utf8_holds_nobody_up(kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher, "MemoryRecords", fetcher.MemoryRecords)  # as before, at the end
+    settings, steps = kafka_settings(partitions=3), Steps(RejectedError("no"))
+    outside = Outside(kafka, settings.prefix)
+    await ensure_topics(settings, tuple(kafka.split(",")))
+    async with outside.producer() as producer:
+        for n in range(30):
+            event = changed(Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True))
+            await outside.put(producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3)
+            if n % 7 == 0:
+                event = changed(Changed(tenant_id="t", document_id=f"odd{n}", version=1, deleted=True))
+                await outside.put_with_any_header_name(producer, CHANGED, n % 3, event.encode(), b"\xff", b"told")
+    async with on_kafka(kafka, database, settings)(steps.run) as bench:
+        await bench.drained()
+        (letter,) = await bench.letters.all()
+    assert sorted(steps.done) == sorted([f"d{n}" for n in range(30) if n != STUCK] + [f"odd{n}" for n in range(0, 30, 7)])
+    assert letter.document_id == f"d{STUCK}"
+
+
+async def test_an_error_in_one_partition_takes_nothing_of_the_others_along(
+    kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, steps, raised = kafka_settings(partitions=3), Steps(), list[int]()
+    steps.gate.set()
+    outside, getall = Outside(kafka, settings.prefix), fetcher.FetchResult.getall
+
+    def damaged(self: Any, max_records: int | None = None) -> Any:
+        found = getall(self, max_records)
+        if found and found[0].partition == 1 and len(raised) < 3:
+            raised.append(found[0].offset)
+            raise CorruptRecordException("damaged")
+        return found
+
+    monkeypatch.setattr(fetcher.FetchResult, "getall", damaged)
+    monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", lambda s: asyncio.sleep(min(s, 0.1)))
+    await ensure_topics(settings, tuple(kafka.split(",")))
+    async with outside.producer() as producer:
+        for n in range(30):
+            event = changed(Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True))
+            await outside.put(producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3)
+    async with on_kafka(kafka, database, settings)(steps.run) as bench:
+        await until(lambda: len(raised) == 3)
+        await bench.drained()
+        assert ("broker", None) in bench.health[bench.health.index(next(told for told in bench.health if "damaged" in (told[1] or ""))) :]
+    assert sorted(steps.done) == sorted(f"d{n}" for n in range(30)), "something was lost, or done twice"
