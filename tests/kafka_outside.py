@@ -43,13 +43,12 @@ class Outside:
     async def producer(self, **arguments: Any) -> AsyncIterator[AIOKafkaProducer]:
         """A producer as anybody has one."""
         async with AIOKafkaProducer(
-            bootstrap_servers=self.servers, **{"max_request_size": 8 * 1024 * 1024, "request_timeout_ms": 10_000} | self._arguments | arguments
+            bootstrap_servers=self.servers,
+            **{"max_request_size": 8 * 1024 * 1024, "request_timeout_ms": 10_000} | self._arguments | arguments,
         ) as producer:
             yield producer
 
-    async def send(
-        self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = (), **more: Any
-    ) -> tuple[int, int]:
+    async def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = (), **more: Any) -> tuple[int, int]:
         """Write one record; its partition and offset."""
         async with self.producer() as producer:
             return await self.put(producer, topic, value, key, headers, **more)
@@ -60,7 +59,9 @@ class Outside:
         """Write one record; its partition and offset."""
         if key is None and value is None:  # which Java's producer writes, and this one refuses to
             await producer.client.force_metadata_update()
-            sending = await producer._message_accumulator.add_message(TopicPartition(self.prefix + topic, 0), None, None, 10, headers=list(headers))
+            sending = await producer._message_accumulator.add_message(
+                TopicPartition(self.prefix + topic, 0), None, None, 10, headers=list(headers)
+            )
             sent = await sending
         else:
             sent = await producer.send_and_wait(self.prefix + topic, value, key=key, headers=list(headers), **more)

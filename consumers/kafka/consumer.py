@@ -85,7 +85,9 @@ class StageConsumer:
     async def _pass_over(self) -> None:
         """Note what no consumer is given: the ends of transactions, and records of those that were given up."""
         consumer = self._subscriber.consumer
-        for partition in () if consumer is None else consumer.assignment():
+        if consumer is None:
+            return
+        for partition in consumer.assignment():
             try:
                 position = await consumer.position(partition)
             except (KafkaError, IllegalStateError):

@@ -25,6 +25,8 @@ class _Bytes(bytearray):
 
 
 class _Batch(_DefaultRecordBatchPy):  # type: ignore[misc]  # aiokafka has no types for it
+    _buffer: Any
+
     def _maybe_uncompress(self) -> None:
         super()._maybe_uncompress()
         if not isinstance(self._buffer, _Bytes):

@@ -143,7 +143,9 @@ async def test_a_cancellation_at_the_stop_is_no_outcome(kafka: str, database: Da
     again.gate.set()
     async with on_kafka(kafka, database, settings)(again.run):
         await until(lambda: outside.ended(CHANGED, "chunk"))
-    assert again.tries["d1"] == 1 and set(again.tries) <= {"d1", "d2", "d3"}, "what stood behind it may come again, what stood before may not"
+    assert again.tries["d1"] == 1 and set(again.tries) <= {"d1", "d2", "d3"}, (
+        "what stood behind it may come again, what stood before may not"
+    )
 
 
 async def test_what_waits_to_be_tried_again_is_not_committed_at_a_stop(kafka: str, database: Database) -> None:

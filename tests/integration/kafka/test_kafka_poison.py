@@ -7,7 +7,6 @@ import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -64,7 +63,11 @@ POISONS = [
     Poison("no value, and a key without a tenant", None, key=b"/bad.md"),
     Poison("no value, and a key that is no UTF-8", None, key=b"\xff/bad.md"),
     Poison("no value, and a key that is too long", None, key=b"acme/" + b"x" * 3000),
-    Poison("headers that are no UTF-8", b"{", headers=[("a", b"\xff\xfe"), ("b", b"nul\x00"), ("empty", b""), ("none", None), ("text", "é".encode())]),
+    Poison(
+        "headers that are no UTF-8",
+        b"{",
+        headers=[("a", b"\xff\xfe"), ("b", b"nul\x00"), ("empty", b""), ("none", None), ("text", "é".encode())],
+    ),
     Poison("two megabytes", LARGE),
 ]
 
