@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import sys
+import inspect
+import logging
 
 from pipeline.cli.running import run
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
-LONG = ("kills",)
+LONG = (
+    "kills", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
+)  # fmt: skip
 """Run only where they are named."""
+NUMBERS = {
+    "kills": "how often something is killed",
+    "files": "of the corpus that are used; all, if not given",
+    "documents": "that are published",
+    "seconds": "that the embedder is away",
+}
 
 
 def main() -> None:
     """Run the parts that are named, or all but the long ones."""
-    wanted = sys.argv[1:] or list(PARTS)
-    unknown = [part for part in wanted if part not in PARTS + LONG]
-    if unknown:
-        sys.exit(f"no benchmark is called {' '.join(unknown)}: choose of {' '.join(PARTS + LONG)}")
+    parser = argparse.ArgumentParser(prog="python -m bench", description=f"Parts: {', '.join(PARTS)}; only where named: {', '.join(LONG)}.")
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    for name, meaning in NUMBERS.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=meaning)
+    given = vars(parser.parse_args())
+    wanted = given.pop("parts") or list(PARTS)
+    numbers = {name: value for name, value in given.items() if value is not None}
+    if unknown := [part for part in wanted if part not in PARTS + LONG]:
+        parser.error(f"no benchmark is called {' '.join(unknown)}: choose of {' '.join(PARTS + LONG)}")
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it warns at every try while a server is away on purpose
     for part in wanted:
-        run(importlib.import_module(f"bench.{part}").run())
+        measure = importlib.import_module(f"bench.{part.replace('-', '_')}").run
+        if unknown := [name for name in numbers if name not in inspect.signature(measure).parameters]:
+            parser.error(f"{part} takes no --{unknown[0]}")
+        run(measure(**numbers))
 
 
 main()

@@ -11,28 +11,33 @@ from bench.corpus import paragraph
 from bench.program import Program
 from bench.table import show
 
-_EDITS = 100
+EDITS = 100
 
 
 async def run() -> None:
     """Print the table of freshness, for both ways to save a file."""
-    rng = random.Random(3)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder))
-        program.start()
-        for n in range(30):
-            (program.docs / f"other-{n}.md").write_text("\n\n".join(paragraph(rng) for _ in range(40)))
-        program.until(lambda: len(program.documents()) == 30 and program.metric("livedex_stage_waiting") == 0, 120, every_s=0.1)
-        rows = [_measure(program, rng, atomic) for atomic in (True, False)]
-        program.stop()
-    show(f"Saved to searchable, {_EDITS} edits of a 20 KB file, ms", ["", "p50", "p95", "worst"], rows)
+        rows = measured(Program(Path(folder)))
+    show(f"Saved to searchable, {EDITS} edits of a 20 KB file, ms", ["", "p50", "p95", "worst"], rows)
+
+
+def measured(program: Program) -> list[list[object]]:
+    """Start a program, edit its files, stop it; a row for each way to save a file."""
+    rng = random.Random(3)
+    program.start()
+    for n in range(30):
+        (program.docs / f"other-{n}.md").write_text("\n\n".join(paragraph(rng) for _ in range(40)))
+    program.until(lambda: len(program.documents()) == 30 and program.metric("livedex_stage_waiting") == 0, 120, every_s=0.1)
+    rows = [_measure(program, rng, atomic) for atomic in (True, False)]
+    program.stop()
+    return rows
 
 
 def _measure(program: Program, rng: random.Random, atomic: bool) -> list[object]:
     blocks = [b for n in range(45) for b in ([f"## Part {n}"] if n % 5 == 0 else []) + [paragraph(rng)]]
     path = program.docs / f"fresh-{atomic}.md"
     took_ms = []
-    for n in range(_EDITS):
+    for n in range(EDITS):
         mark = f"fresh{atomic}{n}x{rng.getrandbits(30):x}"
         blocks[rng.randrange(len(blocks))] = f"{mark} {paragraph(rng)}"
         _save(path, "\n\n".join(blocks), atomic)

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.corpus import Corpus, paragraph
 from bench.program import Program
+from bench.reader import Reader
 from pipeline.stages.chunk import Cutting, cut_document
 from tests.scripted_embedder import PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
 
@@ -165,6 +166,17 @@ class Result:
     dead: int = 0
     verified: bool = False
 
+    def count(self, paid: list[str], allowed: Mapping[str, int]) -> None:
+        """Note what was embedded.
+
+        Args:
+            paid: every text that was answered.
+            allowed: how often each may be among them beyond once.
+        """
+        times = Counter(paid)
+        self.texts, self.again = len(times), sum(count > 1 for count in times.values())
+        self.too_often = {text: count for text, count in times.items() if count > 1 + allowed.get(text, 0)}
+
 
 def replay(
     home: Path, corpus: Corpus, *, kills: int, seed: int = 0, pause_s: float = 0.15, longest_s: float = 2.0, sample: int = 5
@@ -181,7 +193,7 @@ def replay(
     allowed: Counter[str] = Counter()
     with ScriptedEmbedder(DIMENSIONS) as embedder:
         meter = Meter(embedder, takes_s=0.2)
-        program = _program(home / "killed", embedder)
+        program = Program(home / "killed", **embedder_settings(embedder))
         writer = Writer(home, program.docs, corpus, seed, pause_s)
         writer.start()
         try:
@@ -193,7 +205,7 @@ def replay(
                 else:
                     program.start()
                     time.sleep(rng.uniform(0, longest_s))
-                    _look(program, writer, rng, sample, result)
+                    look(program, writer, rng, sample, result)
                 at = program.kill()
                 time.sleep(0.05)  # what was sent is received
                 result.kills += 1
@@ -203,26 +215,24 @@ def replay(
         finally:
             writer.end()
         program.start()
-        found = _settled(program, result)
+        found = settled(program, result)
         result.verified = program.command("verify").returncode == 0
         program.stop()
         program.close()
-        times = Counter(embedder.paid)
-    result.texts, result.again = len(times), sum(count > 1 for count in times.values())
-    result.too_often = {text: count for text, count in times.items() if count > 1 + allowed[text]}
-    rebuilt = _rebuild(home, program.docs)
-    result.different = sorted(name for name in found.keys() | rebuilt.keys() if found.get(name) != rebuilt.get(name))
+        result.count(embedder.paid, allowed)
+    result.different = differing(found, rebuild(home, program.docs))
     return result
 
 
-def _program(home: Path, embedder: ScriptedEmbedder) -> Program:
-    return Program(
-        home, LIVEDEX_EMBEDDER="openai:counting", LIVEDEX_EMBEDDER_URL=embedder.url, LIVEDEX_EMBEDDER_API_KEY="none",
-        LIVEDEX_DIMENSIONS=str(DIMENSIONS),
-    )  # fmt: skip
+def embedder_settings(embedder: ScriptedEmbedder) -> dict[str, str]:
+    """The settings that name an embedder of `DIMENSIONS`."""
+    return {
+        "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none",
+        "LIVEDEX_DIMENSIONS": str(DIMENSIONS),
+    }  # fmt: skip
 
 
-def _look(program: Program, writer: Writer, rng: random.Random, sample: int, result: Result) -> None:
+def look(program: Reader, writer: Writer, rng: random.Random, sample: int, result: Result) -> None:
     """Whether documents are whole: what a reader sees is a version that was written."""
     for document in rng.sample(found := program.documents(), min(sample, len(found))):
         name = document["document_id"].removeprefix("docs/")
@@ -230,16 +240,17 @@ def _look(program: Program, writer: Writer, rng: random.Random, sample: int, res
             continue
         seen = tuple(chunk["content"] for chunk in program.chunks(name))
         result.seen += 1
-        if seen not in {_cut(name, text) for text in list(writer.versions[name])}:
+        if seen not in {cut(name, text) for text in list(writer.versions[name])}:
             result.halves.append((result.kills, name))
 
 
 @lru_cache(maxsize=10_000)
-def _cut(name: str, text: str) -> Contents:
+def cut(name: str, text: str) -> Contents:
+    """The contents of the chunks of a text."""
     return tuple(piece.content for piece in cut_document(text.encode(), name, None, Cutting()).pieces)
 
 
-def _settled(program: Program, result: Result) -> dict[str, Any]:
+def settled(program: Reader, result: Result) -> dict[str, Any]:
     """Every document with its chunks, once nothing is under way any more."""
     time.sleep(1)  # the last change is seen
     waited = program.command("status", "--wait", str(_SETTLED_S), timeout_s=_SETTLED_S + 60)
@@ -251,7 +262,7 @@ def _settled(program: Program, result: Result) -> dict[str, Any]:
     return _index(program, documents)
 
 
-def _index(program: Program, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _index(program: Reader, documents: list[dict[str, Any]]) -> dict[str, Any]:
     """What must be equal in a rebuild: everything but times and places."""
     compared = ("state", "chunk_count", "collection", "source", "title", "mime_type", "metadata", "error")
     return {
@@ -259,12 +270,18 @@ def _index(program: Program, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _rebuild(home: Path, docs: Path) -> dict[str, Any]:
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The documents that are not the same in two indexes."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def rebuild(home: Path, docs: Path) -> dict[str, Any]:
+    """Every document with its chunks, as a fresh `livedex up` makes them of the files."""
     with ScriptedEmbedder(DIMENSIONS) as embedder:
-        program = _program(home / "rebuilt", embedder)
+        program = Program(home / "rebuilt", **embedder_settings(embedder))
         shutil.copytree(docs, program.docs, dirs_exist_ok=True)
         program.start()
-        found = _settled(program, Result())
+        found = settled(program, Result())
         program.stop()
         program.close()
     return found

@@ -1,12 +1,8 @@
-"""`kill -9` of the whole process tree at random moments of a replay: nothing lost, nothing half, nothing paid twice but what was in flight.
-
-`BENCH_KILLS` says how often; 200 without.
-"""
+"""`kill -9` of the whole process tree at random moments of a replay: nothing lost, nothing half, nothing paid twice but what was in flight."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -18,10 +14,9 @@ from bench.table import show
 FILES = 60
 
 
-async def run() -> None:
+async def run(kills: int = 200) -> None:
     """Print the table of the kills."""
     corpus = corpora.load(FILES)
-    kills = int(os.environ.get("BENCH_KILLS", "200"))
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result = await asyncio.to_thread(replay, Path(folder), corpus, kills=kills)

@@ -59,7 +59,7 @@ class StageConsumer:
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
             max_records=2 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
-            partition_assignment_strategy=(StickyPartitionAssignor,), session_timeout_ms=int(settings.session_timeout_s * 1000),
+            partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
             rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
             isolation_level="read_committed", parser=_as_it_is, decoder=_raw,
@@ -96,7 +96,7 @@ class StageConsumer:
                 self.window.pass_over(partition, position)
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
-        """Commit what has ended up to now; what could not be committed is tried again after the next record."""
+        """Commit what has ended up to now; what could not be committed is tried again soon."""
         offsets = self.window.to_commit()
         consumer = self._subscriber.consumer
         if not offsets or consumer is None:
@@ -104,7 +104,8 @@ class StageConsumer:
         try:
             await asyncio.wait_for(consumer.commit(offsets), timeout_s)
         except (CommitFailedError, IllegalStateError) as exc:
-            log.info("%s: not committed, the partitions are handed out anew: %s", self.settler.stage.name, exc)
+            log.info("%s: not committed yet, the partitions are handed out anew: %s", self.settler.stage.name, type(exc).__name__)
+            self._moved.set()  # those that stay here may have nothing new for a long time
         except (KafkaError, TimeoutError) as exc:
             log.warning("%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__)
             self._moved.set()
@@ -204,6 +205,11 @@ class StageConsumer:
         elif self._paused:
             consumer.resume(*(self._paused & set(consumer.assignment())))
             self._paused.clear()
+
+
+def _sticky() -> type[StickyPartitionAssignor]:
+    """An assignor of our own: the client keeps what a member had in its class, which the groups of one process would share."""
+    return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types for it

@@ -1,0 +1,134 @@
+"""A replay of edits over a fleet while its processes are killed and its servers go away, and what is left of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from bench.audit import Audit
+from bench.corpus import Corpus
+from bench.fleet import Fleet
+from bench.killing import Meter, Result, Writer, differing, look, rebuild, settled
+from tests.scripted_embedder import ScriptedEmbedder
+
+COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
+_API_BACK_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A disturbance.
+
+    Attributes:
+        what: was struck.
+        at: the time of the monotonic clock when it was.
+        costs: whether a text in flight from then on may be paid for again.
+    """
+
+    what: str
+    at: float
+    costs: bool
+
+
+@dataclass
+class Disturbed(Result):
+    """What came of it.
+
+    Attributes:
+        struck: how often each thing was.
+        ends: of processes that nobody killed.
+        looks, records, ahead: see `Audit`.
+        took_s: from the first change to the last disturbance.
+        settled_s: from then until nothing was under way.
+    """
+
+    struck: Counter[str] = field(default_factory=Counter)
+    ends: int = 0
+    looks: int = 0
+    records: int = 0
+    ahead: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+    settled_s: float = 0.0
+
+    def rows(self) -> list[list[object]]:
+        """For a table of "", count, of, bar."""
+        strikes = self.struck.total()
+        return [
+            *([f"struck: {what}", count, strikes, ""] for what, count in sorted(self.struck.items())),
+            ["with texts in flight", self.with_texts, strikes, "some"],
+            ["half documents seen by a reader", len(self.halves), self.seen, "0"],
+            ["documents unfinished at the end", len(self.unfinished), self.documents, "0"],
+            ["documents that differ from a rebuild", len(self.different), self.documents, "0"],
+            ["dead letters", self.dead, "", "0"],
+            ["texts embedded again, in flight at a strike", self.again - len(self.too_often), self.texts, ""],
+            ["texts embedded again otherwise", len(self.too_often), self.texts, "0"],
+            ["committed records without an outcome", len(self.ahead), self.records, "0"],
+            ["looks at committed offsets", self.looks, "", "some"],
+            ["processes that ended by themselves", self.ends, "", "0"],
+        ]
+
+    def print_details(self) -> None:
+        """What a table has no room for."""
+        print(f"  replay {self.took_s:.0f} s, then {self.settled_s:.0f} s until nothing was under way")
+        print(f"  livedex verify at the end: {'no difference' if self.verified else 'DIFFERENCES'}")
+        for found in (self.halves, self.unfinished, self.different, self.ahead):
+            for one in list(found)[:5]:
+                print(f"  not as it should be: {one}")
+
+
+def disturb(
+    fleet: Fleet, embedder: ScriptedEmbedder, home: Path, corpus: Corpus, strike: Callable[[random.Random], Strike | None], *, strikes: int,
+    wait_s: float, looks_every: int = 3,
+) -> Disturbed:  # fmt: skip
+    """Disturb a fleet again and again while the corpus is edited.
+
+    Args:
+        home: for files of its own.
+        strike: strikes once, and returns when it is over; None where it found nothing to strike.
+        wait_s: between two, at most.
+        looks_every: so many strikes some documents are read.
+    """
+    rng, result, allowed = random.Random(0), Disturbed(), Counter[str]()
+    meter = Meter(embedder, takes_s=0.2)
+    writer = Writer(home, fleet.docs, corpus, seed=0, pause_s=0.15)
+    fleet.start()
+    with Audit(fleet.kafka, fleet.bootstrap, fleet.database.url) as audit:
+        begin = time.monotonic()
+        writer.start()
+        try:
+            while result.struck.total() < strikes or writer.left:
+                time.sleep(rng.uniform(0, wait_s))
+                if (done := strike(rng)) is None:
+                    continue
+                time.sleep(0.05)  # what was sent is received
+                result.struck[done.what] += 1
+                in_flight = meter.in_flight(done.at)
+                result.with_texts += bool(in_flight)
+                allowed.update(in_flight if done.costs else ())
+                if result.struck.total() % looks_every == 0:
+                    fleet.until(lambda: _is_ready(fleet), _API_BACK_S, every_s=0.05)
+                    look(fleet, writer, rng, sample=5, result=result)
+        finally:
+            writer.end()
+        result.took_s = time.monotonic() - begin
+        fleet.wait_ready()
+        found = settled(fleet, result)
+        result.settled_s = time.monotonic() - begin - result.took_s
+        result.verified = fleet.command("verify").returncode == 0
+    result.looks, result.records, result.ahead, result.ends = audit.looks, audit.records, audit.ahead, fleet.ends
+    result.count(embedder.paid, allowed)
+    result.different = differing(found, rebuild(home, fleet.docs))
+    return result
+
+
+def _is_ready(fleet: Fleet) -> bool:
+    try:
+        return fleet.http.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,208 @@
+"""A deployment of many processes, for benchmarks: one PostgreSQL, one Kafka, and a process or several for each role.
+
+A process that ends is started again, as any deployment would; all of them end with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from bench.postgres import OwnPostgres
+from bench.processes import forget_bound, kill_bound, peak_mb, start_bound, tree
+from bench.reader import LIVEDEX, Reader
+from migrations.runner import APPLICATION_ROLE
+from pipeline.kafka_settings import KafkaSettings
+from pipeline.settings import KAFKA
+from pipeline.store.embedded import url_as
+from tests.kafka_server import KafkaServer
+
+PARTITIONS = 6
+STAGES = ("chunk", "embed", "sync")
+_LOOK_EVERY_S = 0.05
+_READY_S = 90.0
+_SESSION_S, _SHORTEST_SESSION_S = 2, 6  # where Kafka is the tests' own, and what it allows unless it is told otherwise
+_STOP_S = 90.0
+
+
+class Member:
+    """A process `livedex run ROLE`.
+
+    Attributes:
+        starts, kills: of it, up to now.
+    """
+
+    def __init__(self, name: str, arguments: tuple[str, ...], home: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._command = [LIVEDEX, "run", *arguments]
+        self._home, self._environment = home, environment
+        self._log, self._said_before = home / f"{name}.log", 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+        self.starts = self.kills = 0
+
+    @property
+    def role(self) -> str:
+        """What it runs."""
+        return self._command[2]
+
+    @property
+    def ends(self) -> int:
+        """How often it ended though nobody killed it."""
+        return self.starts - self.kills - (1 if self.running() else 0)
+
+    def keep_running(self) -> None:
+        """Start it where it does not run."""
+        with self._turn:
+            if self.running():
+                return
+            if self._process is not None:
+                forget_bound(self._process)
+            self._said_before = self._log.stat().st_size if self._log.exists() else 0
+            self._process = start_bound(self._command, cwd=self._home, environment=self._environment, log=self._log)
+            self.starts += 1
+
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def ready(self) -> bool:
+        """Whether it has said that it runs."""
+        with self._log.open("rb") as log:
+            log.seek(self._said_before)
+            return b"running " in log.read()
+
+    def kill(self) -> float | None:
+        """SIGKILL; the time of the monotonic clock at which it stopped, or None when it did not run."""
+        with self._turn:
+            if self._process is None or not self.running():
+                return None
+            self.kills += 1
+            return kill_bound(self._process)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end."""
+        with self._turn:
+            if self._process is None:
+                return
+            if self.running():
+                self._process.send_signal(signal.SIGTERM)
+                try:
+                    self._process.wait(_STOP_S)
+                except subprocess.TimeoutExpired:
+                    kill_bound(self._process)
+            forget_bound(self._process)
+
+    def peaks_mb(self) -> list[float]:
+        """Peak resident memory of its processes, its own first."""
+        assert self._process is not None
+        found = []
+        for process in tree(self._process.pid):
+            try:
+                if process.name() != "sh":
+                    found.append(peak_mb(process.pid))
+            except (psutil.NoSuchProcess, OSError):
+                continue
+        return found
+
+
+class Fleet(Reader):
+    """Members over one database and one Kafka, which are there from the making on; the members run from `start` on.
+
+    Args:
+        home: an empty folder.
+        counts: how many processes a role has.
+        environment: settings beside those of broker and database.
+    """
+
+    def __init__(self, home: Path, database: OwnPostgres, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
+        self.database, self.bootstrap = database, bootstrap
+        session_s = _SESSION_S if "KAFKA_BOOTSTRAP_SERVERS" not in os.environ else _SHORTEST_SESSION_S
+        self.kafka = KafkaSettings(prefix=f"bench-{secrets.token_hex(4)}.", partitions=PARTITIONS, session_timeout_s=session_s)
+        settings = {
+            "DATABASE_URL": url_as(database.url, APPLICATION_ROLE), "OWNER_DATABASE_URL": database.url, "BROKER_URL": KAFKA + bootstrap,
+            "KAFKA_PREFIX": self.kafka.prefix, "KAFKA_PARTITIONS": str(PARTITIONS),
+            "KAFKA_SESSION_TIMEOUT_S": str(self.kafka.session_timeout_s),
+        }  # fmt: skip
+        super().__init__(home, {f"LIVEDEX_{name}": value for name, value in settings.items()} | environment)
+        (home / "livedex.toml").write_text('[[source]]\nkind = "folder"\nname = "docs"\npath = "docs"\n')
+        more = {"api": ("--port", str(self.port))}
+        self.members = [
+            Member(f"{role}-{number}", (role, *more.get(role, ())), home, self.environment)
+            for role, count in counts.items()
+            for number in range(1, count + 1)
+        ]
+        self._ending = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="keep members")
+
+    def start(self) -> None:
+        """Start the members and wait until all of them run."""
+        first, *others = self.members
+        first.keep_running()
+        self.until(first.ready, _READY_S, every_s=_LOOK_EVERY_S)  # it makes the schema and the topics
+        for member in others:
+            member.keep_running()
+        self.wait_ready()
+        self._keeper.start()
+
+    def wait_ready(self) -> None:
+        """Wait until every member has said that it runs."""
+        self.until(lambda: all(member.ready() for member in self.members), _READY_S, every_s=_LOOK_EVERY_S)
+
+    def stages(self) -> list[Member]:
+        """The members that run a stage."""
+        return [member for member in self.members if member.role in STAGES]
+
+    @property
+    def ends(self) -> int:
+        """How often members ended though nobody killed them."""
+        return sum(member.ends for member in self.members)
+
+    def _keep(self) -> None:
+        while not self._ending.wait(_LOOK_EVERY_S):
+            for member in self.members:
+                member.keep_running()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ending.set()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        for member in self.members:
+            member.kill() if error else member.stop()
+        self.close()
+
+
+@contextmanager
+def a_kafka() -> Iterator[str]:
+    """The bootstrap servers of `KAFKA_BOOTSTRAP_SERVERS`, or of a Kafka that runs for as long as the block lasts."""
+    if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        yield given
+    else:
+        with KafkaServer() as server:
+            yield server.bootstrap
+
+
+@contextmanager
+def a_fleet(home: Path, counts: Mapping[str, int], bootstrap: str | None = None, **environment: str) -> Iterator[Fleet]:
+    """A fleet on a PostgreSQL of its own; its members are not started yet.
+
+    Args:
+        bootstrap: of its Kafka; None for `a_kafka`.
+    """
+    with ExitStack() as stack:
+        bootstrap = bootstrap or stack.enter_context(a_kafka())
+        database = stack.enter_context(OwnPostgres(home / "postgres"))
+        yield stack.enter_context(Fleet(home / "fleet", database, bootstrap, counts, **environment))

@@ -1,0 +1,76 @@
+"""The embedder away for minutes while documents wait: nothing is given up, no group is handed out anew, everything becomes visible after."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from bench.corpus import paragraph
+from bench.disturbing import COUNTS
+from bench.fleet import STAGES, Fleet, a_fleet
+from bench.killing import DIMENSIONS, embedder_settings
+from bench.rebalances import generations
+from bench.small import visible_in
+from bench.table import show
+from consumers.kafka.lag import group_of
+from tests.scripted_embedder import HANG_UP, ScriptedEmbedder
+
+_LIMIT_S = 600.0
+
+
+async def run(seconds: int = 300, documents: int = 1000) -> None:
+    """Print the table of the outage."""
+    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
+        await asyncio.to_thread(_measure, Path(folder), seconds, documents)
+
+
+def _measure(home: Path, seconds: int, documents: int) -> None:
+    rng = random.Random(5)
+    with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
+        fleet.start()
+        (fleet.docs / "first.md").write_text(paragraph(rng))
+        fleet.until(lambda: _visible(fleet) == 1, _LIMIT_S, every_s=0.1)
+        before, asked = _generations(fleet), len(embedder.requests)
+        embedder.answer = lambda texts, number: HANG_UP
+        for n in range(documents):
+            (fleet.docs / f"{n}.md").write_text("\n\n".join(paragraph(rng) for _ in range(5)))
+        time.sleep(seconds)
+        during, visible, asked = _generations(fleet), _visible(fleet) - 1, len(embedder.requests) - asked
+        health = fleet.command("status").stdout
+        embedder.answer = lambda texts, number: None
+        took_s = fleet.until(lambda: _visible(fleet) == documents + 1, _LIMIT_S, every_s=0.2)
+        after, dead, ends = _generations(fleet), int(fleet.metric("livedex_dead_letters")), fleet.ends
+        texts = len(embedder.paid), len(set(embedder.paid))
+    show(
+        f"The embedder away for {seconds} s while {documents} documents wait",
+        ["", "found", "bar"],
+        [
+            ["visible while it was away", visible, 0],
+            ["requests to it meanwhile", asked, "few"],
+            ["seconds until all were visible", took_s, ""],
+            ["dead letters", dead, 0],
+            ["texts embedded", texts[0], texts[1]],
+            ["processes that ended by themselves", ends, 0],
+            *(
+                [f"generation of {name}: before, during, after", f"{before[name]}, {during[name]}, {after[name]}", "equal"]
+                for name in STAGES
+            ),
+        ],
+    )
+    print(
+        "  status while it was away: "
+        + next((" ".join(line.split()) for line in health.splitlines() if line.startswith("embedder")), "NOTHING")
+    )
+
+
+def _visible(fleet: Fleet) -> int:
+    return asyncio.run(visible_in(fleet.database.url))
+
+
+def _generations(fleet: Fleet) -> dict[str, int]:
+    groups = {name: group_of(fleet.kafka, name) for name in STAGES}
+    found = asyncio.run(generations(fleet.bootstrap, groups.values()))
+    return {name: found[group] for name, group in groups.items()}
