@@ -18,9 +18,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from bench.fleet import Fleet
 from consumers.kafka.lag import group_of
 from pipeline.flow import STAGES
+from pipeline.kafka_settings import KafkaSettings
 
 _EVERY_S = 0.5
 _LOOK_S = 30.0
@@ -45,15 +45,18 @@ class Read:
 class Audit:
     """Looks twice a second, in a thread of its own, for as long as it is entered; away servers are waited for.
 
+    Args:
+        url: of the database, for its owner.
+
     Attributes:
         looks: at committed offsets, up to now.
         records: committed ones that were looked at.
         ahead: those without an outcome, in words.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._topics = [fleet.kafka.prefix + stage.takes for stage in STAGES] + [fleet.kafka.prefix + STAGES[-1].leaves]
+    def __init__(self, settings: KafkaSettings, bootstrap: str, url: str) -> None:
+        self._settings, self._bootstrap, self._url = settings, bootstrap, url
+        self._topics = [settings.prefix + name for name in (*(stage.takes for stage in STAGES), STAGES[-1].leaves)]
         self._read: dict[TopicPartition, list[Read]] = {}
         self._ids: dict[str, set[str]] = {topic: set() for topic in self._topics}
         self._looked: dict[TopicPartition, int] = {}
@@ -72,7 +75,7 @@ class Audit:
 
     async def look(self) -> None:
         """Hold what was committed since the last look against its outcomes."""
-        servers = {"bootstrap_servers": self._fleet.bootstrap, "request_timeout_ms": _ANSWER_MS}
+        servers = {"bootstrap_servers": self._bootstrap, "request_timeout_ms": _ANSWER_MS}
         admin = AIOKafkaAdminClient(**servers)
         try:
             await admin.start()
@@ -103,15 +106,15 @@ class Audit:
     async def _committed(self, admin: AIOKafkaAdminClient) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for stage in STAGES:
-            described = await admin.describe_topics([self._fleet.kafka.prefix + stage.takes])
+            described = await admin.describe_topics([self._settings.prefix + stage.takes])
             partitions = [TopicPartition(described[0]["topic"], p["partition"]) for p in described[0]["partitions"]]
-            stored = await admin.list_consumer_group_offsets(group_of(self._fleet.kafka, stage.name), partitions=partitions)
+            stored = await admin.list_consumer_group_offsets(group_of(self._settings, stage.name), partitions=partitions)
             found |= {partition: at.offset for partition, at in stored.items() if at.offset >= 0}
         return found
 
     async def _read_on(self, consumer: AIOKafkaConsumer) -> None:
         """Read every topic up to its end."""
-        partitions = [TopicPartition(topic, n) for topic in self._topics for n in range(self._fleet.kafka.partitions)]
+        partitions = [TopicPartition(topic, n) for topic in self._topics for n in range(self._settings.partitions)]
         ends = await consumer.end_offsets(partitions)
         left = {partition for partition in partitions if len(self._read.setdefault(partition, [])) < ends[partition]}
         consumer.assign(partitions)
@@ -142,7 +145,7 @@ class Audit:
         self._looked |= committed
 
     async def _ask(self, unclear: list[tuple[TopicPartition, int, Read]]) -> None:
-        connection = await asyncpg.connect(self._fleet.database.url, timeout=5)
+        connection = await asyncpg.connect(self._url, timeout=5)
         try:
             rows = await connection.fetch(_STATES, list({read.document_id for _, _, read in unclear}))
             letters = {(row["topic"], row["partition"], row["at"]) for row in await connection.fetch(_LETTERS)}
@@ -157,7 +160,7 @@ class Audit:
                 and (read.version <= max(state["ended"], state["dead"]) or read.version < state["pending"])
             ):
                 continue
-            topic = partition.topic.removeprefix(self._fleet.kafka.prefix)
+            topic = partition.topic.removeprefix(self._settings.prefix)
             if (topic, str(partition.partition), str(offset)) not in letters:
                 self.ahead.append(f"{topic}-{partition.partition} at {offset}: {read}, and its document: {state and dict(state)}")
 

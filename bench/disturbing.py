@@ -98,7 +98,7 @@ def disturb(
     meter = Meter(embedder, takes_s=0.2)
     writer = Writer(home, fleet.docs, corpus, seed=0, pause_s=0.15)
     fleet.start()
-    with Audit(fleet) as audit:
+    with Audit(fleet.kafka, fleet.bootstrap, fleet.database.url) as audit:
         begin = time.monotonic()
         writer.start()
         try:

@@ -31,6 +31,7 @@ PARTITIONS = 6
 STAGES = ("chunk", "embed", "sync")
 _LOOK_EVERY_S = 0.05
 _READY_S = 90.0
+_SESSION_S, _SHORTEST_SESSION_S = 2, 6  # where Kafka is the tests' own, and what it allows unless it is told otherwise
 _STOP_S = 90.0
 
 
@@ -126,8 +127,8 @@ class Fleet(Reader):
 
     def __init__(self, home: Path, database: OwnPostgres, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
         self.database, self.bootstrap = database, bootstrap
-        own = "KAFKA_BOOTSTRAP_SERVERS" not in os.environ
-        self.kafka = KafkaSettings(prefix=f"bench-{secrets.token_hex(4)}.", partitions=PARTITIONS, session_timeout_s=2 if own else 6)
+        session_s = _SESSION_S if "KAFKA_BOOTSTRAP_SERVERS" not in os.environ else _SHORTEST_SESSION_S
+        self.kafka = KafkaSettings(prefix=f"bench-{secrets.token_hex(4)}.", partitions=PARTITIONS, session_timeout_s=session_s)
         settings = {
             "DATABASE_URL": url_as(database.url, APPLICATION_ROLE), "OWNER_DATABASE_URL": database.url, "BROKER_URL": KAFKA + bootstrap,
             "KAFKA_PREFIX": self.kafka.prefix, "KAFKA_PARTITIONS": str(PARTITIONS),
@@ -190,13 +191,8 @@ def a_kafka() -> Iterator[str]:
     if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield given
     else:
-        with own_kafka() as server:
+        with KafkaServer() as server:
             yield server.bootstrap
-
-
-def own_kafka() -> KafkaServer:
-    """A Kafka to enter that a benchmark may kill; members that are silent for two seconds count as gone."""
-    return KafkaServer({"group.min.session.timeout.ms": "1000"})
 
 
 @contextmanager

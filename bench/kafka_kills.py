@@ -29,10 +29,11 @@ async def run(kills: int = 300, files: int = FILES) -> None:
 
 def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> Disturbed:
     with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
-        return disturb(fleet, embedder, home, corpus, lambda rng: _kill(fleet, rng), strikes=kills, wait_s=_WAIT_S)
+        return disturb(fleet, embedder, home, corpus, lambda rng: kill_one(fleet, rng), strikes=kills, wait_s=_WAIT_S)
 
 
-def _kill(fleet: Fleet, rng: random.Random) -> Strike | None:
+def kill_one(fleet: Fleet, rng: random.Random) -> Strike | None:
+    """Kill a random process of a stage; None where the one that was chosen is just being started."""
     member = rng.choice(fleet.stages())
     at = member.kill()
     return None if at is None else Strike(member.role, at, costs=member.role == "embed")

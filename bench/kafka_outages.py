@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import corpus as corpora
 from bench.disturbing import COUNTS, Disturbed, Strike, disturb
-from bench.fleet import Fleet, a_fleet, own_kafka
+from bench.fleet import Fleet, a_fleet
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import show
 from tests.kafka_server import KafkaServer
@@ -42,7 +42,7 @@ def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> Disturbed:
     turns = iter(["Kafka", "PostgreSQL"] * 1_000_000)
     with (
         ScriptedEmbedder(DIMENSIONS) as embedder,
-        own_kafka() as kafka,
+        KafkaServer() as kafka,
         a_fleet(home, COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
     ):
         return disturb(

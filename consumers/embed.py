@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from consumers.settle import Outlet, Settler
@@ -56,6 +56,7 @@ class ClaimingGatherer:
         self._gatherer = gatherer
         self._claims = claims
         self._asking: Counter[Key] = Counter()
+        self._working: set[asyncio.Task[list[RejectedError]]] = set()
         self._take: Together[Ask, Taken] = Together(self._take_all, group=lambda ask: ask[:2])
 
     async def embed(
@@ -65,22 +66,40 @@ class ClaimingGatherer:
         waiting, refused = dict(passages), list[RejectedError]()
         while waiting:
             taken = await self._take((tenant_id, generation_id, tuple(waiting)))
-            ours = [(passage, waiting[passage]) for passage in waiting if passage in taken.ours]
-            keys = [(tenant_id, generation_id, passage) for passage, _ in ours]
-            self._asking.update(keys)
-            try:
-                if ours:
-                    refused += await self._gatherer.embed(tenant_id, generation_id, ours)
-            finally:
-                self._asking.subtract(keys)
-                free = [key[2] for key in keys if self._asking[key] <= 0]
-                for passage in free:
-                    del self._asking[(tenant_id, generation_id, passage)]
-                await self._claims.release(tenant_id, generation_id, free + [p for p in taken.there if p in waiting])
+            work = asyncio.create_task(self._embed(tenant_id, generation_id, waiting, taken))
+            self._working.add(work)
+            work.add_done_callback(self._end)
+            refused += await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
             waiting = {p: text for p, text in waiting.items() if p not in taken.ours and p not in taken.there}
             if waiting:
                 await asyncio.sleep(_OTHERS_S)
         return refused
+
+    def _end(self, work: asyncio.Task[list[RejectedError]]) -> None:
+        self._working.discard(work)
+        if not work.cancelled():
+            work.exception()  # told to who waits, where anybody still does
+
+    async def drain(self) -> None:
+        """Wait for what is under way, and let go of it."""
+        await asyncio.gather(*self._working, return_exceptions=True)
+
+    async def _embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str], taken: Taken
+    ) -> list[RejectedError]:
+        """Embed what is ours of some passages, then let go of it."""
+        ours = [(passage, text) for passage, text in texts.items() if passage in taken.ours]
+        keys = [(tenant_id, generation_id, passage) for passage, _ in ours]
+        self._asking.update(keys)
+        try:
+            return await self._gatherer.embed(tenant_id, generation_id, ours) if ours else []
+        finally:
+            self._asking.subtract(keys)
+            free = [key for key in keys if self._asking[key] <= 0]
+            for key in free:
+                del self._asking[key]
+            done = [passage for _, _, passage in free] + [passage for passage in taken.there if passage in texts]
+            await self._claims.release(tenant_id, generation_id, done)
 
     async def _take_all(self, asks: Sequence[Ask]) -> list[Taken]:
         tenant_id, generation_id, _ = asks[0]
@@ -103,12 +122,14 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims
         for (tenant_id, generation_id), group in groups.items():
             await store.upsert(tenant_id, generation_id, group)
 
-    gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep)
-    try:
-        storing = StoringGatherer(gatherer)
-        yield storing if claims is None else ClaimingGatherer(storing, claims)
-    finally:
-        await gatherer.drain(_DRAIN_S)
+    async with AsyncExitStack() as stack:
+        gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep)
+        made: Gatherer = StoringGatherer(gatherer)
+        if claims is not None:
+            made = claiming = ClaimingGatherer(made, claims)
+            stack.push_async_callback(claiming.drain)
+        stack.push_async_callback(gatherer.drain, _DRAIN_S)
+        yield made
 
 
 @asynccontextmanager

@@ -143,6 +143,7 @@ def _properties(copies: int) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
         "default.replication.factor": str(copies),
         "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(copies),

@@ -19,7 +19,7 @@ from pipeline.store.words import for_index
 
 log = logging.getLogger(__name__)
 
-_MANY = 4
+_MANY = 8  # of the documents that the stage works on at once
 _CALM_S = 1.0  # without many, until they are cut in a thread again
 _IDLE_S = 60.0  # until the process is ended
 _BATCH_S = 30.0
