@@ -14,7 +14,7 @@ from pipeline.api.shapes import problems
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
 
-REFUSALS = (401, 403, 408, 413, 415, 422, 503)
+REFUSALS = (401, 403, 408, 413, 415, 422, 429, 503)
 
 
 class AcceptedDocument(BaseModel):
@@ -66,8 +66,10 @@ def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
     Raises:
         RequestValidationError: it is none; every field that is wrong is named.
     """
+    if not isinstance(value, dict):
+        raise refused(place or ("body",), "it is a JSON object")
     try:
         return model.model_validate(value)
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestValidationError([{**error, "loc": (*place, *error["loc"]) or ("body",)} for error in errors]) from exc
+        raise RequestValidationError([{**error, "loc": (*place, *error["loc"])} for error in errors]) from exc

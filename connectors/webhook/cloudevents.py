@@ -59,7 +59,9 @@ class CloudEvent(BaseModel):
 class ChangedData(DocumentBody):
     """What `data` says of a document that changed: its content, or the URL of it."""
 
-    url: str | None = Field(default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it")
+    url: str | None = Field(
+        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it"
+    )
 
 
 class DeletedData(Body):

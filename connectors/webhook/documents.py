@@ -50,16 +50,16 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         async with admission.body(request, most_bytes) as raw:
             incoming = _incoming(name, validated(DocumentBody, parsed(raw)))
             if len(incoming.content or b"") > max_document_bytes:
-                raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
+                raise HTTPException(
+                    413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES"
+                )
             return await _accept(receiver, caller.tenant_id, incoming)
 
-    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 422, 503))
+    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 422, 429, 503))
     async def delete(
         document_id: str,
         caller: Writer,
-        version: Annotated[
-            int | None, Query(ge=0, lt=LIMIT, description="of the delete; default: newer than every version before")
-        ] = None,
+        version: Annotated[int | None, Query(ge=0, lt=LIMIT, description="of the delete; default: newer than every version before")] = None,
     ) -> Response:
         """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
         return await _accept(receiver, caller.tenant_id, Incoming(_named(document_id), deleted=True, version=version))

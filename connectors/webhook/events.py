@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
-from connectors.webhook.answering import REFUSALS, AcceptedEvents, accepted, described
+from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described
 from connectors.webhook.cloudevents import BATCH, STRUCTURED, ChangedData, CloudEvent, read_events
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.receiver import Accepted, Receiver
@@ -44,24 +44,28 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
         """
         async with admission.body(request, most_bytes) as raw:
             incoming = read_events(media_type(request), request.headers, raw)
-            check_content(receiver, incoming, max_document_bytes)
+            places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
+            check_content(receiver, incoming, places, max_document_bytes)
             return answer(await receiver.accept(caller.tenant_id, _SENDER, incoming))
 
     return router
 
 
-def check_content(receiver: Receiver, incoming: Sequence[Incoming], max_document_bytes: int) -> None:
+def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequence[Place], max_document_bytes: int) -> None:
     """Go on only with contents that can be taken.
+
+    Args:
+        places: of the URL of each, for what is refused.
 
     Raises:
         HTTPException: 413, a document is too large.
         RequestValidationError: a content stands elsewhere, and nothing here gets it.
     """
-    for item in incoming:
+    for item, place in zip(incoming, places, strict=True):
         if len(item.content or b"") > max_document_bytes:
             raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
         if item.url is not None and not receiver.can_fetch:
-            raise refused(("url",), "content is not fetched by its URL here: send it as text or content_base64")
+            raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
 
 
 def answer(done: Sequence[Accepted]) -> Response:

@@ -133,9 +133,7 @@ async def chunk(
     return Forward(step(CHUNKED, event, fence))
 
 
-async def _draft(
-    event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting, fetcher: Fetcher | None
-) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting, fetcher: Fetcher | None) -> Draft:
     data = event.data
     if data.deleted:
         return base
