@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
+from consumers.kafka.header_names import read_any_name
 from consumers.kafka.lag import group_of
 from consumers.kafka.records import read_kafka
 from consumers.kafka.window import Raw, Window
@@ -33,6 +34,7 @@ HAND_OVER_S = 3.0  # before partitions go to another member: for what is being w
 STALLED_S = 60.0  # without a poll: it joins its group anew
 STANDSTILL_S = 150.0  # without a poll: that did not help, and the process should be restarted
 _COMMIT_EVERY_S = 0.1
+_LOOK_EVERY_S = 1.0
 _COMMIT_TIMEOUT_S = 10.0
 
 
@@ -51,6 +53,8 @@ class StageConsumer:
         self._moved = asyncio.Event()
         self._paused: set[TopicPartition] = set()
         self._stopping = False
+        self._polling = False
+        self._failing = False
         self.window = Window(settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed)
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
@@ -58,7 +62,7 @@ class StageConsumer:
             partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
             rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
-            parser=_as_it_is, decoder=_raw,
+            isolation_level="read_committed", parser=_as_it_is, decoder=_raw,
         )  # fmt: skip
 
         @self._subscriber
@@ -70,10 +74,26 @@ class StageConsumer:
     async def committing(self) -> None:
         """Commit what has ended, for ever."""
         while True:
-            await self._moved.wait()
+            try:
+                await asyncio.wait_for(self._moved.wait(), _LOOK_EVERY_S)
+            except TimeoutError:
+                await self._pass_over()
             self._moved.clear()
             await self.commit()
             await asyncio.sleep(_COMMIT_EVERY_S)
+
+    async def _pass_over(self) -> None:
+        """Note what no consumer is given: the ends of transactions, and records of those that were given up."""
+        consumer = self._subscriber.consumer
+        if consumer is None:
+            return
+        for partition in consumer.assignment():
+            try:
+                position = await consumer.position(partition)
+            except (KafkaError, IllegalStateError):
+                return  # handed out anew
+            if self._polling:  # all that was read is in the window
+                self.window.pass_over(partition, position)
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
         """Commit what has ended up to now; what could not be committed is tried again soon."""
@@ -99,12 +119,24 @@ class StageConsumer:
         poll = consumer.getmany
 
         async def getmany(*partitions: TopicPartition, **options: Any) -> Any:
+            self._polling = True
             try:
                 found = await poll(*partitions, **options)
+            except UnicodeDecodeError:
+                read_any_name()
+                await self._read_again(consumer)
+                return {}
             except KafkaError as exc:
+                self._failing = True
                 self._on_error(f"reading {self.settler.stage.takes}: {type(exc).__name__}: {exc}")
+                await self._read_again(consumer)
                 raise
+            finally:
+                self._polling = False
             self.polled_at = time.monotonic()
+            if self._failing:
+                self._failing = False
+                self._on_error(None)
             return found
 
         consumer.getmany = getmany
@@ -114,6 +146,17 @@ class StageConsumer:
         """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
         silent_s = time.monotonic() - self.polled_at
         return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > STANDSTILL_S else None
+
+    async def _read_again(self, consumer: AIOKafkaConsumer) -> None:
+        """Go back to the end of the window: an error in one partition takes along what was read of the others."""
+        for partition in consumer.assignment():
+            try:
+                at = self.window.read_up_to(partition)
+                if at is None:
+                    at = await consumer.committed(partition) or 0
+                consumer.seek(partition, at)
+            except (KafkaError, IllegalStateError) as exc:
+                log.info("%s: handed out anew while reading again: %s", self.settler.stage.name, exc)
 
     async def restart(self) -> None:
         """Leave the group and join it anew."""
@@ -142,6 +185,7 @@ class StageConsumer:
         """These are ours now, and no others."""
         self._paused.clear()
         self.window.assign(assigned)
+        self._moved.set()  # what could not be committed while they were handed out
         self._hold_or_go_on()
 
     def _progressed(self) -> None:

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from consumers.kafka.connection import client_arguments, translated
+from consumers.kafka.header_names import read_any_name
 from pipeline.backlog import Waiting
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED
@@ -120,7 +121,12 @@ async def _oldest_s(consumer: AIOKafkaConsumer, places: list[tuple[TopicPartitio
     seen: set[TopicPartition] = set()
     oldest, end = time.time(), time.monotonic() + _OLDEST_S
     while len(seen) < len(places) and time.monotonic() < end:
-        for partition, records in (await consumer.getmany(timeout_ms=100, max_records=len(places))).items():
+        try:
+            found = await consumer.getmany(timeout_ms=100, max_records=len(places))
+        except UnicodeDecodeError:
+            read_any_name()
+            continue
+        for partition, records in found.items():
             seen.add(partition)
             consumer.pause(partition)
             oldest = min(oldest, records[0].timestamp / 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from consumers.settle import Record, read_event
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiokafka import ConsumerRecord
 
 _BASE64 = "base64:"
+_WITHIN_A_MILLISECOND = timedelta(microseconds=999)  # Kafka's times are cut off there, those of our changes are not
 
 
 def record_of(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
@@ -30,8 +31,16 @@ def record_of(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
     if raw.value is None:
         place["value"] = None
     headers = {as_text(name.encode("utf-8", "surrogateescape")): as_text(value or b"") for name, value in raw.headers}
-    at = datetime.fromtimestamp(max(raw.timestamp, 0) / 1000, UTC)
-    return Record(f"{raw.topic}-{raw.partition}-{raw.offset}", raw.topic.removeprefix(prefix), raw.value, place, headers, at)
+    record_id = f"{raw.topic}-{raw.partition}-{raw.offset}"
+    return Record(record_id, raw.topic.removeprefix(prefix), raw.value, place, headers, _taken_at(raw.timestamp))
+
+
+def _taken_at(milliseconds: int) -> datetime:
+    """The time of a record by whoever wrote it; now where that is none, or is still to come."""
+    now = datetime.now(UTC)
+    if not 0 <= milliseconds / 1000 < now.timestamp():
+        return now
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def as_text(raw: bytes) -> str:
@@ -70,4 +79,5 @@ def read_kafka(record: Record, stage: Stage) -> Event[Any]:
     except ValueError as exc:
         raise RejectedError("no value, and the key is too long for TENANT/DOCUMENT", reason="invalid_event") from exc
     identity = hashlib.sha256(record.id.encode()).hexdigest()[:32]
-    return event.model_copy(update={"id": identity, "accepted": record.at or event.accepted})
+    accepted = event.accepted if record.at is None else record.at + _WITHIN_A_MILLISECOND
+    return event.model_copy(update={"id": identity, "accepted": accepted})

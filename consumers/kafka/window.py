@@ -133,6 +133,17 @@ class Window:
         """Offsets that moved since they were committed last."""
         return {p: s.commit for p, s in self._partitions.items() if s.commit is not None and s.commit != s.committed}
 
+    def read_up_to(self, partition: TopicPartition) -> int | None:
+        """The offset behind the last record that was taken; None where none was."""
+        state = self._partitions.get(partition)
+        return None if state is None or state.highest < 0 else state.highest + 1
+
+    def pass_over(self, partition: TopicPartition, position: int) -> None:
+        """Note that there is nothing for us before a position, once all before it has ended."""
+        state = self._partitions.get(partition)
+        if state is not None and state.open.is_set() and not state.taken and position > max(state.commit or 0, state.highest):
+            state.commit, state.highest = position, position - 1
+
     def committed(self, offsets: dict[TopicPartition, int]) -> None:
         """Note what was committed."""
         for partition, offset in offsets.items():

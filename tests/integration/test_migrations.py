@@ -70,8 +70,8 @@ async def test_the_application_sees_no_row_without_a_tenant_and_only_its_own_wit
         async with database.tenant(TenantId("a")) as connection:
             assert [r["tenant_id"] for r in await connection.fetch(f"select tenant_id from {table}")] == ["a"]
     async with database.tenant(TenantId("b")) as connection:
-        found = await connection.fetch("select * from keyword_candidates('one', 'one', 0, 10)")
+        found = await connection.fetch("select * from keyword_candidates('one', '{one}', '{1}', 1, 10)")
         assert len(found) == 1
     async with database.system() as connection:
-        assert await connection.fetch("select * from keyword_candidates('one', 'one', 0, 10)") == []
+        assert await connection.fetch("select * from keyword_candidates('one', '{one}', '{1}', 1, 10)") == []
     assert await database.tenants() == ["a", "b"]

@@ -1,0 +1,106 @@
+"""A key without a value deletes its document: what was accepted before it, and nothing that came after."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pipeline.events import CHANGED, SYNCED
+from pipeline.flow import StageName
+from tests.kafka_installation import Installation, change, text
+from tests.scripted_embedder import ScriptedEmbedder
+
+KEY = b"acme/doc7.md"
+CHUNK: tuple[StageName, ...] = ("chunk",)
+
+
+async def test_a_tombstone_deletes_its_document_and_no_other(installation: Installation, embedder: ScriptedEmbedder) -> None:
+    async with installation.process() as process:
+        await process.accept(change("doc7.md", 1, text(1, 2)), change("doc70.md", 1, text(3)), change("doc7.md/part", 1, text(4)))
+        await process.ended()
+        await installation.outside.send(CHANGED, None, KEY)
+        await process.ended()
+        assert await process.state("doc7.md") is None and await process.chunks("doc7.md") == []
+        assert await process.state("doc70.md") == await process.state("doc7.md/part") == ("synced", 1)
+        assert await process.s.letters.all() == []
+    assert len(embedder.paid) == 4
+
+
+async def test_what_comes_after_a_tombstone_stays_whatever_its_version_is(installation: Installation) -> None:
+    async with installation.process() as process:
+        await process.accept(change("doc7.md", 5, text(1)))
+        await installation.outside.send(CHANGED, None, KEY)
+        await process.accept(change("doc7.md", 6, text(2)))
+        await process.ended()
+        assert await process.state("doc7.md") == ("synced", 6)
+        assert await process.chunks("doc7.md") == [text(2)]
+
+
+async def test_a_tombstone_that_is_delivered_again_deletes_nothing_that_came_after_it(
+    installation: Installation, embedder: ScriptedEmbedder
+) -> None:
+    async with installation.process() as process:
+        await process.accept(change("doc7.md", 1, text(1)))
+        await installation.outside.send(CHANGED, None, KEY)
+        await process.accept(change("doc7.md", 2, text(2)))
+        await process.ended()
+    for _ in range(2):
+        await installation.outside.rewind(CHANGED, "chunk")
+        async with installation.process() as process:
+            await process.ended()
+            assert await process.state("doc7.md") == ("synced", 2)
+            assert await process.chunks("doc7.md") == [text(2)]
+    assert len(embedder.paid) == len(set(embedder.paid)), "a text was paid for twice"
+
+
+async def test_a_tombstone_overtakes_what_was_accepted_before_it_and_is_still_under_way(
+    installation: Installation, embedder: ScriptedEmbedder
+) -> None:
+    async with installation.process(CHUNK) as process:  # nobody embeds or syncs yet
+        await process.accept(change("doc7.md", 3, text(1)))
+        await installation.outside.send(CHANGED, None, KEY)
+        await process.stage_ended("chunk")
+    async with installation.process() as process:
+        await process.ended()
+        assert await process.state("doc7.md") is None and await process.chunks("doc7.md") == []
+    assert len(embedder.paid) <= 1
+
+
+async def test_a_tombstone_of_a_document_that_nobody_knows_changes_nothing(installation: Installation) -> None:
+    async with installation.process() as process:
+        await installation.outside.send(CHANGED, None, b"acme/never-seen.md")
+        await installation.outside.send(CHANGED, None, KEY)
+        await process.accept(change("doc7.md", 1, text(1)))
+        await process.ended()
+        assert await process.state("doc7.md") == ("synced", 1)
+        assert await process.state("never-seen.md") is None
+        assert await process.s.letters.all() == []
+    assert len(await installation.outside.records(SYNCED)) == 1
+
+
+async def test_the_time_of_a_tombstone_decides_about_documents_that_other_systems_accept_meanwhile(installation: Installation) -> None:
+    """A change feed that lags sends tombstones with the time of the delete."""
+    async with installation.process() as process:
+        await installation.outside.send(CHANGED, None, KEY, timestamp_ms=int((time.time() - 60) * 1000))
+        await process.accept(change("doc7.md", 1, text(1)))
+        await installation.outside.send(CHANGED, None, KEY, timestamp_ms=int((time.time() - 60) * 1000))
+        await process.ended()
+        assert await process.state("doc7.md") == ("synced", 1)
+
+
+@pytest.mark.parametrize("timestamp_ms", [0, 253_402_300_800_000, 2**62], ids=["none", "after the year 9999", "in nanoseconds"])
+async def test_a_record_with_a_time_that_makes_no_sense_is_handled_and_its_neighbours_are_synced(
+    installation: Installation, timestamp_ms: int
+) -> None:
+    async with installation.process() as process:
+        await installation.outside.let_any_time_in(CHANGED)
+        await process.accept(change("before.md", 1, text(1)))
+        await process.ended()
+        await installation.outside.send(CHANGED, None, b"acme/before.md", timestamp_ms=timestamp_ms)
+        await installation.outside.send(CHANGED, b"{", timestamp_ms=timestamp_ms)
+        await process.accept(change("after.md", 1, text(2)))
+        await process.ended()
+        assert await process.state("after.md") == ("synced", 1)
+        assert await process.state("before.md") == (("synced", 1) if timestamp_ms == 0 else None)
+        assert [letter.reason for letter in await process.s.letters.all()] == ["invalid_event"]

@@ -1,0 +1,119 @@
+"""An installation of all stages over Kafka whose processes come and go, with an embedder that counts what each of them sends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.brokers import Running, open_broker
+from pipeline.cli.waiting import wait_for_all
+from pipeline.cli.wiring import Surroundings, open_surroundings
+from pipeline.events import Changed
+from pipeline.flow import StageName
+from pipeline.intake import Change
+from pipeline.kafka_settings import KafkaSettings
+from pipeline.model import DocumentId, TenantId
+from pipeline.settings import Settings
+from pipeline.store.documents import Documents
+from tests.indexed import paragraph
+from tests.kafka_outside import LONGEST_S, Outside, until
+from tests.scripted_embedder import ScriptedEmbedder
+
+TENANT = TenantId("acme")
+STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
+
+
+def text(*seeds: int) -> str:
+    """Markdown with a chunk for each number, the same for the same number."""
+    return "\n\n".join(f"## Section {seed}\n\n{paragraph(seed)}" for seed in seeds)
+
+
+def change(document_id: str, version: int, content: str | bytes = "", **more: Any) -> Change:
+    """A change as a connector makes it."""
+    data = Changed(tenant_id=TENANT, document_id=document_id, version=version, name="a.md", **more)
+    return Change(data, None if data.deleted else content.encode() if isinstance(content, str) else content)
+
+
+class Process:
+    """One process of the installation.
+
+    Attributes:
+        s: what it works with.
+        running: its broker and intake.
+    """
+
+    def __init__(self, s: Surroundings, running: Running) -> None:
+        self.s, self.running = s, running
+
+    async def accept(self, *changes: Change) -> None:
+        """Accept changes, in order."""
+        await self.running.intake.accept(changes)
+
+    async def ended(self) -> None:
+        """Wait until all that was accepted has ended."""
+        found = await wait_for_all(self.s.operations, self.s.backlog, deadline=time.monotonic() + LONGEST_S, scan=False)
+        assert found.all, found.left
+
+    async def stage_ended(self, stage: StageName) -> None:
+        """Wait until a stage has ended all that waits for it."""
+
+        async def nothing_waits() -> bool:
+            return (await self.s.backlog.waiting())[stage].waiting == 0
+
+        await until(nothing_waits)
+
+    async def state(self, document_id: str) -> tuple[str, int | None] | None:
+        """State and visible version of a document; None when there is none."""
+        found = await Documents(self.s.database).get(TENANT, DocumentId(document_id))
+        return None if found is None else (found.state, found.version)
+
+    async def chunks(self, document_id: str) -> list[str]:
+        """Contents of the visible chunks of a document."""
+        found = await Documents(self.s.database).chunks(TENANT, DocumentId(document_id))
+        return [] if found is None else [chunk.content for chunk in found.chunks]
+
+    async def health(self, component: str) -> tuple[str, str | None] | None:
+        """State and reason of a component."""
+        found = (await self.s.operations.health()).get(component)
+        return None if found is None else (found.state, found.detail)
+
+
+class Installation:
+    """An installation on topics and a database of its own.
+
+    Attributes:
+        embedder: every process sends its texts there.
+        outside: sees its Kafka from outside.
+    """
+
+    def __init__(self, owner_url: str, servers: str, kafka: KafkaSettings, folder: Path, embedder: ScriptedEmbedder) -> None:
+        self.owner_url, self.servers, self.kafka, self._folder, self.embedder = owner_url, servers, kafka, folder, embedder
+        self.outside = Outside(servers, kafka.prefix)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Its settings, for a program."""
+        kafka = {f"LIVEDEX_KAFKA_{name.upper()}": str(value) for name, value in self.kafka.model_dump(exclude_defaults=True).items()}
+        return {
+            "LIVEDEX_DATABASE_URL": self.owner_url, "LIVEDEX_BROKER_URL": f"kafka://{self.servers}", "LIVEDEX_EMBEDDER": "openai:counting",
+            "LIVEDEX_EMBEDDER_URL": self.embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none", "LIVEDEX_DIMENSIONS": "32", **kafka,
+        }  # fmt: skip
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings, as a program reads them."""
+        given: dict[str, Any] = {
+            "database_url": self.owner_url, "broker_url": f"kafka://{self.servers}", "embedder": "openai:counting",
+            "embedder_url": self.embedder.url, "embedder_api_key": "none", "dimensions": 32, "kafka": self.kafka,
+        }  # fmt: skip
+        return Settings(**given)
+
+    @asynccontextmanager
+    async def process(self, stages: Sequence[StageName] = STAGES) -> AsyncIterator[Process]:
+        """A process of it that runs these stages."""
+        async with AsyncExitStack() as stack:
+            s = await stack.enter_async_context(open_surroundings(self.settings, self._folder, connections=8))
+            yield Process(s, await stack.enter_async_context(open_broker(s, stages)))

@@ -1,0 +1,83 @@
+"""A window over Kafka's records whose outcomes come when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from consumers.kafka.window import Window
+from consumers.settle import Record
+from pipeline.stages.outcome import Again
+
+TOPIC = "livedex.changed"
+Place = tuple[int, int]
+
+
+def raw(partition: int, offset: int, key: bytes | None = None, value: bytes = b"x") -> Any:
+    """A record as aiokafka delivers it."""
+    return SimpleNamespace(topic=TOPIC, partition=partition, offset=offset, key=key, value=value, headers=(), timestamp=0)
+
+
+def place_of(partition: int) -> TopicPartition:
+    """A partition of the topic."""
+    return TopicPartition(TOPIC, partition)
+
+
+class Script:
+    """A settler whose records end when the test says so.
+
+    Attributes:
+        working: what is worked on, in the order of its begin.
+        ended: what has its outcome, in order.
+    """
+
+    def __init__(self, workers: int = 4) -> None:
+        self.stage = SimpleNamespace(name="chunk", workers=workers)
+        self.working: dict[Place, asyncio.Future[Again | None]] = {}
+        self.ended: list[Place] = []
+
+    async def settle(self, record: Record) -> Again | None:
+        """Wait for the test."""
+        place = (record.place["partition"], record.place["offset"])
+        assert place not in self.working, "the same record twice at once"
+        self.working[place] = asyncio.get_running_loop().create_future()
+        try:
+            outcome = await self.working[place]
+        finally:
+            del self.working[place]
+        if outcome is None:
+            self.ended.append(place)
+        return outcome
+
+    async def end(self, partition: int, offset: int, outcome: Again | Exception | None = None) -> None:
+        """Give a record an outcome."""
+        future = self.working[partition, offset]
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+        await turns()
+
+
+async def turns() -> None:
+    """Let all run that can."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+def window(
+    script: Script, *, most_bytes: int = 10_000, progressed: Callable[[], None] = lambda: None, owned: Iterable[int] = (0,)
+) -> Window:
+    """A window that owns some partitions."""
+    made = Window(script, "", most_bytes=most_bytes, progressed=progressed)  # type: ignore[arg-type]
+    made.assign([place_of(n) for n in owned])
+    return made
+
+
+def offsets(of: Window) -> dict[int, int]:
+    """What is to be committed."""
+    return {place.partition: offset for place, offset in of.to_commit().items()}

@@ -1,0 +1,152 @@
+"""The window between what was read and what is committed, without a Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumers.kafka import window as windows
+from consumers.settle import StoppingError
+from pipeline.stages.outcome import Again
+from tests.kafka_script import Script, offsets, place_of, raw, turns, window
+
+
+async def test_an_offset_is_committed_once_all_before_it_have_ended_over_gaps_too() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, offset) for offset in (3, 5, 9)])
+    await turns()
+    assert list(script.working) == [(0, 3), (0, 5), (0, 9)] and offsets(w) == {}
+    await script.end(0, 5)
+    assert offsets(w) == {}
+    await script.end(0, 3)
+    assert offsets(w) == {0: 6}
+    w.committed({place_of(0): 6})
+    assert offsets(w) == {}
+    await script.end(0, 9)
+    assert offsets(w) == {0: 10} and w.size == 0
+
+
+async def test_records_of_one_key_are_settled_one_after_the_other_and_others_overtake_them() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a"), raw(0, 2, b"b"), raw(0, 3), raw(0, 4)])
+    await turns()
+    assert list(script.working) == [(0, 0), (0, 2), (0, 3), (0, 4)]
+    await script.end(0, 0, Again(0.0, "busy"))
+    assert (0, 1) not in script.working, "it waits for the one before it, whatever becomes of that"
+    await script.end(0, 0)
+    assert (0, 1) in script.working
+
+
+async def test_an_empty_key_is_a_key_and_none_is_not() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b""), raw(0, 1, b""), raw(0, 2), raw(0, 3)])
+    await turns()
+    assert list(script.working) == [(0, 0), (0, 2), (0, 3)]
+
+
+async def test_the_same_key_in_two_partitions_is_two_documents_elsewhere() -> None:
+    script = Script()
+    w = window(script, owned=(0, 1))
+    w.take(place_of(0), [raw(0, 7, b"a")])
+    w.take(place_of(1), [raw(1, 7, b"a")])
+    await turns()
+    assert list(script.working) == [(0, 7), (1, 7)]
+
+
+async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills() -> None:
+    script = Script(workers=2)
+    w = window(script)
+    w.take(place_of(0), [raw(0, offset) for offset in range(7)])
+    await turns()
+    assert len(script.working) == 2 and not w.full
+    w.take(place_of(0), [raw(0, 7)])
+    assert w.full and w.size == 8
+    await script.end(0, 0)
+    assert not w.full and len(script.working) == 2
+
+
+async def test_large_records_fill_it_sooner() -> None:
+    w = window(Script(), most_bytes=1000)
+    w.take(place_of(0), [raw(0, 0, value=b"x" * 400)])
+    assert not w.full
+    w.take(place_of(0), [raw(0, 1, value=b"x" * 400)])
+    assert w.full
+
+
+async def test_a_surprise_is_tried_again_and_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "_AFTER_A_SURPRISE_S", 0.0)
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0)])
+    await turns()
+    await script.end(0, 0, ZeroDivisionError())
+    assert offsets(w) == {} and list(script.working) == [(0, 0)]
+
+
+async def test_a_stop_is_no_outcome() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a"), raw(0, 2)])
+    await turns()
+    await script.end(0, 0, StoppingError())
+    await script.end(0, 2)
+    assert offsets(w) == {} and script.working == {}
+    await w.end()
+    assert offsets(w) == {} and w.size == 0
+
+
+async def test_of_a_closed_partition_nothing_is_begun_and_what_was_begun_goes_on() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a")])
+    await turns()
+    w.close([place_of(0)])
+    w.take(place_of(0), [raw(0, 2, b"b")])
+    await script.end(0, 0)
+    assert script.working == {} and offsets(w) == {0: 1} and await w.quiet(1)
+    w.assign([place_of(0)])
+    w.take(place_of(0), [raw(0, 1, b"a"), raw(0, 2, b"b"), raw(0, 3, b"c")])  # read again from what is committed
+    await turns()
+    assert sorted(script.working) == [(0, 1), (0, 2), (0, 3)]
+
+
+async def test_of_a_partition_that_went_away_nothing_goes_on_and_nothing_is_committed() -> None:
+    script = Script(workers=1)
+    w = window(script, owned=(0, 1))
+    w.take(place_of(0), [raw(0, 0), raw(0, 1)])
+    w.take(place_of(1), [raw(1, 0)])
+    await turns()
+    await script.end(0, 0)
+    w.assign([place_of(1)])
+    await turns()
+    assert offsets(w) == {} and list(script.working) == [(1, 0)], "the only worker is free for the other partition"
+    assert w.size == 1
+    w.take(place_of(0), [raw(0, 2)])  # was on its way
+    assert w.size == 1
+
+
+async def test_quiet_says_when_something_goes_on() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0)])
+    await turns()
+    assert not await w.quiet(0.01)
+    await script.end(0, 0)
+    assert await w.quiet(0.01)
+
+
+async def test_what_no_consumer_is_given_is_passed_over_only_when_nothing_before_it_is_open() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0)])
+    await turns()
+    w.pass_over(place_of(0), 2)
+    assert offsets(w) == {}
+    await script.end(0, 0)
+    w.pass_over(place_of(0), 2)
+    assert offsets(w) == {0: 2} and w.read_up_to(place_of(0)) == 2
+    w.pass_over(place_of(0), 1)
+    w.pass_over(place_of(7), 5)
+    assert offsets(w) == {0: 2}
