@@ -76,7 +76,7 @@ async def test_hits_are_ordered_by_the_fused_score_each_once_with_ranks_from_one
     for leg in ("vector", "keyword"):
         ranked = sorted((hit for hit in hits if hit[f"{leg}_rank"]), key=lambda hit: hit[f"{leg}_rank"])
         assert [hit[f"{leg}_rank"] for hit in ranked] == list(range(1, len(ranked) + 1))
-        if leg == "vector":
+        if leg == "vector" and (mode, fusion) != ("hybrid", "rrf"):  # there it also looks near what the words found
             assert [hit["score"] for hit in ranked] == sorted((hit["score"] for hit in ranked), reverse=True)
         if mode == leg:
             assert ranked == hits
