@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from connectors.webhook import Receiver, routers
+from connectors.webhook import Receiver, open_hooks, routers
 from pipeline.cli.wiring import Surroundings
 from pipeline.intake import Accepting
 from pipeline.store.versions import Versions
@@ -18,4 +18,5 @@ def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
     Raises:
         ConfigError: a source has no secret, or a mapping without sense.
     """
-    return routers(Receiver(Versions(s.database), intake), max_document_bytes=s.settings.max_document_bytes)
+    hooks = open_hooks(s.settings.webhooks)
+    return routers(Receiver(Versions(s.database), intake), hooks, max_document_bytes=s.settings.max_document_bytes)

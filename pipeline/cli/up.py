@@ -43,7 +43,7 @@ def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource
         ConfigError: a folder that is not there, or two of one name.
     """
     named = [FolderSource(name=_name(folder), path=folder.absolute()) for folder in folders]
-    sources = [*named, *settings.source]
+    sources = [*named, *settings.folders]
     for source in sources:
         if not source.path.is_dir() and not source.path.is_file():
             raise ConfigError(f"the folder {source.path} is not there: make it, or name another one")

@@ -236,7 +236,7 @@ def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
     """The folders that are watched: those of livedex.toml and those that `up` was last given."""
     folders = [FolderSource(**folder) for folder in remembered(data).get("folders", [])]
     names = {folder.name for folder in folders}
-    return [*folders, *(source for source in settings.source if source.name not in names)]
+    return [*folders, *(source for source in settings.folders if source.name not in names)]
 
 
 def set_up_logging(level: str) -> None:
