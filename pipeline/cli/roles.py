@@ -91,6 +91,7 @@ async def serving(s: Surroundings, bound: socket.socket, entrance: Entrance, int
         url=s.url,
         liveness=s.liveness,
         tenancy=entrance.tenancy,
+        limits=entrance.limits,
     )
     config = uvicorn.Config(
         create_app(services),
