@@ -212,5 +212,6 @@ def _first_problem(exc: ValidationError) -> str:
         return message
     name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] != "source" else ".".join(place)
     given = problem.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and "key" not in place[0] and "url" not in place[0] else ""
+    is_open = not any(word in part for part in (place[0], place[-1]) for word in ("key", "url", "secret", "token"))
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and is_open else ""
     return f"{name}: {message}{shown}"

@@ -24,6 +24,7 @@ from pipeline.metrics import Metrics
 from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
 from pipeline.stages.chunk import Cutting
+from pipeline.stages.fetching import Fetcher
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims, open_claims
 from pipeline.store.database import Database, open_database
@@ -49,6 +50,7 @@ class Surroundings:
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
         claims: None where no other process can embed.
+        fetcher: gets contents by their URL; None: nothing does, and who sends one is told so.
     """
 
     settings: Settings
@@ -67,6 +69,7 @@ class Surroundings:
     letters: Letters
     metrics: Metrics
     liveness: Liveness
+    fetcher: Fetcher | None = None
 
     @property
     def cutting(self) -> Cutting:
