@@ -1,4 +1,4 @@
-"""Who asks, by API key. The credential alone decides; what else stands in a request says nothing about whose data it is."""
+"""Who asks, by API key or token. The credential alone decides; what else stands in a request says nothing about whose data it is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from pipeline.access.ring import KeyRing
+from pipeline.access.tokens import UNKNOWN as UNKNOWN_TOKEN
+from pipeline.access.tokens import TokenTenancy, looks_like_token
 from pipeline.api.tenancy import SCOPES, Caller, Scope
 from pipeline.errors import ForbiddenError, TenantRequiredError
 from pipeline.model import TenantId
@@ -17,18 +19,22 @@ UNKNOWN = "this key is not known: it is mistyped, expired or revoked"
 
 
 class KeyTenancy:
-    """`pipeline.api.tenancy.Tenancy` by API keys.
+    """`pipeline.api.tenancy.Tenancy` by API keys and tokens.
 
     Args:
         ring: checks keys.
+        tokens: checks tokens; None: none is honoured.
         without_key: whose data a request without a credential is about; None: it is refused.
         here_only: without a credential only requests to a name of this machine are let in. A page of another site may point a name of its own at a
             loopback address, and a browser then takes us for a part of that site.
     """
 
-    def __init__(self, ring: KeyRing, without_key: TenantId | None = None, *, here_only: bool = False) -> None:
+    def __init__(
+        self, ring: KeyRing, without_key: TenantId | None = None, *, here_only: bool = False, tokens: TokenTenancy | None = None
+    ) -> None:
         self._ring = ring
         self._here_only = here_only
+        self._tokens = tokens
         self._nobody = None if without_key is None else Caller(without_key)
 
     async def caller_of(self, headers: Headers) -> Caller:
@@ -42,6 +48,11 @@ class KeyTenancy:
                     "without a key this service answers to localhost alone, not to the host name of this request: send a key"
                 )
             return self._nobody
+        if self._tokens is not None and looks_like_token(credential):
+            caller = await self._tokens.caller_of(credential)
+            if caller is None:
+                raise refused(UNKNOWN_TOKEN)
+            return caller
         holder = await self._ring.holder_of(credential)
         if holder is None:
             raise refused()

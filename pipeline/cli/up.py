@@ -96,7 +96,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from pipeline.cli.wiring import open_surroundings, remember
     from pipeline.store.embedded import is_initialised
 
-    if not is_loopback(host) and settings.database_url is None and not is_initialised(data):
+    if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
         raise refuse_without_keys(host)  # nothing was ever started here, so there are none
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     bound = listen(host, port)
