@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from connectors.webhook.answering import Place, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, whole
 from pipeline.errors import ConfigError
 from pipeline.model import DocumentId
 from pipeline.store.versions import LIMIT
@@ -32,8 +32,7 @@ def _text_of(value: object) -> object:
 
 def _version(value: object) -> int | datetime:
     """A whole number, also written as a text, or a time."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        value = int(value)
+    value = whole(value)
     if isinstance(value, str):
         if _DIGITS.fullmatch(value):
             value = int(value)

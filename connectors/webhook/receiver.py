@@ -85,7 +85,7 @@ class Receiver:
 
         Raises:
             OutageError, RetryableError: not now; nothing of it counts, try all of it again.
-            RejectedError: never.
+            RejectedError, ConflictError: never.
         """
         if not incoming:
             return []
