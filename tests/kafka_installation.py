@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,11 @@ class Process:
         """State and reason of a component."""
         found = (await self.s.operations.health()).get(component)
         return None if found is None else (found.state, found.detail)
+
+    async def since(self, component: str) -> datetime | None:
+        """Since when a component is as it is."""
+        found = (await self.s.operations.health()).get(component)
+        return None if found is None else found.since
 
 
 class Installation:
