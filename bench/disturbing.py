@@ -112,7 +112,7 @@ def disturb(
                 result.with_texts += bool(in_flight)
                 allowed.update(in_flight if done.costs else ())
                 if result.struck.total() % looks_every == 0:
-                    fleet.until(lambda: _is_ready(fleet), _API_BACK_S, every_s=0.05)
+                    _wait_ready(fleet)
                     look(fleet, writer, rng, sample=5, result=result)
         finally:
             writer.end()
@@ -127,8 +127,20 @@ def disturb(
     return result
 
 
-def _is_ready(fleet: Fleet) -> bool:
+def _wait_ready(fleet: Fleet) -> None:
+    """Wait until the API says that it can serve."""
+    said = ["nothing"]
+
+    def ready() -> bool:
+        try:
+            answer = fleet.http.get("/readyz")
+        except httpx.TransportError as exc:
+            said.append(type(exc).__name__)
+            return False
+        said.append(answer.text)
+        return answer.status_code == 200
+
     try:
-        return fleet.http.get("/readyz").status_code == 200
-    except httpx.TransportError:
-        return False
+        fleet.until(ready, _API_BACK_S, every_s=0.05)
+    except TimeoutError as exc:
+        raise TimeoutError(f"the API is not ready after {_API_BACK_S:.0f} s: {said[-1]}") from exc

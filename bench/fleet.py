@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,104 +14,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
+from bench.member import Member
 from bench.postgres import OwnPostgres
-from bench.processes import forget_bound, kill_bound, peak_mb, start_bound, tree
-from bench.reader import LIVEDEX, Reader
+from bench.reader import Reader
 from migrations.runner import APPLICATION_ROLE
+from pipeline.flow import STAGES
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.settings import KAFKA
 from pipeline.store.embedded import url_as
 from tests.kafka_server import KafkaServer
 
 PARTITIONS = 6
-STAGES = ("chunk", "embed", "sync")
 _LOOK_EVERY_S = 0.05
 _READY_S = 90.0
 _SESSION_S, _SHORTEST_SESSION_S = 2, 6  # where Kafka is the tests' own, and what it allows unless it is told otherwise
-_STOP_S = 90.0
-
-
-class Member:
-    """A process `livedex run ROLE`.
-
-    Attributes:
-        starts, kills: of it, up to now.
-    """
-
-    def __init__(self, name: str, arguments: tuple[str, ...], home: Path, environment: Mapping[str, str]) -> None:
-        self.name = name
-        self._command = [LIVEDEX, "run", *arguments]
-        self._home, self._environment = home, environment
-        self._log, self._said_before = home / f"{name}.log", 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._turn = threading.Lock()
-        self.starts = self.kills = 0
-
-    @property
-    def role(self) -> str:
-        """What it runs."""
-        return self._command[2]
-
-    @property
-    def ends(self) -> int:
-        """How often it ended though nobody killed it."""
-        return self.starts - self.kills - (1 if self.running() else 0)
-
-    def keep_running(self) -> None:
-        """Start it where it does not run."""
-        with self._turn:
-            if self.running():
-                return
-            if self._process is not None:
-                forget_bound(self._process)
-            self._said_before = self._log.stat().st_size if self._log.exists() else 0
-            self._process = start_bound(self._command, cwd=self._home, environment=self._environment, log=self._log)
-            self.starts += 1
-
-    def running(self) -> bool:
-        """Whether its process is there."""
-        return self._process is not None and self._process.poll() is None
-
-    def ready(self) -> bool:
-        """Whether it has said that it runs."""
-        with self._log.open("rb") as log:
-            log.seek(self._said_before)
-            return b"running " in log.read()
-
-    def kill(self) -> float | None:
-        """SIGKILL; the time of the monotonic clock at which it stopped, or None when it did not run."""
-        with self._turn:
-            if self._process is None or not self.running():
-                return None
-            self.kills += 1
-            return kill_bound(self._process)
-
-    def stop(self) -> None:
-        """SIGTERM, and wait for the end."""
-        with self._turn:
-            if self._process is None:
-                return
-            if self.running():
-                self._process.send_signal(signal.SIGTERM)
-                try:
-                    self._process.wait(_STOP_S)
-                except subprocess.TimeoutExpired:
-                    kill_bound(self._process)
-            forget_bound(self._process)
-
-    def peaks_mb(self) -> list[float]:
-        """Peak resident memory of its processes, its own first."""
-        assert self._process is not None
-        found = []
-        for process in tree(self._process.pid):
-            try:
-                if process.name() != "sh":
-                    found.append(peak_mb(process.pid))
-            except (psutil.NoSuchProcess, OSError):
-                continue
-        return found
 
 
 class Fleet(Reader):
@@ -161,7 +75,7 @@ class Fleet(Reader):
 
     def stages(self) -> list[Member]:
         """The members that run a stage."""
-        return [member for member in self.members if member.role in STAGES]
+        return [member for member in self.members if member.role in {stage.name for stage in STAGES}]
 
     @property
     def ends(self) -> int:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from bench.corpus import paragraph
 from bench.disturbing import COUNTS
-from bench.fleet import STAGES, Fleet, a_fleet
+from bench.fleet import Fleet, a_fleet
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.rebalances import generations
 from bench.small import visible_in
 from bench.table import show
 from consumers.kafka.lag import group_of
+from pipeline.flow import STAGES
 from tests.scripted_embedder import HANG_UP, ScriptedEmbedder
 
 _LIMIT_S = 600.0
@@ -56,7 +57,7 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
             ["processes that ended by themselves", ends, 0],
             *(
                 [f"generation of {name}: before, during, after", f"{before[name]}, {during[name]}, {after[name]}", "equal"]
-                for name in STAGES
+                for name in before
             ),
         ],
     )
@@ -71,6 +72,6 @@ def _visible(fleet: Fleet) -> int:
 
 
 def _generations(fleet: Fleet) -> dict[str, int]:
-    groups = {name: group_of(fleet.kafka, name) for name in STAGES}
+    groups = {stage.name: group_of(fleet.kafka, stage.name) for stage in STAGES}
     found = asyncio.run(generations(fleet.bootstrap, groups.values()))
     return {name: found[group] for name, group in groups.items()}

@@ -9,8 +9,10 @@
     ├── NoTextError             a document holds no text; its state says why
     ├── ConfigError             refuse to start
     ├── TenantRequiredError     a call without a tenant (HTTP 403)
+    ├── TenantDeletedError      a call for a tenant that was deleted (HTTP 403); its events have no effect any more
     ├── ForbiddenError          the credential does not allow it (HTTP 403)
-    └── NotFoundError           what was named is not there (HTTP 404)
+    ├── NotFoundError           what was named is not there (HTTP 404)
+    └── ConflictError           what was to be made is there already (HTTP 409)
 
 Messages carry ids, versions and counts, never a document's text or a secret.
 """
@@ -98,9 +100,17 @@ class TenantRequiredError(LivedexError):
     """A call without a tenant, in a service that has several."""
 
 
+class TenantDeletedError(LivedexError):
+    """The tenant was deleted: nothing is written for it, and an event of it that was under way has no effect."""
+
+
 class ForbiddenError(LivedexError):
     """The credential is good, and does not allow this."""
 
 
 class NotFoundError(LivedexError):
     """What was named is not there."""
+
+
+class ConflictError(LivedexError):
+    """What was to be made is there already."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeline.errors import OutageError
 from pipeline.events import INLINE_LIMIT_BYTES, Changed, Event, changed
 from pipeline.model import DocumentId, TenantId
 
@@ -74,6 +75,41 @@ class Blobs(Protocol):
             late_hours: how long the content of a visible version is kept, for another event of an equal version.
         """
         ...
+
+
+class Accepting(Protocol):
+    """Accepts changes."""
+
+    async def accept(self, changes: Sequence[Change]) -> None:
+        """Returns once nothing of them can be lost.
+
+        Raises:
+            OutageError: try all of them again, repetition does no harm.
+        """
+        ...
+
+
+class NoIntake:
+    """`Accepting` where no broker is reached."""
+
+    async def accept(self, changes: Sequence[Change]) -> None:
+        """Refuse for now."""
+        raise OutageError("broker", f"{len(changes)} changes: not connected")
+
+
+class LateIntake:
+    """`Accepting` for who is there before the broker is."""
+
+    def __init__(self) -> None:
+        self._accepting: Accepting = NoIntake()
+
+    def connect(self, accepting: Accepting) -> None:
+        """Pass changes on from now on."""
+        self._accepting = accepting
+
+    async def accept(self, changes: Sequence[Change]) -> None:
+        """Pass them on, or refuse them for now."""
+        await self._accepting.accept(changes)
 
 
 class Intake:

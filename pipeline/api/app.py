@@ -35,6 +35,7 @@ def create_app(services: ApiServices) -> FastAPI:
     app.add_middleware(Edge)
     for part in (search, documents, collections, sync, health, description):
         app.include_router(part.router)
+    app.include_router(collections.strict)
     description.describe(app)
     return app
 

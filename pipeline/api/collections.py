@@ -1,29 +1,96 @@
-"""GET /v1/collections."""
+"""Collections: list, make, look at one, delete one with its documents."""
 
 from __future__ import annotations
 
+import time
+from typing import Annotated
+
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.functional_validators import AfterValidator
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
+from pipeline.api.bodies import StrictRoute
 from pipeline.api.paths import WHOLE
-from pipeline.api.services import Services, Tenant
-from pipeline.api.shapes import Collection, Collections, answers, problems
+from pipeline.api.services import ApiServices, Services, Tenant, Writer
+from pipeline.api.shapes import Collection, Collections, DeletedCollection, answers, problems
 from pipeline.errors import NotFoundError
+from pipeline.events import Changed
+from pipeline.intake import Change
+from pipeline.model import TenantId
 
 router = APIRouter(tags=["collections"])
+strict = APIRouter(route_class=StrictRoute, tags=["collections"])
+
+_COLLECTION = f"/v1/collections/{{name:{WHOLE}}}"
+_NONE = "no collection is called so"
+_AT_ONCE = 500  # deletes published together
 
 
-@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 503)})
+def _storable(name: str) -> str:
+    if "\x00" in name:
+        raise ValueError("a name holds no NUL")
+    return name
+
+
+class NewCollection(BaseModel):
+    """A collection to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+
+
+@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 429, 503)})
 async def collections(tenant: Tenant, services: Services) -> Response:
     """Every collection by name, with the number of its documents."""
     return Json({"collections": await services.documents.collections(tenant)})
 
 
-@router.get(f"/v1/collections/{{name:{WHOLE}}}", responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 503)})
+@strict.post(
+    "/v1/collections",
+    status_code=201,
+    responses={201: {"model": Collection, "description": "It was made"}, **problems(401, 403, 409, 413, 415, 422, 429, 503)},
+)
+async def create(wanted: NewCollection, caller: Writer, services: Services) -> Response:
+    """Make an empty collection. A collection is made by its first document, too."""
+    return Json(await services.collections.create(caller.tenant_id, wanted.name), 201)
+
+
+@router.get(_COLLECTION, responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 429, 503)})
 async def collection(name: str, tenant: Tenant, services: Services) -> Response:
     """A collection, with the number of its documents."""
     found = await services.documents.collection(tenant, name)
     if found is None:
-        raise NotFoundError("no collection is called so")
+        raise NotFoundError(_NONE)
     return Json(found)
+
+
+@router.delete(
+    _COLLECTION,
+    status_code=202,
+    responses={
+        202: {"model": DeletedCollection, "description": "Its documents are being deleted"},
+        **problems(401, 403, 404, 422, 429, 503),
+    },
+)
+async def delete(name: str, caller: Writer, services: Services) -> Response:
+    """Delete a collection with its documents, which go through the pipeline one by one. After a 503 the rest is still there: delete it again."""
+    if await services.documents.collection(caller.tenant_id, name) is None:
+        raise NotFoundError(_NONE)
+    deleted = await _delete_documents(services, caller.tenant_id, name)
+    await services.collections.remove(caller.tenant_id, name)
+    return Json({"name": name, "documents": deleted}, 202)
+
+
+async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: str) -> int:
+    """Publish a delete of every document of a collection; how many."""
+    deleted, above = 0, ""
+    while members := await services.collections.members(tenant_id, name, above, _AT_ONCE):
+        await services.intake.accept([
+            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=max(time.time_ns(), member.newest + 1), deleted=True))
+            for member in members
+        ])  # fmt: skip
+        deleted, above = deleted + len(members), members[-1].document_id
+    return deleted

@@ -19,7 +19,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pipeline.errors import ForbiddenError, LivedexError, NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
+from pipeline.errors import (
+    ConflictError,
+    ForbiddenError,
+    LivedexError,
+    NotFoundError,
+    OutageError,
+    RejectedError,
+    RetryableError,
+    TenantDeletedError,
+    TenantRequiredError,
+)  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +102,14 @@ def answer_to(error: LivedexError) -> Response:
         return _later("this did not work just now: try again", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):
         return problem(404, str(error))
-    if isinstance(error, TenantRequiredError | ForbiddenError):
+    if isinstance(error, TenantRequiredError):
         return problem(403, str(error), kind="tenant-required")
+    if isinstance(error, ForbiddenError):
+        return problem(403, str(error))
+    if isinstance(error, TenantDeletedError):
+        return problem(403, "the tenant of this credential was deleted", kind="tenant-deleted")
+    if isinstance(error, ConflictError):
+        return problem(409, str(error))
     if isinstance(error, RejectedError):
         return problem(422, str(error), kind=error.reason.replace("_", "-"))
     raise error

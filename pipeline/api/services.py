@@ -11,11 +11,13 @@ from fastapi import Depends, Request
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
+from pipeline.intake import Accepting, NoIntake
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
 from pipeline.search.answer import SearchAnswer
 from pipeline.search.request import SearchRequest
+from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
 
@@ -38,6 +40,8 @@ class ApiServices:
     """What the API stands on.
 
     Attributes:
+        collections: made and taken away.
+        intake: accepts changes.
         url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
     """
 
@@ -46,6 +50,8 @@ class ApiServices:
     operations: Operations
     backlog: Backlog
     metrics: Metrics
+    collections: Collections
+    intake: Accepting = field(default_factory=NoIntake)
     url: str | None = None
     liveness: Liveness = field(default_factory=Liveness)
     tenancy: Tenancy = field(default_factory=OneTenant)

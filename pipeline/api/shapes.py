@@ -85,6 +85,13 @@ class Collections(BaseModel):
     collections: list[Collection]
 
 
+class DeletedCollection(BaseModel):
+    """A collection whose documents are being deleted."""
+
+    name: str
+    documents: int = Field(description="how many deletes were accepted")
+
+
 class SyncState(BaseModel):
     """What became of an accepted change."""
 
@@ -140,11 +147,13 @@ class Readiness(BaseModel):
 
 _SAID = {
     401: "The key is not known",
-    403: "A tenant is needed",
+    403: "A tenant is needed, or the credential does not allow it",
     404: "There is none",
+    409: "It is there already",
     413: "The body is too large",
     415: "The body does not say that it is JSON",
     422: "The request makes no sense",
+    429: "The credential asks too much at once; see Retry-After",
     503: "Something needed is away; see Retry-After",
 }
 

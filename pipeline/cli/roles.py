@@ -14,12 +14,15 @@ import uvicorn
 from connectors.filesystem import FolderConnector
 from pipeline.api.app import ApiServices, create_app
 from pipeline.cli.brokers import open_broker
+from pipeline.cli.entrance import Entrance
 from pipeline.cli.maintenance import maintain
 from pipeline.cli.watching import answer_requests, make_connector
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
 from pipeline.flow import StageName
+from pipeline.intake import Accepting, LateIntake
 from pipeline.settings import FolderSource
+from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 
 log = logging.getLogger(__name__)
@@ -75,7 +78,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
+async def serving(s: Surroundings, bound: socket.socket, entrance: Entrance, intake: Accepting) -> AsyncIterator[None]:
     """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
     services = ApiServices(
         engine=s.engine,
@@ -83,8 +86,11 @@ async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
         operations=s.operations,
         backlog=s.backlog,
         metrics=s.metrics,
+        collections=Collections(s.database),
+        intake=intake,
         url=s.url,
         liveness=s.liveness,
+        tenancy=entrance.tenancy,
     )
     config = uvicorn.Config(
         create_app(services),
@@ -110,10 +116,34 @@ async def serving(s: Surroundings, bound: socket.socket) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def _reaching_the_broker(s: Surroundings, intake: LateIntake) -> AsyncIterator[None]:
+    """Connect the API's intake as soon as the broker is there; what only reads does not wait for that."""
+
+    async def hold(stop: asyncio.Event) -> None:
+        async with open_broker(s, patient=True) as running:
+            intake.connect(running.intake)
+            await stop.wait()
+
+    task = asyncio.create_task(kept_alive(hold, asyncio.Event(), "changes over HTTP"), name="changes over HTTP")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def running_roles(
-    s: Surroundings, roles: Sequence[str], folders: Sequence[FolderSource], bound: socket.socket | None
+    s: Surroundings,
+    roles: Sequence[str],
+    folders: Sequence[FolderSource],
+    bound: socket.socket | None = None,
+    entrance: Entrance | None = None,
 ) -> AsyncIterator[list[FolderConnector]]:
     """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
+
+    Args:
+        bound, entrance: where the API is served and how requests are let in; None without it.
 
     Yields:
         The connectors of the folders.
@@ -122,11 +152,16 @@ async def running_roles(
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
         await s.blobs.check()
-        if bound is not None:
-            await stack.enter_async_context(serving(s, bound))
+        intake = LateIntake()
+        if bound is not None and entrance is not None:
+            await stack.enter_async_context(serving(s, bound, entrance, intake))
         stages = [stage for stage in _STAGES if stage in roles]
         running = await stack.enter_async_context(open_broker(s, stages, patient=True)) if stages or "watch" in roles else None
         tasks: list[asyncio.Task[None]] = []
+        if running is not None:
+            intake.connect(running.intake)
+        elif bound is not None:
+            await stack.enter_async_context(_reaching_the_broker(s, intake))
         if running is not None and "watch" in roles:
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
             tasks += [

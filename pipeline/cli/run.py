@@ -25,25 +25,24 @@ from pipeline.settings import Settings, load_settings
 @click.option(
     "--trust-network",
     is_flag=True,
-    help="Let --host be an address that others can reach, though there are no keys: whoever reaches it may read everything.",
+    help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
     """Run ROLES: api, watch, chunk, embed, sync, maintain, or all."""
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
-    from pipeline.cli.up import check_address, sources_of
+    from pipeline.cli.up import sources_of
     from pipeline.cli.wiring import set_up_logging
 
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
     wanted = check_roles(roles)
-    if "api" in wanted and not trust_network:
-        check_address(host)
     sources_of((), settings)
-    run_loop(_run(settings, wanted, data, host, port))
+    run_loop(_run(settings, wanted, data, host, port, trust_network))
 
 
-async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int) -> None:
+async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
+    from pipeline.cli.entrance import open_entrance
     from pipeline.cli.roles import listen, running_roles
     from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, sources_of, stop_signal
     from pipeline.cli.wiring import open_surroundings
@@ -57,8 +56,12 @@ async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
                 async with AsyncExitStack() as stack:
+                    entrance = None
+                    if bound is not None:
+                        entrance = await stack.enter_async_context(open_entrance(s, host, alone=False, trust_network=trust_network))
+                        print(entrance.told, flush=True)
                     with ending_a_start(stop):
-                        await stack.enter_async_context(running_roles(s, roles, sources_of((), settings), bound))
+                        await stack.enter_async_context(running_roles(s, roles, sources_of((), settings), bound, entrance))
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import ipaddress
 import os
 import signal
 import sys
@@ -33,23 +32,8 @@ def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
 
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
-    check_address(host)
     sources = sources_of(folders, settings)
     run(_up(settings, sources, data, host, port))
-
-
-def check_address(host: str) -> None:
-    """Refuse an address that others can reach: there are no keys that could tell them apart.
-
-    Raises:
-        ConfigError: the address is none of loopback.
-    """
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise ConfigError(f"{host} can be reached by others, and without API keys anybody could read everything: use --host 127.0.0.1")
 
 
 def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource]:
@@ -103,23 +87,27 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
+    from pipeline.cli.entrance import is_loopback, open_entrance, refuse_without_keys
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
     from pipeline.cli.wiring import open_surroundings, remember
+    from pipeline.store.embedded import is_initialised
 
+    if not is_loopback(host) and settings.database_url is None and not is_initialised(data):
+        raise refuse_without_keys(host)  # nothing was ever started here, so there are none
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     bound = listen(host, port)
     try:
         with holding(data, alone=True):
             stop = stop_signal()
-            async with open_surroundings(settings, data, connections=12, alone=True) as s:
+            async with open_surroundings(settings, data, connections=12, alone=True) as s, open_entrance(s, host, alone=True) as entrance:
                 await check_embedder(s)
                 await s.operations.release_leases()
                 remember(data, sources, url, os.getpid())
                 async with AsyncExitStack() as stack:
                     with ending_a_start(stop):
-                        connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound))
-                    print("one tenant, `default`; no key is asked for on this address", flush=True)
+                        connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound, entrance))
+                    print(entrance.told, flush=True)
                     print(f"ready {url}", flush=True)
                     progress = asyncio.create_task(show_progress(s.backlog, connectors))
                     await stop.wait()

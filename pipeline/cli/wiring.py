@@ -36,6 +36,7 @@ from pipeline.store.pgvector import PgVectorStore
 log = logging.getLogger(__name__)
 
 REMEMBERED = "up.json"
+_WRITE_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +164,37 @@ class EmbedCounts:
 
 @asynccontextmanager
 async def health_teller(operations: Operations) -> AsyncIterator[Any]:
-    """A function that writes down how a component is, in the order told, without holding up who tells."""
-    told: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+    """A function that writes down how a component is, without holding up who tells.
+
+    The last word on each is kept until it is written: what came back while the database was away would be down for ever.
+    """
+    words: dict[str, str | None] = {}
+    told = asyncio.Event()
+
+    def tell(component: str, reason: str | None) -> None:
+        words[component] = reason
+        told.set()
 
     async def write() -> None:
+        failing = False
         while True:
-            component, reason = await told.get()
-            try:
-                await operations.set_health(component, ok=reason is None, detail=reason)
-            except LivedexError as exc:
-                log.warning("the health of the %s is not written down: %s", component, exc)
+            await told.wait()
+            while words:
+                component, reason = words.popitem()
+                try:
+                    await operations.set_health(component, ok=reason is None, detail=reason)
+                    failing = False
+                except LivedexError as exc:
+                    words.setdefault(component, reason)  # not over a newer one
+                    if not failing:
+                        log.warning("the health of the %s is not written down yet: %s", component, exc)
+                    failing = True
+                    await asyncio.sleep(_WRITE_AGAIN_S)
+            told.clear()
 
     writer = asyncio.create_task(write())
     try:
-        yield lambda component, reason: told.put_nowait((component, reason))
+        yield tell
     finally:
         writer.cancel()
         await asyncio.gather(writer, return_exceptions=True)

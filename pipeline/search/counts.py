@@ -30,12 +30,14 @@ class Counts:
         frequencies: in about how many passages a word stands; rare words have none.
         passages: about how many there are, >= 0.
         mean_terms: occurrences of words in one of them, on average, > 0.
+        is_one_of_many: whether most of the passages in the index are other tenants'.
     """
 
     words: Sequence[str]
     frequencies: Mapping[str, int]
     passages: int
     mean_terms: float
+    is_one_of_many: bool = True
 
 
 async def read_counts(connection: Connection, tenant_id: TenantId, config: str, query: QueryWords, index: str) -> tuple[Counts, bool]:
@@ -45,7 +47,8 @@ async def read_counts(connection: Connection, tenant_id: TenantId, config: str, 
     if not row["passages"] or row["lags"]:
         return await _sampled(connection, tenant_id, words), bool(row["indexed"])
     frequencies = {word: count for word, count in zip(words, counts, strict=True) if count is not None}
-    return Counts(words, frequencies, row["passages"], max(1.0, row["terms"] / row["passages"])), bool(row["indexed"])
+    passages, mean_terms = row["passages"], max(1.0, row["terms"] / row["passages"])
+    return Counts(words, frequencies, passages, mean_terms, 2 * passages < row["stored"]), bool(row["indexed"])
 
 
 async def _sampled(connection: Connection, tenant_id: TenantId, words: Sequence[str]) -> Counts:

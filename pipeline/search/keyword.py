@@ -1,23 +1,25 @@
 """The keyword leg: any word of the query counts, the rare ones most.
 
-Candidates are taken by the rarest words only, in order of document frequency until these add up to `Breadth.matches`; the best of
-them by `ts_rank` over all words are scored again by BM25. So a word that everybody uses costs nothing, and an answer that needs all matches has them.
-Where fewer candidates are visible or asked for than are wanted, every passage of the documents asked for is looked at instead.
+Candidates are the passages that hold words which are rare enough together (`pipeline.search.narrowing`), and BM25 over all words orders
+them. So a word that everybody uses costs nothing, and an answer that needs all matches has them: where fewer
+candidates are visible or asked for than are wanted, more are taken, in the end every passage of the documents asked for.
 
 A query of identifiers alone (`ERR_CONN_RESET`) is a look-up: it finds the passages that hold one of them exactly, where there are any.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 from typing import Any
 
+import numpy as np
+
 from pipeline.model import TenantId
-from pipeline.search.bm25 import Candidate, Collection, occurrences, scores
+from pipeline.search.bm25 import inverse_frequencies, occurrences, scores
 from pipeline.search.counts import Counts, quoted
+from pipeline.search.narrowing import any_of, narrowed
 from pipeline.search.selection import Selection
 from pipeline.store.database import Connection
 from pipeline.store.statements import sql
@@ -32,16 +34,13 @@ COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more t
 class Breadth:
     """How far the leg looks.
 
-    Of 100,000 passages, of which most have near copies, the defaults find nine of the ten best of BM25 over every match, in a fifth of the
-    time of ranking every match by `ts_rank`. Source: measured, see bench/search.py.
-
     Attributes:
-        matches: passages that the words which choose candidates may stand in together.
-        scored: the best of them by `ts_rank`, scored again by BM25.
+        expected: passages that are expected to match what candidates must hold.
+        most: candidates at most.
     """
 
-    matches: int = 5_000
-    scored: int = 300
+    expected: int = 300
+    most: int = 1_000
 
 
 _DEFAULT_BREADTH = Breadth()
@@ -77,74 +76,89 @@ class KeywordLeg:
         self._tenant_id = tenant_id
         self._selection = selection
         self._wanted = wanted
-        self._matches = max(breadth.matches, wanted)
-        self._most = max(breadth.scored, wanted)
+        self._expected = max(breadth.expected, 3 * wanted)
+        self._most = max(breadth.most, 2 * wanted)
 
     async def run(self, query: QueryWords, counts: Counts) -> Keyword:
         """The best passages for the words of a query."""
-        words = _rarest_first(counts)[:MAX_WORDS]
+        words = sorted(counts.words, key=lambda word: counts.frequencies.get(word, 0))[:MAX_WORDS]
+        if not words:
+            return Keyword({})
+        scale = _Scale(words, counts, query)
         if query.only_identifiers:
-            found = await self._candidates(query.identifiers, words)
-            if found.visible:
-                return Keyword(self._scored(found, query, counts), True, words)
-        chosen = _chosen(words, counts, self._matches)
-        found = await self._candidates(chosen, words)
-        if len(found.visible) < self._wanted and found.is_all and len(chosen) < len(words):  # the common words are rare in the selection
-            found = await self._candidates(words, words)
-        return Keyword(self._scored(found, query, counts), False, words)
+            found = await self._found(any_of(query.identifiers), scale)
+            if found:
+                return Keyword(found, True, words)
+        for expected in (self._expected, 10 * self._expected):
+            narrow = narrowed(words, counts, expected)
+            found = await self._found(narrow.matching, scale)
+            if len(found) >= self._wanted or narrow.is_all:
+                return Keyword(found, False, words)
+        return Keyword(await self._found(any_of(words), scale), False, words)
 
-    async def _candidates(self, narrow: Sequence[str], wide: Sequence[str]) -> _Found:
-        """Passages that hold one of the narrow words, ranked by the wide ones; all of the selection where the best leave too few."""
-        if not narrow:
-            return _Found((), True)
-        matching = f"({_any_of(narrow)}) & {quoted(_tenant_lexeme(self._tenant_id))}"
-        arguments = (self._tenant_id, matching, _any_of(wide), self._most, list(map(quoted, wide)), *self._selection.arguments)
+    async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
+        """BM25 of the best that match and are visible: the wanted, and those as good as the last of them."""
+        if scale.is_one_of_many:
+            matching = f"({matching}) & {quoted(_tenant_lexeme(self._tenant_id))}"
+        arguments = (matching, list(map(quoted, scale.words)), list(scale.idf), scale.mean_terms, self._most)
         rows = await self._connection.fetch(sql("keyword_candidates"), *arguments)
-        if len(rows) == self._most and sum(row["visible"] for row in rows) < self._wanted:
-            rows = await self._connection.fetch(sql("keyword_matches"), *arguments)
-        return _Found([_candidate(row, wide) for row in rows if row["visible"]], len(rows) < self._most)
+        found = await self._visible(scale.scores(rows))
+        if len(rows) == self._most and len(found) < self._wanted:
+            rows = await self._connection.fetch(sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments)
+            found = scale.scores(rows)
+        return _best(found, self._wanted)
 
-    def _scored(self, found: _Found, query: QueryWords, counts: Counts) -> dict[int, float]:
-        """BM25 of the wanted best, and of those as good as the last of them."""
-        seen = Counter(word for candidate in found.visible for word in candidate.counts)
-        frequencies = {word: max(number, counts.frequencies.get(word, 0)) for word, number in seen.items()}
+    async def _visible(self, scores: Mapping[int, float]) -> dict[int, float]:
+        """The visible ones; not all of them where the best are enough."""
+        parts = [scores]
+        if self._selection.is_everything:  # hardly any is not
+            parts.insert(0, _best(scores, self._wanted + self._wanted // 4 + 20))
+        visible: set[int] = set()
+        for part in parts:
+            rows = await self._connection.fetch(sql("visible_passages"), self._tenant_id, list(part), *self._selection.arguments)
+            visible = {row["passage_id"] for row in rows}
+            if len(visible) >= self._wanted or len(part) == len(scores):
+                break
+        return {passage_id: score for passage_id, score in scores.items() if passage_id in visible}
+
+
+class _Scale:
+    """What the words of a query weigh.
+
+    Attributes:
+        words: of the query.
+        idf: of each word, with its weight.
+        is_one_of_many: whether the index is told whose passages are meant; for speed alone, the statements see to it that no other's come.
+    """
+
+    def __init__(self, words: Sequence[str], counts: Counts, query: QueryWords) -> None:
+        self.words = words
+        self.mean_terms = counts.mean_terms
+        self.is_one_of_many = counts.is_one_of_many
+        self._passages = counts.passages
+        self._known = np.array([counts.frequencies.get(word, 1) for word in words])
         weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
-        collection = Collection(max(counts.passages, len(found.visible)), counts.mean_terms, frequencies)
-        values = scores(found.visible, collection, weights)
-        last = sorted(values, reverse=True)[: self._wanted][-1] if values else 0.0
-        return {c.passage_id: value for c, value in zip(found.visible, values, strict=True) if value >= last}
+        self._weights = np.array([weights.get(word, 1.0) for word in words])
+        self.idf = self._weights * inverse_frequencies(self._known, self._passages)
+
+    def scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+        """BM25 by passage; a word that more candidates hold than were known to counts as what was seen."""
+        if not rows:
+            return {}
+        often = occurrences([row["ranks"] for row in rows])
+        seen = np.count_nonzero(often, axis=0)
+        idf = self._weights * inverse_frequencies(np.maximum(self._known, seen), max(self._passages, len(rows)))
+        values = scores(often, [row["terms"] for row in rows], idf, self.mean_terms)
+        return {row["passage_id"]: value for row, value in zip(rows, values.tolist(), strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    visible: Sequence[Candidate]
-    is_all: bool  # that matches
-
-
-def _candidate(row: Mapping[str, Any], words: Sequence[str]) -> Candidate:
-    counts = {word: occurrences(rank) for word, rank in zip(words, row["ranks"], strict=True) if rank > 0}
-    return Candidate(row["passage_id"], row["terms"], counts)
-
-
-def _rarest_first(counts: Counts) -> list[str]:
-    return sorted(counts.words, key=lambda word: counts.frequencies.get(word, 0))
-
-
-def _chosen(words: Sequence[str], counts: Counts, most: int) -> list[str]:
-    """The rarest words, as long as they do not stand in more than `most` passages together; at least one."""
-    chosen: list[str] = []
-    total = 0
-    for word in words:
-        total += counts.frequencies.get(word, 0)
-        if chosen and total > most:
-            break
-        chosen.append(word)
-    return chosen
+def _best(scores: Mapping[int, float], wanted: int) -> dict[int, float]:
+    """The best, and those as good as the last of them."""
+    if len(scores) <= wanted:
+        return dict(scores)
+    last = sorted(scores.values(), reverse=True)[wanted - 1]
+    return {passage_id: score for passage_id, score in scores.items() if score >= last}
 
 
 def _tenant_lexeme(tenant_id: str) -> str:
     return "@" + md5(tenant_id.encode(), usedforsecurity=False).hexdigest()[:12]
-
-
-def _any_of(words: Iterable[str]) -> str:
-    return " | ".join(map(quoted, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
+from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.events import Event, Step
 
 MAX_ATTEMPTS = 5
@@ -75,6 +75,8 @@ def outcome_of(error: Exception, attempt: int) -> Outcome:
     """
     if isinstance(error, OutageError):
         return Pause(error.component, error.retry_after_s or min(0.25 * 2**attempt, 5.0), str(error))
+    if isinstance(error, TenantDeletedError):
+        return Finished(superseded=True)
     if isinstance(error, RejectedError):
         return Dead(error.reason, str(error))
     detail = str(error) if isinstance(error, LivedexError) else f"{type(error).__name__}: {error}"

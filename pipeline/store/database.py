@@ -16,12 +16,14 @@ import orjson
 from pgvector.asyncpg import register_vector
 
 from migrations.runner import APPLICATION_ROLE
-from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError
+from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import TenantId
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0
 _BEGIN = "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true)"
+
+_TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
 
 _AWAY = (
     asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
@@ -41,6 +43,7 @@ def translated(what: str) -> Iterator[None]:
         OutageError: the database is away.
         RetryableError: it works the next time (deadlock, serialisation, a passage that was cleared away meanwhile).
         RejectedError: the values can never be stored.
+        TenantDeletedError: they are of a tenant that was deleted.
     """
     try:
         yield
@@ -54,6 +57,10 @@ def translated(what: str) -> Iterator[None]:
         raise OutageError("database", f"{what}: {exc}") from exc
     except _AWAY as exc:
         raise OutageError("database", f"{what}: {type(exc).__name__}: {exc}") from exc
+    except asyncpg.PostgresError as exc:
+        if exc.sqlstate == _TENANT_DELETED:
+            raise TenantDeletedError(f"{what}: the tenant was deleted") from exc
+        raise
 
 
 class Database:
@@ -80,7 +87,7 @@ class Database:
                 makes it durable too, and where it is lost, what comes after it is lost as well, and the event is delivered again.
 
         Raises:
-            OutageError, RetryableError, RejectedError: see `translated`.
+            OutageError, RetryableError, RejectedError, TenantDeletedError: see `translated`.
         """
         with translated(what):
             isolation = "repeatable_read" if snapshot else None

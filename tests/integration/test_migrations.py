@@ -34,20 +34,18 @@ async def test_every_table_with_a_tenant_forces_row_level_security(owner: asyncp
                (select count(*) from pg_policy p where p.polrelid = c.oid and p.polcmd = '*' and p.polqual is not null and p.polwithcheck is not null) as policies
         from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
         where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace""")
-    assert len(rows) >= 13
+    assert len(rows) >= 16
     assert [r["relname"] for r in rows if not (r["relrowsecurity"] and r["relforcerowsecurity"] and r["policies"] == 1)] == []
 
 
-async def test_only_the_two_audited_functions_look_across_the_policy(owner: asyncpg.Connection) -> None:
+async def test_only_the_audited_functions_look_across_the_policy(owner: asyncpg.Connection) -> None:
     rows = await owner.fetch("""
         select p.proname, p.proowner::regrole::text as role, coalesce(array_to_string(p.proconfig, ','), '') as config
         from pg_proc p where p.prosecdef and p.pronamespace = 'public'::regnamespace and not exists (
             select from pg_depend d where d.objid = p.oid and d.deptype = 'e')""")
-    assert {r["proname"]: r["role"] for r in rows if r["role"] == "livedex_definer"} == {
-        "tenant_ids": "livedex_definer",
-        "keyword_candidates": "livedex_definer",
-    }
-    assert {r["proname"] for r in rows} == {"tenant_ids", "keyword_candidates", "ensure_generation"}
+    audited = {"tenant_ids", "keyword_candidates", "find_api_key", "has_api_keys"}
+    assert {r["proname"] for r in rows if r["role"] == "livedex_definer"} == audited
+    assert {r["proname"] for r in rows} == audited | {"ensure_generation"}
     assert all(r["config"].startswith("search_path=pg_catalog") for r in rows)
 
 
@@ -70,8 +68,8 @@ async def test_the_application_sees_no_row_without_a_tenant_and_only_its_own_wit
         async with database.tenant(TenantId("a")) as connection:
             assert [r["tenant_id"] for r in await connection.fetch(f"select tenant_id from {table}")] == ["a"]
     async with database.tenant(TenantId("b")) as connection:
-        found = await connection.fetch("select * from keyword_candidates('one', 'one', 0, 10)")
+        found = await connection.fetch("select * from keyword_candidates('one', '{one}', '{1}', 1, 10)")
         assert len(found) == 1
     async with database.system() as connection:
-        assert await connection.fetch("select * from keyword_candidates('one', 'one', 0, 10)") == []
+        assert await connection.fetch("select * from keyword_candidates('one', '{one}', '{1}', 1, 10)") == []
     assert await database.tenants() == ["a", "b"]

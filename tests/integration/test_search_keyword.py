@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Sequence
 
 import asyncpg
@@ -163,9 +164,9 @@ async def _fill(library: Library, count: int) -> None:
 async def test_candidates_are_chosen_by_rare_words_and_ranked_by_all(library: Library) -> None:
     await _fill(library, 400)
     await library.add("both", "harbour signal ledger and saffron0 saffron1 saffron2")
-    ids = await _leg(library, "saffron0 saffron1 harbour signal ledger", Breadth(matches=20, scored=50), wanted=5)
+    ids = await _leg(library, "saffron0 saffron1 harbour signal ledger", Breadth(expected=20, most=50), wanted=5)
     assert ids[0] == "both"
-    found = await _leg(library, "saffron0 harbour", Breadth(matches=20, scored=50), wanted=3)
+    found = await _leg(library, "saffron0 harbour", Breadth(expected=20, most=50), wanted=3)
     assert all(document == "both" or int(document.removeprefix("filler-")) % 50 == 0 for document in found)
 
 
@@ -184,7 +185,7 @@ async def test_passages_that_no_document_shows_take_no_place_away(library: Libra
     for n in range(60):
         await library.add("rewritten", f"saffron saffron draft{n}")
     await library.add("late", "a long text in which saffron stands only once among very many other words")
-    assert set(await _leg(library, "saffron", Breadth(scored=10), wanted=10)) == {"rewritten", "late"}
+    assert set(await _leg(library, "saffron", Breadth(most=10), wanted=10)) == {"rewritten", "late"}
     assert set(await library.found("saffron", mode="keyword")) == {"rewritten", "late"}
 
 
@@ -213,8 +214,14 @@ async def test_the_index_serves_the_candidates_under_row_level_security(owner: a
     )
     await owner.execute("vacuum analyze passages")
     body = str(await owner.fetchval("select prosrc from pg_proc where proname = 'keyword_candidates'"))
-    for name, value in {"narrow": "'w7'::tsquery", "wide": "'w7'::tsquery", "normalization": "1", "most": "300"}.items():
-        body = body.replace(f" {name}", f" {value}")
+    for name, value in {
+        "matching": "'w7'::tsquery",
+        "words": "array['w7'::tsquery]",
+        "weights": "array[1.0::float8]",
+        "mean_terms": "1.0",
+        "most": "300",
+    }.items():
+        body = re.sub(rf"(?<![\w.]){name}\b", value, body)
     await owner.execute("set role livedex_definer")
     plan = "\n".join(row[0] for row in await owner.fetch(f"explain {body}".replace("current_setting('livedex.tenant', true)", "'other'")))
     assert "passages_by_words" in plan, plan
@@ -228,8 +235,8 @@ async def test_the_rank_of_a_word_alone_says_how_often_it_stands(owner: asyncpg.
         " from generate_series(1, 300) n",
         "'=x'",
     )
-    assert [occurrences(row["often"]) for row in rows] == [min(row["n"], 255) for row in rows]
-    assert {occurrences(row["once"]) for row in rows} == {1}
+    assert occurrences([row["often"] for row in rows]).tolist() == [min(row["n"], 255) for row in rows]
+    assert {*occurrences([row["once"] for row in rows])} == {1}
 
 
 async def test_the_log_holds_no_text_of_a_query(library: Library, caplog: pytest.LogCaptureFixture) -> None:

@@ -55,3 +55,26 @@ order by name;
 -- name: read_progress
 -- $1 text: tenant  $2 text: document
 select version, pending_version, dead_version from documents where tenant_id = $1 and document_id = $2;
+
+-- name: collection_members
+-- Documents of a collection that are there or on their way, in the order of their ids, with the newest version that is known of each.
+-- $1 text: tenant  $2 text: collection  $3 text: only ids above this one, '' for all  $4 integer: rows at most
+select document_id, greatest(version, pending_version, dead_version) as newest
+from documents
+where tenant_id = $1 and collection = $2 and document_id > $3
+  and (dead_version > coalesce(version, -1) or coalesce(state, 'deleted') <> 'deleted' or get_byte(pending_digest, 0) = 0)
+order by document_id limit $4;
+
+-- name: make_collection
+-- No row where it is there already, by its own row or by a document in it. $1 text: tenant  $2 text: name
+insert into collections (tenant_id, name)
+select $1, $2
+where not exists (select from documents
+                  where tenant_id = $1 and collection = $2
+                    and (dead_version > coalesce(version, -1) or coalesce(state, 'deleted') <> 'deleted' or get_byte(pending_digest, 0) = 0))
+on conflict do nothing
+returning name, 0::bigint as documents, created_at;
+
+-- name: drop_collection
+-- Its documents stay where they are. $1 text: tenant  $2 text: name
+delete from collections where tenant_id = $1 and name = $2;

@@ -1,32 +1,38 @@
 -- name: keyword_candidates
--- The best passages by `ts_rank`; `ranks`: by each word alone, which says how often it stands there, see pipeline.search.bm25;
--- `visible`: a document that is asked for shows it.
--- $1 text: tenant  $2 tsquery: what a candidate must match  $3 tsquery: what it is ranked by  $4 integer: passages at most
--- $5 tsquery[]: each word alone  $6 text[]: collections or null  $7 text[]: documents or null  $8 jsonpath: predicate on the metadata or null
--- $9 jsonb: the values it names
-select p.passage_id, p.terms, array(select ts_rank(p.tsv, w.word) from unnest($5::tsquery[]) as w (word)) as ranks,
-       exists (select from chunks c
-               where c.tenant_id = $1 and c.passage_id = p.passage_id
-                 and (($6::text[] is null and $7::text[] is null and $8::jsonpath is null)
-                      or exists (select from documents d
-                                 where d.tenant_id = $1 and d.doc_id = c.doc_id
-                                   and ($6 is null or d.collection = any($6)) and ($7 is null or d.document_id = any($7))
-                                   and ($8 is null or jsonb_path_match(d.metadata, $8, $9, true))))) as visible
-from keyword_candidates($2, $3, 1, $4) k
-join passages p on p.tenant_id = $1 and p.passage_id = k.passage_id;
+-- Passages that match; `ranks`: `ts_rank` by each word alone, which says how often it stands there, see pipeline.search.bm25. Where more
+-- match than may come, those whose words weigh most for their length.
+-- $1 tsquery: what a candidate must match  $2 tsquery[]: each word alone  $3 double precision[]: their weights
+-- $4 double precision: mean length in BM25, > 0  $5 integer: passages at most
+select passage_id, terms, ranks from keyword_candidates($1, $2, $3, $4, $5);
 
 -- name: keyword_matches
--- The same from the documents that are asked for, each of whose passages is looked at; parameters as above.
-select p.passage_id, p.terms, array(select ts_rank(p.tsv, w.word) from unnest($5::tsquery[]) as w (word)) as ranks, true as visible
-from (select m.passage_id, m.terms, m.tsv
-      from passages m
-      where m.tenant_id = $1 and m.tsv @@ $2
-        and m.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
-                             where c.tenant_id = $1
-                               and ($6::text[] is null or d.collection = any($6)) and ($7::text[] is null or d.document_id = any($7))
-                               and ($8::jsonpath is null or jsonb_path_match(d.metadata, $8, $9, true)))
-      order by ts_rank(m.tsv, $3, 1) desc, m.passage_id
-      limit $4) p;
+-- The same from the documents that are asked for, each of whose passages is looked at. $1 to $5 as above  $6 text: tenant
+-- $7 text[]: collections or null  $8 text[]: documents or null  $9 jsonpath: predicate on the metadata or null  $10 jsonb: the values it names
+select p.passage_id, p.terms, found.ranks
+from passages p
+cross join lateral (
+    select array_agg(w.rank) as ranks, sum(w.rank * w.weight) as total
+    from (select ts_rank(p.tsv, u.word) as rank, u.weight from unnest($2::tsquery[], $3::float8[]) as u (word, weight) offset 0) w) found
+where p.tenant_id = $6 and p.tsv @@ $1
+  and p.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $6 and d.doc_id = c.doc_id
+                       where c.tenant_id = $6
+                         and ($7::text[] is null or d.collection = any($7)) and ($8::text[] is null or d.document_id = any($8))
+                         and ($9::jsonpath is null or jsonb_path_match(d.metadata, $9, $10, true)))
+order by found.total / ($4::float8 + p.terms) desc, p.passage_id
+limit $5::integer;
+
+-- name: visible_passages
+-- Those that a document shows which is asked for. $1 text: tenant  $2 bigint[]: passages  $3 text[]: collections or null
+-- $4 text[]: documents or null  $5 jsonpath: predicate on the metadata or null  $6 jsonb: the values it names
+select n.passage_id
+from unnest($2::bigint[]) as n (passage_id)
+where exists (select from chunks c
+              where c.tenant_id = $1 and c.passage_id = n.passage_id
+                and (($3::text[] is null and $4::text[] is null and $5::jsonpath is null)
+                     or exists (select from documents d
+                                where d.tenant_id = $1 and d.doc_id = c.doc_id
+                                  and ($3 is null or d.collection = any($3)) and ($4 is null or d.document_id = any($4))
+                                  and ($5 is null or jsonb_path_match(d.metadata, $5, $6, true)))));
 
 -- name: nearest_passages
 -- By an exact scan: no index serves this order. `visible`: a document shows it.

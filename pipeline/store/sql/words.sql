@@ -35,12 +35,13 @@ on conflict (tenant_id) do update set passages = excluded.passages, terms = excl
 
 -- name: query_words
 -- What the tenant's counts know of a query; one row. `words` and `counts` run alongside, `counts` is null where a word was not counted;
--- `lags`: more than the share was added since.
+-- `lags`: more than the share was added since; `stored`: about how many passages all tenants have.
 -- $1 text: tenant  $2 text: name of the text search configuration  $3 text: words  $4 text[]: exact tokens
 -- $5 double precision: share of the passages that may be added  $6 text: name of the vector index
 select q.words, q.counts, t.passages, t.terms,
        (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > t.newest
                               limit 1 + ($5::float8 * t.passages)::bigint) n) > $5 * t.passages as lags,
+       (select c.reltuples from pg_class c where c.oid = 'passages'::regclass) as stored,
        exists (select from pg_index i where i.indexrelid = to_regclass($6) and i.indisvalid) as indexed
 from (select array_agg(w.word order by w.place) as words, array_agg(c.passages order by w.place) as counts
       from unnest(tsvector_to_array(to_tsvector($2::text::regconfig, $3)) || $4::text[]) with ordinality as w (word, place)

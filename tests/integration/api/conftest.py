@@ -2,68 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from pipeline.api.app import ApiServices, create_app
-from pipeline.errors import OutageError
 from pipeline.metrics import Metrics
-from pipeline.model import Attributes, Fence
 from pipeline.search.engine import SearchEngine
+from pipeline.store.collections import Collections
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations, QueueBacklog
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Piece
-
-
-def fence(version: int, *, deleted: bool = False) -> Fence:
-    """What an event of this version is compared by."""
-    return Fence(version, bytes([deleted]) + hashlib.sha256(str(version).encode()).digest())
-
-
-class Filling:
-    """Brings documents into the states that the stages leave."""
-
-    def __init__(self, database: Database) -> None:
-        self.store = PgVectorStore(database)
-
-    async def accept(self, document_id: str, version: int, *, tenant: str = "default", deleted: bool = False, **attributes: Any) -> None:
-        """A version is under way."""
-        await self.store.accept(tenant, document_id, fence(version, deleted=deleted), Attributes(**attributes), datetime.now(UTC))
-
-    async def sync(
-        self, document_id: str, version: int, *texts: str, gap: int = 2, outcome: str = "synced", error: str | None = None,
-        tenant: str = "default", **attributes: Any,
-    ) -> None:  # fmt: skip
-        """A version is visible, with these chunks `gap` characters apart."""
-        await self.accept(document_id, version, tenant=tenant, **attributes)
-        pieces = [
-            Piece(hashlib.sha256(text.encode()).digest(), text, gap if n else 0, ("Title", f"Part {n}")) for n, text in enumerate(texts)
-        ]
-        draft = Draft(
-            tenant,
-            document_id,
-            fence(version),
-            outcome,
-            Attributes(**attributes),
-            datetime.now(UTC),
-            pieces,
-            error=error,
-            keep=outcome == "unreadable",
-        )
-        await self.store.keep_drafts([draft])
-        assert (await self.store.sync_document(tenant, document_id, fence(version), None)).current
-
-    async def delete(self, document_id: str, version: int) -> None:
-        """The document is gone."""
-        await self.store.delete_document("default", document_id, fence(version, deleted=True))
+from tests.filling import Filling, NoModel
 
 
 @pytest.fixture
@@ -76,21 +28,15 @@ def documents(database: Database) -> Documents:
     return Documents(database)
 
 
-class NoModel:
-    """An embedder that is away, and never was there."""
-
-    generation_id = None
-    dimensions = None
-
-    async def embed_query(self, text: str) -> Any:
-        raise OutageError("embedder", "no answer", retry_after_s=7)
-
-
 @pytest.fixture
 async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
     metrics, model = Metrics(), NoModel()
     engine = SearchEngine(database, model, model, metrics=metrics)
-    made = create_app(ApiServices(engine, Documents(database), Operations(database), QueueBacklog(database), metrics, url=owner_url))
+    made = create_app(
+        ApiServices(
+            engine, Documents(database), Operations(database), QueueBacklog(database), metrics, Collections(database), url=owner_url
+        )
+    )
     async with made.router.lifespan_context(made):
         yield made
 

@@ -58,6 +58,10 @@ class KnownDocuments:
         return self.progress.pop(0) if len(self.progress) > 1 else self.progress[0]
 
 
+class NoCollections:
+    """Where nothing is made or taken away."""
+
+
 @dataclass
 class Operations:
     """What an operator asks, with `down` the components that are, or `error` raised to every question."""
@@ -100,7 +104,11 @@ def operations() -> Operations:
 
 @pytest.fixture
 async def app(engine: Engine, documents: KnownDocuments, operations: Operations) -> AsyncIterator[FastAPI]:
-    made = create_app(ApiServices(engine=engine, documents=documents, operations=operations, backlog=operations, metrics=Metrics()))
+    made = create_app(
+        ApiServices(
+            engine=engine, documents=documents, operations=operations, backlog=operations, metrics=Metrics(), collections=NoCollections()
+        )
+    )
     async with made.router.lifespan_context(made):
         yield made
 

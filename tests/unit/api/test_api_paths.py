@@ -82,7 +82,7 @@ async def test_what_is_not_there_is_a_problem(http, problem_of, path):
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/v1/search"), ("DELETE", "/v1/search"), ("POST", "/v1/documents/a"), ("PATCH", "/v1/documents"), ("POST", "/v1/collections"),
+    [("GET", "/v1/search"), ("DELETE", "/v1/search"), ("POST", "/v1/documents/a"), ("PATCH", "/v1/documents"), ("PUT", "/v1/collections"),
      ("POST", "/healthz"), ("BREW", "/v1/search")],
 )  # fmt: skip
 async def test_the_wrong_method_is_a_problem_that_names_the_right_ones(http, problem_of, method, path):

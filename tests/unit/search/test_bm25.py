@@ -6,22 +6,26 @@ import math
 
 import pytest
 
-from pipeline.search.bm25 import K1, B, Candidate, Collection, scores
+from pipeline.search.bm25 import K1, B, inverse_frequencies, occurrences, scores
 
-COLLECTION = Collection(passages=1000, mean_terms=100.0, document_frequencies={"rare": 2, "common": 900})
+IDF = inverse_frequencies([2, 900], 1000)  # of a rare word and a common one
 
 
-def _score(terms: int = 100, **counts: int) -> float:
-    return scores([Candidate(1, terms, counts)], COLLECTION, {})[0]
+def _score(rare: int = 0, common: int = 0, terms: int = 100) -> float:
+    return float(scores([[rare, common]], [terms], IDF, 100.0)[0])
 
 
 def test_the_formula_is_the_known_one() -> None:
     idf = math.log(1 + (1000 - 2 + 0.5) / (2 + 0.5))
-    assert _score(150, rare=3) == pytest.approx(idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 1.5)))
+    assert _score(rare=3, terms=150) == pytest.approx(idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 1.5)))
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
     assert _score(rare=1) > 10 * _score(common=1) > 0
+
+
+def test_words_add_up() -> None:
+    assert _score(rare=1, common=2) == pytest.approx(_score(rare=1) + _score(common=2))
 
 
 def test_repetition_counts_ever_less() -> None:
@@ -29,17 +33,12 @@ def test_repetition_counts_ever_less() -> None:
 
 
 def test_the_same_words_in_a_longer_passage_count_less() -> None:
-    assert _score(50, rare=1) > _score(500, rare=1)
-
-
-def test_weights_multiply_the_word() -> None:
-    candidate = [Candidate(1, 100, {"rare": 1})]
-    assert scores(candidate, COLLECTION, {"rare": 2.0})[0] == pytest.approx(2 * _score(rare=1))
+    assert _score(rare=1, terms=50) > _score(rare=1, terms=500)
 
 
 def test_a_word_in_more_passages_than_are_known_is_no_error() -> None:
-    assert scores([Candidate(1, 0, {"x": 1})], Collection(1, 1.0, {"x": 50}), {})[0] > 0
+    assert scores([[1]], [0], inverse_frequencies([50], 1), 1.0)[0] > 0
 
 
-def test_without_candidates_there_are_no_scores() -> None:
-    assert scores([], COLLECTION, {}) == []
+def test_a_word_that_has_no_rank_does_not_occur() -> None:
+    assert occurrences([[0.0, 0.0607927]]).tolist() == [[0, 1]]

@@ -1,0 +1,1 @@
+"""Who may come in: API keys, tokens of an issuer, and how much each may ask."""

@@ -1,0 +1,68 @@
+"""Who asks, by API key. The credential alone decides; what else stands in a request says nothing about whose data it is."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+
+from pipeline.access.ring import KeyRing
+from pipeline.api.tenancy import SCOPES, Caller, Scope
+from pipeline.errors import TenantRequiredError
+from pipeline.model import TenantId
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="livedex"'}
+UNKNOWN = "this key is not known: it is mistyped, expired or revoked"
+
+
+class KeyTenancy:
+    """`pipeline.api.tenancy.Tenancy` by API keys.
+
+    Args:
+        ring: checks keys.
+        without_key: whose data a request without a credential is about; None: it is refused.
+    """
+
+    def __init__(self, ring: KeyRing, without_key: TenantId | None = None) -> None:
+        self._ring = ring
+        self._nobody = None if without_key is None else Caller(without_key)
+
+    async def caller_of(self, headers: Headers) -> Caller:
+        """See the protocol."""
+        credential = credential_in(headers)
+        if credential is None:
+            if self._nobody is None:
+                raise TenantRequiredError("this service has several tenants: send a key, as Authorization: Bearer KEY or X-API-Key: KEY")
+            return self._nobody
+        holder = await self._ring.holder_of(credential)
+        if holder is None:
+            raise refused()
+        return Caller(holder.key.tenant_id, scopes_of(holder.key.scopes), credential=holder.key_id)
+
+
+def refused(detail: str = UNKNOWN) -> HTTPException:
+    """401 for a credential that opens nothing."""
+    return HTTPException(401, detail, CHALLENGE)
+
+
+def scopes_of(names: tuple[str, ...]) -> frozenset[Scope]:
+    """Those of the names that are scopes."""
+    return frozenset(name for name in names if name in SCOPES)
+
+
+def credential_in(headers: Headers) -> str | None:
+    """The one credential of a request; None where there is none.
+
+    Raises:
+        HTTPException: 401, there are several, or one of a kind that is not known here.
+    """
+    given = {value.strip() for value in headers.getlist("x-api-key") if value.strip()}
+    for value in headers.getlist("authorization"):
+        if not value.strip():
+            continue
+        scheme, _, rest = value.strip().partition(" ")
+        if scheme.lower() != "bearer" or not rest.strip():
+            raise refused("this is no credential for here: send Authorization: Bearer KEY")
+        given.add(rest.strip())
+    if len(given) > 1:
+        raise refused("two different credentials were sent: send one")
+    return given.pop() if given else None

@@ -1,0 +1,53 @@
+"""Being told by other processes: one LISTEN connection, opened anew whenever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+log = logging.getLogger(__name__)
+
+_RECONNECT_S = 1.0
+
+
+@asynccontextmanager
+async def listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
+    """Listen to a channel for as long as the block lasts.
+
+    Args:
+        url: of the database.
+        told: called with the payload of each notification.
+        began: called whenever listening begins: what was notified before that is not known.
+    """
+    task = asyncio.create_task(_keep_listening(url, channel, told, began), name=f"listen to {channel}")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _keep_listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
+    while True:
+        try:
+            await _listen_once(url, channel, told, began)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+            log.debug("not listening to %s: %s", channel, type(exc).__name__)
+        await asyncio.sleep(_RECONNECT_S)
+
+
+async def _listen_once(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
+    """Pass on what is told until the connection ends."""
+    ended = asyncio.Event()
+    connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "livedex-listening"})
+    try:
+        connection.add_termination_listener(lambda _: ended.set())
+        await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: told(str(payload)))
+        began()
+        await ended.wait()
+    finally:
+        await asyncio.shield(connection.close(timeout=2))

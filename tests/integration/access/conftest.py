@@ -1,0 +1,31 @@
+"""Documents, and keys that open them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline.access.keys import NewKey, make_key
+from pipeline.model import TenantId
+from pipeline.store.database import Database
+from pipeline.store.keys import ApiKeys
+from tests.filling import Filling
+
+
+@pytest.fixture
+def filling(database: Database) -> Filling:
+    return Filling(database)
+
+
+@pytest.fixture
+def new_key(database: Database) -> Callable[..., Any]:
+    """Makes a key of a tenant."""
+
+    async def make(tenant: str, *scopes: str, days: float | None = None) -> NewKey:
+        made = make_key()
+        await ApiKeys(database).create(TenantId(tenant), made.key_id, "test", made.sha256, scopes or ("search",), days)
+        return made
+
+    return make
