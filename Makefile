@@ -25,6 +25,8 @@ check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/hadolint deploy/Dockerfile
 	@find $(CODE) -name '*.py' -exec wc -l {} + | awk '$$2 != "total" && $$1 > 300 {print "over 300 lines, split it: " $$2; bad = 1} END {exit bad}'
 
 fmt: $(STAMP) ## format, and fix what can be fixed

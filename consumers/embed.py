@@ -58,6 +58,7 @@ class ClaimingGatherer:
         self._asking: Counter[Key] = Counter()
         self._working: set[asyncio.Task[list[RejectedError]]] = set()
         self._take: Together[Ask, Taken] = Together(self._take_all, group=lambda ask: ask[:2])
+        self._release: Together[Ask, None] = Together(self._release_all, group=lambda ask: ask[:2])
 
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
@@ -99,12 +100,18 @@ class ClaimingGatherer:
             for key in free:
                 del self._asking[key]
             done = [passage for _, _, passage in free] + [passage for passage in taken.there if passage in texts]
-            await self._claims.release(tenant_id, generation_id, done)
+            await self._release((tenant_id, generation_id, tuple(done)))
 
     async def _take_all(self, asks: Sequence[Ask]) -> list[Taken]:
         tenant_id, generation_id, _ = asks[0]
         taken = await self._claims.take(tenant_id, generation_id, list({passage for ask in asks for passage in ask[2]}))
         return [taken] * len(asks)
+
+    async def _release_all(self, asks: Sequence[Ask]) -> list[None]:
+        tenant_id, generation_id, _ = asks[0]
+        done = {passage for ask in asks for passage in ask[2] if not self._asking[(tenant_id, generation_id, passage)]}
+        await self._claims.release(tenant_id, generation_id, done)  # who has asked again since then lets go of it in turn
+        return [None] * len(asks)
 
 
 @asynccontextmanager

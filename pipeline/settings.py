@@ -120,6 +120,12 @@ class Settings(BaseSettings):
         return env_settings, init_settings
 
 
+def setting_names() -> set[str]:
+    """Every environment variable that is a setting."""
+    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in ("source", "kafka")}
+    return names | {f"{PREFIX}KAFKA_{name.upper()}" for name in KafkaSettings.model_fields}
+
+
 def load_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of a working folder.
 
@@ -130,8 +136,7 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
     Raises:
         ConfigError: an unknown name, or a value without sense; one line that names it.
     """
-    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in ("source", "kafka")}
-    names |= {f"{PREFIX}KAFKA_{name.upper()}" for name in KafkaSettings.model_fields}
+    names = setting_names()
     for name in sorted(os.environ if environment is None else environment):
         if name.startswith(PREFIX) and name not in names:
             raise ConfigError(f"{name} is no setting: did you misspell it? Known are {', '.join(sorted(names))}")

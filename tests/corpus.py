@@ -34,6 +34,9 @@ class Space:
         self.embedder = CountingEmbedder(dimensions)
         self.failure: LivedexError | None = None
 
+    async def load(self) -> None:
+        """Nobody else makes a generation here."""
+
     async def embed_query(self, text: str) -> Any:
         if self.failure is not None:
             raise self.failure

@@ -62,5 +62,8 @@ class NoModel:
     generation_id = None
     dimensions = None
 
+    async def load(self) -> None:
+        pass
+
     async def embed_query(self, text: str) -> Any:
         raise OutageError("embedder", "no answer", retry_after_s=7)

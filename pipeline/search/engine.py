@@ -17,6 +17,7 @@ from pipeline.metrics import Metrics
 from pipeline.model import GenerationId, TenantId
 from pipeline.search.answer import Hit, SearchAnswer
 from pipeline.search.counts import Counts, read_counts
+from pipeline.search.feedback import moved
 from pipeline.search.hits import read_hits
 from pipeline.search.keyword import Keyword, KeywordLeg
 from pipeline.search.ranking import Legs, places_of, rank
@@ -43,6 +44,10 @@ class Generation(Protocol):
 
     generation_id: GenerationId | None
     dimensions: int | None
+
+    async def load(self) -> None:
+        """Look whether another process knows it by now; raises OutageError while the database is away."""
+        ...
 
 
 class SearchEngine:
@@ -87,6 +92,8 @@ class SearchEngine:
 
     async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
         """The vector to compare with; without one, which leg that was asked for cannot run."""
+        if self._generation.generation_id is None:
+            await self._generation.load()
         dimensions = self._generation.dimensions
         given = request.query_vector
         if given is not None and dimensions is not None and len(given) != dimensions:
@@ -130,17 +137,28 @@ class _Search:
         return await read_hits(self._connection, self._tenant_id, ranked, request, legs, space)
 
     async def _legs(self, query: QueryWords, counts: Counts, space: Space | None) -> Legs:
-        request, wanted = self._request, self._wanted
-        keyword = vectors = None
+        request = self._request
+        keyword = None
         if request.mode != "vector" and request.query is not None:
-            keyword = await KeywordLeg(self._connection, self._tenant_id, self._selection, wanted).run(query, counts)
-        if request.mode != "keyword" and space is not None:
-            vectors = await self._vectors(space, keyword)
-            if request.min_score is not None:
-                vectors = {passage_id: found for passage_id, found in vectors.items() if score(found) >= request.min_score}
-        return Legs(vectors, keyword)
+            keyword = await KeywordLeg(self._connection, self._tenant_id, self._selection, self._wanted).run(query, counts)
+        if request.mode == "keyword" or space is None:
+            return Legs(None, keyword)
+        target = space
+        if keyword is not None and not keyword.is_lookup and request.query_vector is None and request.fusion == "rrf":
+            target = await moved(self._connection, self._tenant_id, space, keyword)
+        vectors = await self._vectors(target, keyword)
+        if request.min_score is not None:
+            vectors = await self._near_enough(vectors, space, request.min_score, is_moved=target is not space)
+        return Legs(vectors, keyword, is_moved=target is not space)
 
     async def _vectors(self, space: Space, keyword: Keyword | None) -> dict[int, float]:
         if keyword is not None and keyword.is_lookup:
             return (await similarities(self._connection, self._tenant_id, space, list(keyword.scores)))[0]
         return await vector_leg(self._connection, self._tenant_id, space, self._selection, self._wanted)
+
+    async def _near_enough(self, vectors: dict[int, float], space: Space, bound: float, *, is_moved: bool) -> dict[int, float]:
+        """Those whose similarity to the query itself is not below a bound."""
+        found = vectors
+        if is_moved:
+            found, _ = await similarities(self._connection, self._tenant_id, space, list(vectors))
+        return {passage_id: value for passage_id, value in vectors.items() if score(found[passage_id]) >= bound}

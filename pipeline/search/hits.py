@@ -29,7 +29,7 @@ async def read_hits(
     rows = await connection.fetch(
         sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include
     )
-    known = dict(legs.vectors or {})
+    known = {} if legs.is_moved else dict(legs.vectors or {})
     vectors: Mapping[int, list[float]] = {}
     passages = {row["passage_id"] for row in rows}
     if space is not None and ("embedding" in include or passages - known.keys()):
@@ -42,7 +42,7 @@ async def read_hits(
         if "embedding" in include and row["passage_id"] in vectors:
             hit["embedding"] = vectors[row["passage_id"]]
         if "explain" in include:
-            hit["explain"] = _explanation(one, row["passage_id"], request, legs)
+            hit["explain"] = _explanation(one, row["passage_id"], hit["score"], request, legs)
         hits.append(hit)
     return hits
 
@@ -61,13 +61,14 @@ def _hit(one: Ranked, row: Mapping[str, Any], found: float | None, include: set[
     return hit
 
 
-def _explanation(one: Ranked, passage_id: int, request: SearchRequest, legs: Legs) -> dict[str, Any]:
+def _explanation(one: Ranked, passage_id: int, similarity: float | None, request: SearchRequest, legs: Legs) -> dict[str, Any]:
     """How a hit came to its place: the scores of the legs and what joined them."""
     keyword = legs.keyword
     return {
-        "similarity": score(legs.vectors[passage_id]) if legs.vectors is not None and one.vector_rank else None,
+        "similarity": similarity if one.vector_rank else None,
         "bm25": keyword.scores.get(passage_id) if keyword is not None and one.keyword_rank else None,
         "words": list(keyword.words) if keyword is not None else [],
         "lookup": keyword is not None and keyword.is_lookup,
+        "feedback": legs.is_moved,
         "fusion": {"kind": "rrf", "k": request.rrf_k} if request.fusion == "rrf" else {"kind": "weighted", "alpha": request.alpha},
     }

@@ -54,11 +54,13 @@ class Keyword:
         scores: BM25 by passage, of visible passages that are asked for.
         is_lookup: whether these hold an identifier that was looked up.
         words: what was looked for.
+        weight: about the score of a passage that holds all the words once, > 0.
     """
 
     scores: Mapping[int, float]
     is_lookup: bool = False
     words: Sequence[str] = ()
+    weight: float = 1.0
 
 
 class KeywordLeg:
@@ -88,13 +90,13 @@ class KeywordLeg:
         if query.only_identifiers:
             found = await self._found(any_of(query.identifiers), scale)
             if found:
-                return Keyword(found, True, words)
+                return Keyword(found, True, words, scale.weight)
         for expected in (self._expected, 10 * self._expected):
             narrow = narrowed(words, counts, expected)
             found = await self._found(narrow.matching, scale)
             if len(found) >= self._wanted or narrow.is_all:
-                return Keyword(found, False, words)
-        return Keyword(await self._found(any_of(words), scale), False, words)
+                return Keyword(found, False, words, scale.weight)
+        return Keyword(await self._found(any_of(words), scale), False, words, scale.weight)
 
     async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
         """BM25 of the best that match and are visible: the wanted, and those as good as the last of them."""
@@ -128,6 +130,7 @@ class _Scale:
     Attributes:
         words: of the query.
         idf: of each word, with its weight.
+        weight: of all words together.
         is_one_of_many: whether the index is told whose passages are meant; for speed alone, the statements see to it that no other's come.
     """
 
@@ -140,6 +143,7 @@ class _Scale:
         weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
         self._weights = np.array([weights.get(word, 1.0) for word in words])
         self.idf = self._weights * inverse_frequencies(self._known, self._passages)
+        self.weight = float(self.idf.sum())
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
         """BM25 by passage; a word that more candidates hold than were known to counts as what was seen."""

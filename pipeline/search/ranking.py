@@ -26,12 +26,14 @@ class Legs:
     """What the legs found; None where one did not run.
 
     Attributes:
-        vectors: cosine similarity by passage.
+        vectors: cosine similarity by passage, to where the leg looked.
         keyword: BM25 by passage.
+        is_moved: whether the vector leg looked elsewhere than where the query is, see `pipeline.search.feedback`.
     """
 
     vectors: Mapping[int, float] | None
     keyword: Keyword | None
+    is_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,11 @@ def test_a_service_is_bound_in_what_it_may_and_what_it_uses(name: str) -> None:
     assert service["logging"]["options"]["max-size"]
 
 
+def test_a_machine_with_one_processor_can_run_them() -> None:
+    limits = [service["deploy"]["resources"]["limits"]["cpus"] for service in services({**PASSWORDS, "CPUS": "1"}).values()]
+    assert set(limits) == {"1"}, "Docker refuses a limit above what the machine has"
+
+
 @pytest.mark.parametrize("name", STAYING)
 def test_a_service_that_stays_is_looked_after_and_comes_back(name: str) -> None:
     service = SERVICES[name]

@@ -16,8 +16,13 @@ returning passage_id;
 select passage_id from {vectors} where tenant_id = $1 and passage_id = any($2);
 
 -- name: release_claims
--- $1 text: tenant  $2 bigint: generation  $3 bigint[]: passages  $4 bigint: holder
-delete from embedding_claims where tenant_id = $1 and generation_id = $2 and passage_id = any($3) and holder = $4;
+-- Rows are locked in the order of their passages, as `take_claims` does. $1 text: tenant  $2 bigint: generation  $3 bigint[]: passages
+-- $4 bigint: holder
+with own as materialized (
+    select passage_id from embedding_claims
+    where tenant_id = $1 and generation_id = $2 and passage_id = any($3) and holder = $4 order by passage_id for update
+)
+delete from embedding_claims c using own o where c.tenant_id = $1 and c.generation_id = $2 and c.passage_id = o.passage_id;
 
 -- name: clear_claims
 -- Of holders that are gone. $1 text: tenant

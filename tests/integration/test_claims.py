@@ -1,0 +1,94 @@
+"""Claims on passages that are embedded, by what two processes would do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+
+import asyncpg
+import pytest
+
+from consumers.embed import ClaimingGatherer
+from pipeline.errors import RejectedError
+from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.store.claims import Claims, open_claims
+from pipeline.store.database import Database
+from pipeline.store.pgvector import PgVectorStore
+
+TENANT = TenantId("t")
+
+
+class Counted(Claims):
+    """Claims, counting how often some are let go of."""
+
+    releases = 0
+
+    async def release(self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]) -> None:
+        self.releases += 1
+        await super().release(tenant_id, generation_id, passages)
+
+
+class Embedding:
+    """Embeds nothing, and notes for whom."""
+
+    def __init__(self) -> None:
+        self.asked: list[PassageId] = []
+
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
+        self.asked += [passage for passage, _ in passages]
+        await asyncio.sleep(0.05)
+        return []
+
+
+@pytest.fixture
+async def generation(database: Database) -> GenerationId:
+    return await PgVectorStore(database).ensure_schema("test", 8)
+
+
+@pytest.fixture
+async def claims(database: Database, owner_url: str) -> AsyncIterator[Counted]:
+    found = Counted(database, owner_url)
+    yield found
+    await found.close()
+
+
+async def test_passages_of_many_documents_are_let_go_of_together(
+    claims: Counted, generation: GenerationId, owner: asyncpg.Connection
+) -> None:
+    inner = Embedding()
+    gatherer = ClaimingGatherer(inner, claims)
+    await asyncio.gather(*(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31)))
+    assert sorted(inner.asked) == list(range(1, 31))
+    assert claims.releases < 10
+    assert await owner.fetchval("select count(*) from embedding_claims") == 0
+
+
+async def test_a_passage_that_another_holds_stays_with_it(
+    claims: Counted, generation: GenerationId, database: Database, owner_url: str
+) -> None:
+    async with open_claims(database, owner_url) as others:
+        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
+        assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).ours == {2}
+        await claims.release(TENANT, generation, [PassageId(1), PassageId(2)])
+        assert (await claims.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        await others.release(TENANT, generation, [PassageId(1)])
+        assert (await claims.take(TENANT, generation, [PassageId(1)])).ours == {1}
+
+
+async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embedded(
+    claims: Counted, generation: GenerationId, database: Database, owner_url: str
+) -> None:
+    inner = Embedding()
+    gatherer = ClaimingGatherer(inner, claims)
+    async with open_claims(database, owner_url) as others:
+        first = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
+        while not inner.asked:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.03)
+        second = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
+        await first
+        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        await second
+        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
