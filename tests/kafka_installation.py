@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,16 @@ class Process:
         """Contents of the visible chunks of a document."""
         found = await Documents(self.s.database).chunks(TENANT, DocumentId(document_id))
         return [] if found is None else [chunk.content for chunk in found.chunks]
+
+    async def identities(self, document_id: str) -> list[tuple[int, int]]:
+        """Position and passage of each of a document's rows, in order."""
+        async with self.s.database.tenant(TENANT, "look at chunks") as connection:
+            rows = await connection.fetch("select position, passage_id from chunks join documents using (doc_id) where document_id = $1 order by position", document_id)
+        return [(row["position"], row["passage_id"]) for row in rows]
+
+    async def under_way(self) -> int:
+        """Documents that are under way."""
+        return await self.s.operations.pending_since(datetime.now(UTC))
 
     async def health(self, component: str) -> tuple[str, str | None] | None:
         """State and reason of a component."""
