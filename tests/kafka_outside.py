@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.producer import message_accumulator
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-LONGEST_S = 20.0
+LONGEST_S = 60.0
 Headers = Sequence[tuple[str, bytes | None]]
 
 

@@ -21,7 +21,9 @@ from tests.scripted_embedder import ScriptedEmbedder
 
 
 @pytest.fixture
-def mortal(kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def mortal(
+    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> Installation:
     """An installation on a Kafka that may be killed; its processes look more often than they need to."""
     monkeypatch.setattr("consumers.kafka.watch.LOOK_EVERY_S", 0.2)
     monkeypatch.setattr("consumers.kafka.watch.ANSWER_S", 1.0)
