@@ -52,10 +52,10 @@ def asking(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         file = tmp_path_factory.mktemp("kafka") / "client.properties"
         login = f'{MODULE}.plain.PlainLoginModule required username="livedex" password="{PASSWORD}";'
         file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n", "utf-8")
-        users = ",".join(f"{mechanism}=[password={PASSWORD}]" for mechanism in MECHANISMS[1:])
         command = ["kafka.admin.ConfigCommand", "--bootstrap-server", server.bootstrap, "--command-config", str(file), "--alter"]
-        command += ["--entity-type", "users", "--entity-name", "livedex", "--add-config", users]
-        subprocess.run([*java_command(), *command], check=True, capture_output=True, timeout=120)
+        for mechanism in MECHANISMS[1:]:
+            user = ["--entity-type", "users", "--entity-name", "livedex", "--add-config", f"{mechanism}=[password={PASSWORD}]"]
+            subprocess.run([*java_command(), *command, *user], check=True, capture_output=True, timeout=120)
         yield server.bootstrap
 
 
