@@ -16,12 +16,15 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
+from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.store.object_places import object_place
 
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
 KAFKA = "kafka://"
+_GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings}
+"""Settings whose names begin alike, by how they begin."""
 
 
 class FolderSource(BaseModel):
@@ -65,12 +68,15 @@ class Settings(BaseSettings):
     max_document_bytes: int = Field(default=67_108_864, ge=1)
     keep_unused_days: float = Field(default=30, ge=0)
     tenant_scoped: bool = True
+    rate_limit_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    concurrency_limit: int | None = Field(default=None, ge=1, le=10_000)
     blob_url: str | None = None
     vector_index_rows: int = Field(default=50_000, ge=1)
     reconcile_interval_s: float = Field(default=300, gt=0)
     max_delete_share: float = Field(default=0.5, gt=0, le=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     kafka: KafkaSettings = KafkaSettings()
+    jwt: JwtSettings = JwtSettings()
     source: tuple[FolderSource, ...] = ()
 
     @property
@@ -122,8 +128,8 @@ class Settings(BaseSettings):
 
 def setting_names() -> set[str]:
     """Every environment variable that is a setting."""
-    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in ("source", "kafka")}
-    return names | {f"{PREFIX}KAFKA_{name.upper()}" for name in KafkaSettings.model_fields}
+    names = {PREFIX + name.upper() for name in Settings.model_fields if name != "source" and name not in _GROUPS}
+    return names | {f"{PREFIX}{group}_{name}".upper() for group, settings in _GROUPS.items() for name in settings.model_fields}
 
 
 def load_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
@@ -154,9 +160,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
-    kafka = {key.removeprefix("kafka_"): flat.pop(key) for key in list(flat) if key.startswith("kafka_")}
-    if kafka:
-        flat["kafka"] = {**flat.get("kafka", {}), **kafka}
+    for group in _GROUPS:
+        inner = {key.removeprefix(f"{group}_"): flat.pop(key) for key in list(flat) if key.startswith(f"{group}_")}
+        if inner:
+            flat[group] = {**flat.get(group, {}), **inner}
     for source in flat.get("source", []):
         if isinstance(source, dict) and source.get("kind", "folder") != "folder":
             raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is not offered yet: use kind = "folder"')
@@ -176,7 +183,7 @@ def _first_problem(exc: ValidationError) -> str:
     problem = exc.errors()[0]
     place = [str(part) for part in problem["loc"]]
     message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
-    if place[:1] == ["kafka"]:
+    if place and place[0] in _GROUPS:
         return f"{PREFIX}{'_'.join(place).upper()}: {message}" if len(place) > 1 else message
     if not place:
         return message

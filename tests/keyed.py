@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from pipeline.access.ring import open_ring
 from pipeline.access.tenancy import KeyTenancy
+from pipeline.access.tokens import TokenTenancy
 from pipeline.api.app import ApiServices, create_app
 from pipeline.metrics import Metrics
 from pipeline.model import TenantId
@@ -24,13 +25,21 @@ from tests.filling import NoModel
 
 
 @asynccontextmanager
-async def served(database: Database, url: str, without_key: TenantId | None = None, **more: Any) -> AsyncIterator[FastAPI]:
+async def served(
+    database: Database,
+    url: str,
+    without_key: TenantId | None = None,
+    *,
+    engine: Any = None,
+    tokens: TokenTenancy | None = None,
+    **more: Any,
+) -> AsyncIterator[FastAPI]:
     """The API as a process of a deployment serves it, with keys."""
     metrics, model = Metrics(), NoModel()
     async with open_ring(ApiKeys(database), url) as ring:
         services = ApiServices(
-            SearchEngine(database, model, model, metrics=metrics), Documents(database), Operations(database), QueueBacklog(database), metrics,
-            Collections(database), tenancy=KeyTenancy(ring, without_key), **more,
+            engine or SearchEngine(database, model, model, metrics=metrics), Documents(database), Operations(database), QueueBacklog(database), metrics,
+            Collections(database), tenancy=KeyTenancy(ring, without_key, tokens=tokens), **more,
         )  # fmt: skip
         made = create_app(services)
         async with made.router.lifespan_context(made):

@@ -8,23 +8,31 @@
 | any other | none | does not start; with `--trust-network` the tenant `default` |
 | any other | some | refused; `default` with both `LIVEDEX_TENANT_SCOPED=false` and `--trust-network` |
 
-A credential that is shown is checked everywhere: a good one is honoured, any other is refused.
+An issuer of tokens (`LIVEDEX_JWT_JWKS_URL`) counts as a key. A credential that is shown is checked everywhere: a good one is honoured, any other is refused.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from pipeline.access.concurrency import open_concurrency
+from pipeline.access.issuer import open_issuer
+from pipeline.access.limits import CredentialLimits
+from pipeline.access.rate import RateLimiter
 from pipeline.access.ring import open_ring
-from pipeline.access.tenancy import KeyTenancy
+from pipeline.access.tenancy import KeyTenancy, is_loopback
+from pipeline.access.tokens import TokenTenancy
+from pipeline.api.limits import Limits
 from pipeline.api.tenancy import Tenancy
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
-from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.jwt_settings import JwtSettings
+from pipeline.model import DEFAULT_TENANT
+from pipeline.settings import Settings
 from pipeline.store.keys import ApiKeys
+from pipeline.store.limits import SharedLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +44,8 @@ class Entrance:
     """
 
     tenancy: Tenancy
+    limits: Limits
     told: str
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_without_keys(host: str) -> ConfigError:
@@ -67,22 +68,42 @@ async def open_entrance(s: Surroundings, host: str, *, alone: bool, trust_networ
         ConfigError: others could reach it, and there are no keys.
     """
     keys = ApiKeys(s.database)
-    needed = await _needed(keys, host, alone, trust_network, s.settings.tenant_scoped)
-    async with open_ring(keys, s.url) as ring:
+    needed = await _needed(keys, s.settings, host, alone=alone, trust_network=trust_network)
+    async with AsyncExitStack() as stack:
+        ring = await stack.enter_async_context(open_ring(keys, s.url))
+        limits, tokens = await _limits(stack, s), await _tokens(stack, s.settings.jwt)
         if needed:
-            yield Entrance(KeyTenancy(ring), "every request needs an API key")
+            told = "every request needs an API key" + (" or a token of the issuer" if tokens else "")
+            yield Entrance(KeyTenancy(ring, tokens=tokens), limits, told)
         else:
             told = f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address"
-            yield Entrance(KeyTenancy(ring, TenantId(DEFAULT_TENANT)), told)
+            yield Entrance(KeyTenancy(ring, DEFAULT_TENANT, here_only=is_loopback(host), tokens=tokens), limits, told)
 
 
-async def _needed(keys: ApiKeys, host: str, alone: bool, trust_network: bool, tenant_scoped: bool) -> bool:
+async def _tokens(stack: AsyncExitStack, settings: JwtSettings) -> TokenTenancy | None:
+    """Whose tokens are honoured, as the settings have it."""
+    if settings.jwks_url is None:
+        return None
+    return TokenTenancy(await stack.enter_async_context(open_issuer(settings.jwks_url)), settings)
+
+
+async def _limits(stack: AsyncExitStack, s: Surroundings) -> Limits:
+    """What each credential may ask, as the settings have it."""
+    shared, settings = SharedLimits(s.database), s.settings
+    rate = RateLimiter(shared, settings.rate_limit_per_minute) if settings.rate_limit_per_minute else None
+    concurrency = None
+    if settings.concurrency_limit:
+        concurrency = await stack.enter_async_context(open_concurrency(shared, settings.concurrency_limit))
+    return CredentialLimits(rate, concurrency)
+
+
+async def _needed(keys: ApiKeys, settings: Settings, host: str, *, alone: bool, trust_network: bool) -> bool:
     """Whether a request needs a credential."""
     loopback = is_loopback(host)
-    if loopback and (alone or not tenant_scoped):
+    if loopback and (alone or not settings.tenant_scoped):
         return False
-    if await keys.exist():
-        return loopback or tenant_scoped or not trust_network
+    if settings.jwt.jwks_url is not None or await keys.exist():
+        return loopback or settings.tenant_scoped or not trust_network
     if not loopback and not trust_network:
         raise refuse_without_keys(host)
     return False

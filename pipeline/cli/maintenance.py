@@ -27,6 +27,7 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
         (15.0, index_vectors),
         (300.0, clear_contents),
         (3600.0, clear_unused),
+        (3600.0, clear_limits),
         (3600.0, clear_deliveries),
     ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
@@ -72,6 +73,12 @@ async def clear_unused(s: Surroundings) -> None:
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))
+
+
+async def clear_limits(s: Surroundings) -> None:
+    """Forget the counts of credentials that have not asked for long."""
+    async with s.database.system("clear limits") as connection:
+        await connection.execute(sql("clear_limits"))
 
 
 async def clear_deliveries(s: Surroundings) -> None:

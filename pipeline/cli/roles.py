@@ -95,6 +95,7 @@ async def serving(
         url=s.url,
         liveness=s.liveness,
         tenancy=entrance.tenancy,
+        limits=entrance.limits,
     )
     routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
     config = uvicorn.Config(

@@ -87,13 +87,14 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
-    from pipeline.cli.entrance import is_loopback, open_entrance, refuse_without_keys
+    from pipeline.access.tenancy import is_loopback
+    from pipeline.cli.entrance import open_entrance, refuse_without_keys
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
     from pipeline.cli.wiring import open_surroundings, remember
     from pipeline.store.embedded import is_initialised
 
-    if not is_loopback(host) and settings.database_url is None and not is_initialised(data):
+    if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
         raise refuse_without_keys(host)  # nothing was ever started here, so there are none
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     bound = listen(host, port)
