@@ -14,6 +14,7 @@ from bench.table import show
 from pipeline.search.engine import SearchEngine
 from pipeline.search.request import SearchRequest
 
+_HITS = 10  # that a search asks for
 _DEPTH = 100
 _DOCUMENT = re.compile(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", re.DOTALL)
 _QUESTION = re.compile(r"<title>(.*?)</title>", re.DOTALL)
@@ -34,7 +35,9 @@ async def run() -> None:
         rows = [[f"{mode}, words not counted yet", *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "hybrid")]
         await index.settle()
         rows += [[mode, *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "vector", "hybrid")]
-    show(f"Cranfield, {len(documents)} documents, {chunks} chunks", ["", "nDCG@10", "MRR@10", f"recall@{_DEPTH}", "p50 ms"], rows)
+    show(
+        f"Cranfield, {len(documents)} documents, {chunks} chunks", ["", f"nDCG@{_HITS}", f"MRR@{_HITS}", f"recall@{_DEPTH}", "p50 ms"], rows
+    )
 
 
 def _judgements(lines: str) -> dict[int, set[str]]:
@@ -54,19 +57,21 @@ async def _measure(index: Index, mode: str, questions: Sequence[str], relevant: 
         if number not in relevant:
             continue
         begin = time.perf_counter()
-        found = await _documents(engine, mode, question)
+        found = await _documents(engine, mode, question, _HITS)
         times.append(time.perf_counter() - begin)
         gains.append(_ndcg(found, relevant[number]))
-        ranks.append(next((1 / n for n, document in enumerate(found[:10], 1) if document in relevant[number]), 0.0))
-        recalls.append(len(relevant[number].intersection(found[:_DEPTH])) / len(relevant[number]))
+        ranks.append(next((1 / n for n, document in enumerate(found, 1) if document in relevant[number]), 0.0))
+        deep = await _documents(engine, mode, question, 2 * _DEPTH)
+        recalls.append(len(relevant[number].intersection(deep[:_DEPTH])) / len(relevant[number]))
     return [statistics.mean(gains), statistics.mean(ranks), statistics.mean(recalls), 1000 * statistics.median(times)]
 
 
-async def _documents(engine: SearchEngine, mode: str, question: str) -> list[str]:
-    request = SearchRequest.model_validate({"query": question, "mode": mode, "limit": 2 * _DEPTH, "include": []})
+async def _documents(engine: SearchEngine, mode: str, question: str, hits: int) -> list[str]:
+    """The documents of so many hits, each once."""
+    request = SearchRequest.model_validate({"query": question, "mode": mode, "limit": hits, "include": []})
     return list(dict.fromkeys(hit["document_id"] for hit in (await engine.search(TENANT, request)).hits))
 
 
 def _ndcg(found: Sequence[str], relevant: set[str]) -> float:
-    gained = sum(1 / math.log2(n + 1) for n, document in enumerate(found[:10], 1) if document in relevant)
-    return gained / sum(1 / math.log2(n + 1) for n in range(1, min(10, len(relevant)) + 1))
+    gained = sum(1 / math.log2(n + 1) for n, document in enumerate(found, 1) if document in relevant)
+    return gained / sum(1 / math.log2(n + 1) for n in range(1, min(_HITS, len(relevant)) + 1))

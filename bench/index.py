@@ -26,7 +26,7 @@ from pipeline.store.embedded import embedded_postgres, url_as
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft, Piece
 
-TENANT = TenantId("bench")
+TENANT = TenantId("default")  # the one of `livedex up`
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _AT_ONCE = 256  # texts embedded together
 
@@ -92,10 +92,14 @@ def _pieces(text: str, format: TextFormat) -> list[Piece]:
 
 
 @asynccontextmanager
-async def open_index() -> AsyncIterator[Index]:
-    """An empty index, gone at the end of the block."""
+async def open_index(data: Path | None = None) -> AsyncIterator[Index]:
+    """An empty index.
+
+    Args:
+        data: where it lives, as `livedex up --data` takes it; default: in a folder that is gone at the end of the block.
+    """
     with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="livedex-bench-") as folder:
-        async with embedded_postgres(Path(folder)) as url:
+        async with embedded_postgres(data or Path(folder)) as url:
             owner = await asyncpg.connect(url)
             await migrate(owner)
             async with open_database(url_as(url, APPLICATION_ROLE)) as database:

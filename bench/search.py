@@ -1,175 +1,159 @@
-"""Speed and exactness of the search on large indexes: keywords on 100,000 passages, vectors and hybrid on what 15,000 come from."""
+"""Speed and exactness of the search on large indexes: vectors and hybrid on the passages of the corpus, keywords on 100,000."""
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import json
 import random
-import statistics
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench import corpus as corpora
+from bench.asking import TOP, Question, Way, bare_keyword, bare_vector, both, compared, overlap, prepared, sentences
 from bench.index import TENANT, Index, open_index
+from bench.program import Program
 from bench.table import show
-from pipeline.search.counts import Counts, quoted, read_counts
 from pipeline.search.keyword import Breadth, KeywordLeg
 from pipeline.search.request import SearchRequest
 from pipeline.search.selection import Selection
-from pipeline.search.vector import Space, unit_vector, vector_leg
+from pipeline.search.vector import Space, vector_leg
 from pipeline.store.statements import sql
-from pipeline.store.vector_index import index_name, maintain_vector_index
-from pipeline.store.words import QueryWords, for_index, for_query
+from pipeline.store.vector_index import maintain_vector_index
+from pipeline.store.words import for_index
 
 _PASSAGES = 100_000
 _QUESTIONS = 40
-_WORDS = 12  # of a question
+_WORDS = (12, 24)  # of a question; about half of them are stop words
 _EXCHANGED = 0.3  # share of the words of a copied passage
-_TOP = 10
-
-_BARE_KEYWORD = (
-    "select passage_id from passages where tenant_id = $1 and tsv @@ $2::tsquery order by ts_rank(tsv, $2::tsquery, 1) desc limit 100"
-)
-_BARE_VECTOR = "select passage_id from {vectors} where tenant_id = $1 order by (embedding <=> $2) + 0 limit 100"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question and what is made of it before a leg runs."""
-
-    text: str
-    query: QueryWords
-    counts: Counts
-    vector: Any
+_EVERYTHING = Breadth(10**9, 10**9)
 
 
 async def run() -> None:
     """Print the tables."""
     rng = random.Random(5)
     corpus = corpora.load()
-    async with open_index() as index:
-        begin = time.perf_counter()
-        await index.add(corpus.files, format="rst")
-        await index.settle()
-        passages = [r["content"] for r in await index.owner.fetch("select content from passages order by passage_id")]
-        print(f"{corpus.name}: {len(passages)} passages in {time.perf_counter() - begin:.0f} s")
-        texts = [_question(rng, passages) for _ in range(_QUESTIONS)]
-        await _hybrid(index, texts, len(passages))
-        await _vectors(index, texts, len(passages))
-        begin = time.perf_counter()
-        added = await _add_copies(index, rng, passages)
-        print(f"{added} more passages without vectors: {added / (time.perf_counter() - begin):.0f} a second")
-        await index.settle()
-        await _keywords(index, texts)
-
-
-def _question(rng: random.Random, passages: Sequence[str]) -> str:
-    words = [word for word in rng.choice(passages).split() if word.isalpha()]
-    at = rng.randrange(max(1, len(words) - _WORDS))
-    return " ".join(words[at : at + _WORDS]) or "what is proposed"
-
-
-async def _prepared(index: Index, texts: Sequence[str]) -> list[Question]:
-    found = []
-    async with index.database.tenant(TENANT, snapshot=True) as connection:
-        for text in texts:
-            query = for_query(text)
-            counts, _ = await read_counts(connection, TENANT, "english", query, index_name(index.generation_id))
-            found.append(Question(text, query, counts, unit_vector(await index.embed_query(text))))
-    return found
-
-
-async def _timed(questions: Sequence[Question], ask: Callable[[Question], Awaitable[list[int]]]) -> tuple[float, list[list[int]]]:
-    """Median milliseconds, and what was found for each question; the second of two rounds."""
-    times, found = [], []
-    for counted in (False, True):
-        for question in questions:
+    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
+        home = Path(folder)
+        async with open_index(home / ".livedex") as index:
             begin = time.perf_counter()
-            result = await ask(question)
-            if counted:
-                times.append(1000 * (time.perf_counter() - begin))
-                found.append(result)
-    return statistics.median(times), found
+            await index.add(corpus.files, format="rst")
+            await index.settle()
+            passages = [r["content"] for r in await index.owner.fetch("select content from passages order by passage_id")]
+            print(f"{corpus.name}: {len(passages)} passages in {time.perf_counter() - begin:.0f} s")
+            texts = {words: sentences(rng, passages, words, _QUESTIONS) for words in _WORDS}
+            await _hybrid(index, home, texts[_WORDS[0]], len(passages))
+            await _indexed(index, texts[_WORDS[0]], len(passages))
+            begin = time.perf_counter()
+            added = await _add_copies(index, rng, passages)
+            print(f"{added} more passages without vectors: {added / (time.perf_counter() - begin):.0f} a second")
+            await index.settle()
+            for words in _WORDS:
+                await _keywords(index, texts[words], words)
 
 
-def _overlap(found: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> float:
-    return statistics.mean(len({*a[:_TOP]} & {*b[:_TOP]}) / max(1, len(b[:_TOP])) for a, b in zip(found, truth, strict=True))
-
-
-async def _keywords(index: Index, texts: Sequence[str]) -> None:
-    questions = await _prepared(index, texts)
-
-    def leg(breadth: Breadth) -> Callable[[Question], Awaitable[list[int]]]:
-        async def ask(question: Question) -> list[int]:
-            async with index.database.tenant(TENANT, snapshot=True) as connection:
-                scores = (await KeywordLeg(connection, TENANT, Selection(), 100, breadth).run(question.query, question.counts)).scores
-            return sorted(scores, key=lambda passage: (-scores[passage], passage))
-
-        return ask
-
-    every, truth = await _timed(questions[: _QUESTIONS // 2], leg(Breadth(10**9, 10**9)))
-    bare, ranked = await _timed(questions, lambda q: _bare_keyword(index, q))
-    rows = [["any word by ts_rank, one statement", bare, _overlap(ranked[: len(truth)], truth), 1.0]]
-    for matches in (10_000, Breadth().matches, 1_000):
-        took, found = await _timed(questions, leg(Breadth(matches)))
-        rows.append([f"the keyword leg, rarest words up to {matches:,}", took, _overlap(found[: len(truth)], truth), took / bare])
+async def _keywords(index: Index, texts: Sequence[str], words: int) -> None:
+    questions = await prepared(index, texts)
+    breadths = (Breadth(), Breadth(1_000, 2_000), Breadth(100))
+    [(every, truth)] = await compared(questions, [_keyword_leg(index, _EVERYTHING)], rounds=1)
+    (bare, ranked), *legs = await compared(questions, [bare_keyword(index), *(_keyword_leg(index, breadth) for breadth in breadths)])
+    rows: list[list[object]] = [["any word by ts_rank, one statement", bare, overlap(ranked, truth), 1.0]]
+    for breadth, (took, found) in zip(breadths, legs, strict=True):
+        rows.append([f"the keyword leg, {breadth.expected:,} passages expected", took, overlap(found, truth), took / bare])
     rows.append(["BM25 over every match", every, 1.0, every / bare])
     count = await index.owner.fetchval("select count(*) from passages")
-    show(f"Keywords on {count:,} passages, {_WORDS} words", ["", "p50 ms", f"overlap@{_TOP} with BM25", "ratio"], rows)
+    matches = sorted([await _matches(index, question) for question in questions])[len(questions) // 2]
+    title = f"Keywords on {count:,} passages, sentences of {words} words, which {matches:,} passages match"
+    show(title, ["", "p50 ms", f"overlap@{TOP} with BM25", "ratio"], rows)
 
 
-async def _bare_keyword(index: Index, question: Question) -> list[int]:
-    words = " | ".join(map(quoted, question.counts.words))
-    return [row["passage_id"] for row in await index.owner.fetch(_BARE_KEYWORD, TENANT, words)]
+async def _matches(index: Index, question: Question) -> int:
+    words = [f"'{word}'" for word in question.counts.words if "'" not in word and "\\" not in word]
+    return int(await index.owner.fetchval("select count(*) from passages where tsv @@ $1::tsquery", " | ".join(words)))
 
 
-async def _bare_vector(index: Index, question: Question) -> list[int]:
-    statement = _BARE_VECTOR.replace("{vectors}", f"vectors_{index.generation_id}")
-    return [row["passage_id"] for row in await index.owner.fetch(statement, TENANT, question.vector.to_text())]
+def _keyword_leg(index: Index, breadth: Breadth) -> Way:
+    async def ask(question: Question) -> Mapping[int, float]:
+        async with index.database.tenant(TENANT, snapshot=True) as connection:
+            return (await KeywordLeg(connection, TENANT, Selection(), 100, breadth).run(question.query, question.counts)).scores
+
+    return ask
 
 
-async def _hybrid(index: Index, texts: Sequence[str], count: int) -> None:
-    questions = await _prepared(index, texts)
-    engine = index.engine()
-
-    async def both(question: Question) -> list[int]:
-        return await _bare_keyword(index, question) + await _bare_vector(index, question)
-
-    async def ours(question: Question) -> list[int]:
-        await engine.search(TENANT, SearchRequest(query=question.text))
-        return []
-
-    bare, _ = await _timed(questions, both)
-    took, _ = await _timed(questions, ours)
-    rows = [["two statements: ts_rank, exact scan", bare, 1.0], ["hybrid search, query embedded, hits read", took, took / bare]]
-    show(f"Hybrid on {count:,} passages", ["", "p50 ms", "ratio"], rows)
+async def _hybrid(index: Index, home: Path, texts: Sequence[str], count: int) -> None:
+    """Both legs by exact scans, in this process and over HTTP, against the two statements over the same sockets."""
+    questions = await prepared(index, texts)
+    bare = both(bare_keyword(index), bare_vector(index))
+    program = Program(home)
+    program.start()
+    try:
+        (two, _), (ours, _), (wire, _) = await compared(questions, [bare, _engine(index), _over_http(program.port)])
+    finally:
+        program.close()
+        program.stop()
+    rows = [["two statements: ts_rank, exact scan", two, 1.0], ["hybrid search in this process", ours, ours / two]]
+    show(f"Hybrid on {count:,} passages", ["", "p50 ms", "ratio"], [*rows, ["hybrid search over HTTP, one client", wire, wire / two]])
 
 
-async def _vectors(index: Index, texts: Sequence[str], count: int) -> None:
-    questions = await _prepared(index, texts)
-
-    def leg(indexed: bool, ef_search: int | None = None) -> Callable[[Question], Awaitable[list[int]]]:
-        async def ask(question: Question) -> list[int]:
-            async with index.database.tenant(TENANT, snapshot=True) as connection:
-                space = Space(index.generation_id, question.vector, indexed, ef_search)
-                return list(await vector_leg(connection, TENANT, space, Selection(), _TOP))
-
-        return ask
-
-    exact, truth = await _timed(questions, leg(False))
-    rows = [["exact scan", exact, 1.0]]
+async def _indexed(index: Index, texts: Sequence[str], count: int) -> None:
+    """The vector leg by a scan and by HNSW, and hybrid by the latter."""
+    questions = await prepared(index, texts)
     begin = time.perf_counter()
     await maintain_vector_index(index.owner_url, index.generation_id, 1)
     built_s = time.perf_counter() - begin
-    for ef_search in (40, 100, 400):
-        took, found = await _timed(questions, leg(True, ef_search))
-        rows.append([f"HNSW, ef_search {ef_search}", took, _overlap(found, truth)])
-    show(
-        f"Vectors of {index.dimensions} dimensions on {count:,} passages; HNSW built in {built_s:.1f} s",
-        ["", "p50 ms", f"recall@{_TOP}"],
-        rows,
-    )
+    widths = (40, 100, 400)
+    (exact, truth), *others = await compared(questions, [_vector_leg(index, None), *(_vector_leg(index, ef) for ef in widths)])
+    rows: list[list[object]] = [["exact scan", exact, 1.0]]
+    rows += [[f"HNSW, ef_search {ef}", took, overlap(found, truth)] for ef, (took, found) in zip(widths, others, strict=True)]
+    title = f"Vectors of {index.dimensions} dimensions on {count:,} passages; HNSW built in {built_s:.1f} s"
+    show(title, ["", "p50 ms", f"recall@{TOP}"], rows)
+    bare = both(bare_keyword(index), bare_vector(index, indexed=True))
+    (two, _), (ours, _) = await compared(questions, [bare, _engine(index, exact_passages=0)])
+    rows = [["two statements: ts_rank, HNSW", two, 1.0], ["hybrid search in this process, by HNSW", ours, ours / two]]
+    show(f"Hybrid by HNSW on {count:,} passages", ["", "p50 ms", "ratio"], rows)
+
+
+def _vector_leg(index: Index, ef_search: int | None) -> Way:
+    """By the index with this breadth; None: by a scan."""
+
+    async def ask(question: Question) -> Mapping[int, float]:
+        async with index.database.tenant(TENANT, snapshot=True) as connection:
+            space = Space(index.generation_id, question.vector, ef_search is not None, ef_search)
+            return await vector_leg(connection, TENANT, space, Selection(), TOP)
+
+    return ask
+
+
+def _engine(index: Index, **options: Any) -> Way:
+    engine = index.engine(**options)
+
+    async def ask(question: Question) -> Mapping[int, float]:
+        await engine.search(TENANT, SearchRequest(query=question.text))
+        return {}
+
+    return ask
+
+
+def _over_http(port: int) -> Way:
+    """One connection that is kept; every question is new to the program, which would remember its vector."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    asked = 0
+
+    async def ask(question: Question) -> Mapping[int, float]:
+        nonlocal asked
+        asked += 1
+        body = json.dumps({"query": question.text + " " * asked})
+        connection.request("POST", "/v1/search", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        if answer.status != 200 or not found["hits"]:
+            raise RuntimeError(f"a search was answered with {answer.status}: {found}")
+        return {}
+
+    return ask
 
 
 async def _add_copies(index: Index, rng: random.Random, passages: Sequence[str]) -> int:

@@ -46,6 +46,7 @@ class Changed(Payload):
         unreadable: why its content could not be read (permission, I/O): the last synced version stays.
         content: the bytes, base64; None where `blob` names them.
         blob: SHA-256 of the content in the blob store, hexadecimal.
+        url: where the content is to be had, instead of it: the chunk stage gets it, so that what fails there is tried again.
         name: a file name, for the format.
     """
 
@@ -57,6 +58,7 @@ class Changed(Payload):
     unreadable: str | None = None
     content: str | None = None
     blob: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    url: str | None = Field(default=None, pattern=r"^https?://")
     size_bytes: int = Field(default=0, ge=0)
     name: str = ""
     mime_type: str | None = None
@@ -72,6 +74,8 @@ class Changed(Payload):
         """What decides between this event and another of the same document: see `Fence`."""
         own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
         own["sha256"] = self.content_sha256
+        if self.url is None:
+            del own["url"]
         digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
         return Fence(self.version, bytes([self.deleted]) + digest)
 

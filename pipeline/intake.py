@@ -68,6 +68,10 @@ class Blobs(Protocol):
         """Let go of what this document had waiting up to and including this version."""
         ...
 
+    async def discard_tenant(self, tenant_id: TenantId) -> None:
+        """Let go of everything that a tenant had waiting."""
+        ...
+
     async def clear_ended(self, late_hours: float) -> None:
         """Let go of whatever no event can name any more.
 

@@ -65,6 +65,8 @@ class Settings(BaseSettings):
     max_document_bytes: int = Field(default=67_108_864, ge=1)
     keep_unused_days: float = Field(default=30, ge=0)
     tenant_scoped: bool = True
+    rate_limit_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    concurrency_limit: int | None = Field(default=None, ge=1, le=10_000)
     blob_url: str | None = None
     vector_index_rows: int = Field(default=50_000, ge=1)
     reconcile_interval_s: float = Field(default=300, gt=0)

@@ -24,12 +24,14 @@ from tests.filling import NoModel
 
 
 @asynccontextmanager
-async def served(database: Database, url: str, without_key: TenantId | None = None, **more: Any) -> AsyncIterator[FastAPI]:
+async def served(
+    database: Database, url: str, without_key: TenantId | None = None, *, engine: Any = None, **more: Any
+) -> AsyncIterator[FastAPI]:
     """The API as a process of a deployment serves it, with keys."""
     metrics, model = Metrics(), NoModel()
     async with open_ring(ApiKeys(database), url) as ring:
         services = ApiServices(
-            SearchEngine(database, model, model, metrics=metrics), Documents(database), Operations(database), QueueBacklog(database), metrics,
+            engine or SearchEngine(database, model, model, metrics=metrics), Documents(database), Operations(database), QueueBacklog(database), metrics,
             Collections(database), tenancy=KeyTenancy(ring, without_key), **more,
         )  # fmt: skip
         made = create_app(services)

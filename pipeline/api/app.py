@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from pipeline.api import collections, description, documents, health, search, sync
 from pipeline.api.edge import Edge
@@ -14,11 +14,17 @@ from pipeline.api.problems import add_handlers
 from pipeline.api.services import ApiServices
 from pipeline.api.waiting import open_waiter
 
-__all__ = ["ApiServices", "create_app"]
+__all__ = ["READING", "ApiServices", "create_app"]
+
+READING: Sequence[APIRouter] = (search.router, documents.router, collections.router, collections.strict)
+"""What the role `api` answers. Whoever serves anything also tells what became of a change, and how it is."""
 
 
-def create_app(services: ApiServices) -> FastAPI:
-    """The ASGI app of the read API.
+def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) -> FastAPI:
+    """The ASGI app of the API.
+
+    Args:
+        routers: what is served; a composition may add others to these.
 
     Its lifespan owns the connection that listens for ended changes; everything else belongs to who made the services.
     """
@@ -33,9 +39,8 @@ def create_app(services: ApiServices) -> FastAPI:
     app.state.services = services
     add_handlers(app)
     app.add_middleware(Edge)
-    for part in (search, documents, collections, sync, health, description):
-        app.include_router(part.router)
-    app.include_router(collections.strict)
+    for router in (*routers, sync.router, health.router, description.router):
+        app.include_router(router)
     description.describe(app)
     return app
 

@@ -18,29 +18,59 @@ from starlette.responses import Response
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
+async def read_bounded(request: Request, most_bytes: int) -> bytes:
+    """The whole body of a request.
+
+    Raises:
+        HTTPException: 413, more than `most_bytes`; the rest is not read.
+    """
+    parts: list[bytes] = []
+    size = declared_bytes(request) or 0
+    if size <= most_bytes:
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most_bytes:
+                break
+            parts.append(part)
+    if size > most_bytes:
+        raise HTTPException(413, f"a body has at most {most_bytes} bytes here: send less at once")
+    return b"".join(parts)
+
+
+def declared_bytes(request: Request) -> int | None:
+    """How long a body says it is; None where it does not, or says nonsense."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 20 else None
+
+
+def media_type(request: Request) -> str:
+    """What the body says it is, without parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_json(media: str) -> bool:
+    """Whether a media type is JSON, or something written in it."""
+    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
+
+
+def require_json(request: Request) -> None:
+    """Go on only with a body that says it is JSON.
+
+    Raises:
+        HTTPException: 415, it does not.
+    """
+    if not is_json(media_type(request)):
+        raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
+
+
 class StrictRequest(Request):
     """A request whose body is bounded, and whose JSON is read strictly."""
 
     async def body(self) -> bytes:
-        """The whole body.
-
-        Raises:
-            HTTPException: 413, more than `MAX_BODY_BYTES`; the rest is not read.
-        """
+        """The whole body; see `read_bounded`."""
         if not hasattr(self, "_body"):
-            said = self.headers.get("content-length", "")
-            size = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else 0
-            parts: list[bytes] = []
-            if size <= MAX_BODY_BYTES:
-                size = 0
-                async for part in self.stream():
-                    size += len(part)
-                    if size > MAX_BODY_BYTES:
-                        break
-                    parts.append(part)
-            if size > MAX_BODY_BYTES:
-                raise HTTPException(413, f"a body has at most {MAX_BODY_BYTES} bytes: send less at once")
-            self._body = b"".join(parts)
+            self._body = await read_bounded(self, MAX_BODY_BYTES)
         return self._body
 
     async def json(self) -> Any:
@@ -60,9 +90,7 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-                raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
+            require_json(request)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strictly

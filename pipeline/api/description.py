@@ -18,9 +18,9 @@ _ABOUT = (
     "Search over documents that keep changing. Every answer carries `X-Request-ID`; every refusal is a problem of RFC 9457. "
     "A key, where the service has keys, goes into `Authorization: Bearer KEY` or `X-API-Key: KEY`."
 )
+_CREDENTIALS = {"bearer": {"type": "http", "scheme": "bearer"}, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
-    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'",
 }
 
 
@@ -34,6 +34,11 @@ def describe(app: FastAPI) -> None:
             schemas = described.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(schema.pop("$defs", {}))
             schemas["Problem"] = schema
+            described["components"]["securitySchemes"] = _CREDENTIALS
+            for path, calls in described["paths"].items():
+                if path.startswith("/v1/"):
+                    for call in calls.values():
+                        call.setdefault("security", [{"bearer": []}, {"key": []}, {}])
             app.openapi_schema = described
         return app.openapi_schema
 

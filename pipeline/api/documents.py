@@ -22,7 +22,7 @@ _CHUNKS = "/chunks"
 _NONE = "no document is called so, or it was deleted"
 
 
-@router.get("/v1/documents", responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 503)})
+@router.get("/v1/documents", responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)})
 async def page(
     tenant: Tenant,
     services: Services,
@@ -39,7 +39,7 @@ async def page(
     return Json({"documents": documents, "next_cursor": next_cursor})
 
 
-@router.get(_DOCUMENT + _CHUNKS, responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 503)})
+@router.get(_DOCUMENT + _CHUNKS, responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 429, 503)})
 async def chunks(request: Request, document_id: str, tenant: Tenant, services: Services) -> Response:
     """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer."""
     whole = rest_of_path(request, _PREFIX)
@@ -52,7 +52,7 @@ async def chunks(request: Request, document_id: str, tenant: Tenant, services: S
     return Json(found)
 
 
-@router.get(_DOCUMENT, responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 503)})
+@router.get(_DOCUMENT, responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
 async def document(document_id: str, tenant: Tenant, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
     found = await services.documents.get(tenant, DocumentId(document_id))

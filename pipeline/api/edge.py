@@ -5,18 +5,30 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipeline.api.limits import Admission
 from pipeline.api.paths import read_path
 from pipeline.api.problems import problem, unexpected
 
 log = logging.getLogger(__name__)
 
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+"""On every answer that does not say otherwise: answers are data of one caller, never a page, never to be shown in one."""
+
 
 class Edge:
-    """Gives each request an id, reads its path to the letter, and answers what nobody foresaw.
+    """Gives each request an id and each answer its headers, reads paths to the letter, and answers what nobody foresaw.
 
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
     """
@@ -30,14 +42,20 @@ class Edge:
             await self._app(scope, receive, send)
             return
         request_id = uuid.uuid4().hex
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
         begin, status = time.perf_counter(), 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                for name, value in SECURITY.items():
+                    headers.setdefault(name, value)
+                for name, value in (admission.headers if (admission := _admission(state)) else {}).items():
+                    headers.setdefault(name, value)
             await send(message)
 
         try:
@@ -51,6 +69,13 @@ class Edge:
                 raise
             await unexpected(request_id)(scope, receive, send_with_id)
         finally:
+            if admission := _admission(state):
+                admission.release()
             if log.isEnabledFor(logging.DEBUG):
                 path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
                 log.debug("%s %s %s %d %.1f ms", request_id, scope["method"], path, status, (time.perf_counter() - begin) * 1000)
+
+
+def _admission(state: dict[str, Any]) -> Admission | None:
+    """How the request was let in; None where nothing is limited, or it was not."""
+    return state.get("admission")

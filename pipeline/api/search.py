@@ -17,7 +17,7 @@ from pipeline.search.request import SearchRequest
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
-@router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 503)})
+@router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)})
 async def search(request: SearchRequest, tenant: Tenant, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both.
 

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
+from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
@@ -55,6 +56,7 @@ class ApiServices:
     url: str | None = None
     liveness: Liveness = field(default_factory=Liveness)
     tenancy: Tenancy = field(default_factory=OneTenant)
+    limits: Limits = field(default_factory=NoLimits)
 
 
 async def _services(request: Request) -> ApiServices:
@@ -66,10 +68,13 @@ async def _waiter(request: Request) -> Waiter:
 
 
 def needs(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """Who asks, having this scope."""
+    """Who asks, having this scope, and being let in; the edge lets go of it at the end of the request."""
 
     async def caller(request: Request) -> Caller:
-        found = await cast(ApiServices, request.app.state.services).tenancy.caller_of(request.headers)
+        services = cast(ApiServices, request.app.state.services)
+        found = await services.tenancy.caller_of(request.headers)
+        if not hasattr(request.state, "admission"):
+            request.state.admission = await services.limits.admit(found)
         found.require(scope)
         return found
 

@@ -150,6 +150,7 @@ _SAID = {
     403: "A tenant is needed, or the credential does not allow it",
     404: "There is none",
     409: "It is there already",
+    408: "The body did not come in time",
     413: "The body is too large",
     415: "The body does not say that it is JSON",
     422: "The request makes no sense",

@@ -13,18 +13,22 @@ A credential that is shown is checked everywhere: a good one is honoured, any ot
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from pipeline.access.concurrency import open_concurrency
+from pipeline.access.limits import CredentialLimits
+from pipeline.access.rate import RateLimiter
 from pipeline.access.ring import open_ring
-from pipeline.access.tenancy import KeyTenancy
+from pipeline.access.tenancy import KeyTenancy, is_loopback
+from pipeline.api.limits import Limits
 from pipeline.api.tenancy import Tenancy
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
-from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.model import DEFAULT_TENANT
 from pipeline.store.keys import ApiKeys
+from pipeline.store.limits import SharedLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +40,8 @@ class Entrance:
     """
 
     tenancy: Tenancy
+    limits: Limits
     told: str
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_without_keys(host: str) -> ConfigError:
@@ -68,12 +65,24 @@ async def open_entrance(s: Surroundings, host: str, *, alone: bool, trust_networ
     """
     keys = ApiKeys(s.database)
     needed = await _needed(keys, host, alone, trust_network, s.settings.tenant_scoped)
-    async with open_ring(keys, s.url) as ring:
+    async with AsyncExitStack() as stack:
+        ring = await stack.enter_async_context(open_ring(keys, s.url))
+        limits = await _limits(stack, s)
         if needed:
-            yield Entrance(KeyTenancy(ring), "every request needs an API key")
+            yield Entrance(KeyTenancy(ring), limits, "every request needs an API key")
         else:
             told = f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address"
-            yield Entrance(KeyTenancy(ring, TenantId(DEFAULT_TENANT)), told)
+            yield Entrance(KeyTenancy(ring, DEFAULT_TENANT, here_only=is_loopback(host)), limits, told)
+
+
+async def _limits(stack: AsyncExitStack, s: Surroundings) -> Limits:
+    """What each credential may ask, as the settings have it."""
+    shared, settings = SharedLimits(s.database), s.settings
+    rate = RateLimiter(shared, settings.rate_limit_per_minute) if settings.rate_limit_per_minute else None
+    concurrency = None
+    if settings.concurrency_limit:
+        concurrency = await stack.enter_async_context(open_concurrency(shared, settings.concurrency_limit))
+    return CredentialLimits(rate, concurrency)
 
 
 async def _needed(keys: ApiKeys, host: str, alone: bool, trust_network: bool, tenant_scoped: bool) -> bool:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Line] = {
     "plan": ("pipeline.cli.plan", "What a sync of a folder would do and cost, without doing it."),
     "verify": ("pipeline.cli.verify", "Prove the index against its sources; --repair mends it."),
     "dead": ("pipeline.cli.dead", "Dead letters: list, show, replay, drop."),
+    "tenants": ("pipeline.cli.tenants", "Tenants: list, create, delete with all they have."),
     "keys": ("pipeline.cli.keys", "API keys: create, list, revoke."),
 }
 """The module of each command, which names it as the command is called, and its line in the help."""

@@ -16,6 +16,7 @@ from pipeline.store.vector_index import maintain_vector_index
 log = logging.getLogger(__name__)
 
 _UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document under way
+_REMEMBERED_DAYS = 30.0  # a delivery that comes again later than that counts as another one
 _LATE_HOURS = 1.0  # content of a version that has ended is kept so long, for another event of an equal version
 
 
@@ -26,6 +27,8 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
         (15.0, index_vectors),
         (300.0, clear_contents),
         (3600.0, clear_unused),
+        (3600.0, clear_limits),
+        (3600.0, clear_deliveries),
     ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
     while not stop.is_set():
@@ -70,3 +73,17 @@ async def clear_unused(s: Surroundings) -> None:
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))
+
+
+async def clear_limits(s: Surroundings) -> None:
+    """Forget the counts of credentials that have not asked for long."""
+    async with s.database.system("clear limits") as connection:
+        await connection.execute(sql("clear_limits"))
+
+
+async def clear_deliveries(s: Surroundings) -> None:
+    """Clear away what the webhook receiver needs to know no longer."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear deliveries") as connection:
+            await connection.execute(sql("clear_issued_versions"), tenant_id, _REMEMBERED_DAYS)
+            await connection.execute(sql("clear_deliveries"), tenant_id, _REMEMBERED_DAYS)

@@ -7,15 +7,16 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 import uvicorn
 
 from connectors.filesystem import FolderConnector
-from pipeline.api.app import ApiServices, create_app
+from pipeline.api.app import READING, ApiServices, create_app
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.entrance import Entrance
 from pipeline.cli.maintenance import maintain
+from pipeline.cli.receiving import receiving
 from pipeline.cli.watching import answer_requests, make_connector
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
@@ -29,8 +30,11 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 1.0
 _LONG_S = 60.0
+_CONNECTED_S = 5.0
 
 ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "maintain")
+SERVED = frozenset({"api", "webhook"})
+"""The roles that answer over HTTP, together on one address."""
 _STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
 
 
@@ -38,15 +42,13 @@ def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
     """The roles meant, `all` spelt out.
 
     Raises:
-        ConfigError: one that does not exist, or is not offered yet.
+        ConfigError: one that does not exist.
     """
     if "all" in roles:
-        return tuple(role for role in ROLES if role != "webhook")
+        return ROLES
     for role in roles:
         if role not in ROLES:
             raise ConfigError(f"{role!r} is no role: choose of {', '.join(ROLES)} or all")
-        if role == "webhook":
-            raise ConfigError("the role webhook is not offered yet: leave it out")
     return tuple(dict.fromkeys(roles))
 
 
@@ -78,8 +80,10 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(s: Surroundings, bound: socket.socket, entrance: Entrance, intake: Accepting) -> AsyncIterator[None]:
-    """The read API on a socket for as long as the block lasts; requests under way are answered at its end."""
+async def serving(
+    s: Surroundings, roles: Sequence[str], bound: socket.socket, entrance: Entrance, intake: Accepting
+) -> AsyncIterator[None]:
+    """The API of these roles on a socket for as long as the block lasts; requests under way are answered at its end."""
     services = ApiServices(
         engine=s.engine,
         documents=Documents(s.database),
@@ -91,9 +95,11 @@ async def serving(s: Surroundings, bound: socket.socket, entrance: Entrance, int
         url=s.url,
         liveness=s.liveness,
         tenancy=entrance.tenancy,
+        limits=entrance.limits,
     )
+    routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
     config = uvicorn.Config(
-        create_app(services),
+        create_app(services, routers),
         log_config=None,
         access_log=False,
         lifespan="on",
@@ -117,15 +123,19 @@ async def serving(s: Surroundings, bound: socket.socket, entrance: Entrance, int
 
 @asynccontextmanager
 async def _reaching_the_broker(s: Surroundings, intake: LateIntake) -> AsyncIterator[None]:
-    """Connect the API's intake as soon as the broker is there; what only reads does not wait for that."""
+    """Connect the API's intake as soon as the broker is there; what only reads does not wait for that, beyond a moment."""
+    connected = asyncio.Event()
 
     async def hold(stop: asyncio.Event) -> None:
         async with open_broker(s, patient=True) as running:
             intake.connect(running.intake)
+            connected.set()
             await stop.wait()
 
     task = asyncio.create_task(kept_alive(hold, asyncio.Event(), "changes over HTTP"), name="changes over HTTP")
     try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(connected.wait(), _CONNECTED_S)
         yield
     finally:
         task.cancel()
@@ -154,7 +164,7 @@ async def running_roles(
         await s.blobs.check()
         intake = LateIntake()
         if bound is not None and entrance is not None:
-            await stack.enter_async_context(serving(s, bound, entrance, intake))
+            await stack.enter_async_context(serving(s, roles, bound, entrance, intake))
         stages = [stage for stage in _STAGES if stage in roles]
         running = await stack.enter_async_context(open_broker(s, stages, patient=True)) if stages or "watch" in roles else None
         tasks: list[asyncio.Task[None]] = []

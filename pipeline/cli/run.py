@@ -20,15 +20,17 @@ from pipeline.settings import Settings, load_settings
     show_default=True,
     help="Where the index lives, without LIVEDEX_DATABASE_URL.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the role api.")
-@click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the role api.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the roles api and webhook.")
+@click.option(
+    "--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the roles api and webhook."
+)
 @click.option(
     "--trust-network",
     is_flag=True,
     help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
-    """Run ROLES: api, watch, chunk, embed, sync, maintain, or all."""
+    """Run ROLES: api, webhook, watch, chunk, embed, sync, maintain, or all."""
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
     from pipeline.cli.up import sources_of
@@ -43,11 +45,11 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
 
 async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
     from pipeline.cli.entrance import open_entrance
-    from pipeline.cli.roles import listen, running_roles
+    from pipeline.cli.roles import SERVED, listen, running_roles
     from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, sources_of, stop_signal
     from pipeline.cli.wiring import open_surroundings
 
-    bound = listen(host, port) if "api" in roles else None
+    bound = listen(host, port) if SERVED & set(roles) else None
     try:
         stop = stop_signal()
         held = nullcontext() if settings.database_url else holding(data, alone=False)

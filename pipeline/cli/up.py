@@ -87,7 +87,8 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
-    from pipeline.cli.entrance import is_loopback, open_entrance, refuse_without_keys
+    from pipeline.access.tenancy import is_loopback
+    from pipeline.cli.entrance import open_entrance, refuse_without_keys
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
     from pipeline.cli.wiring import open_surroundings, remember

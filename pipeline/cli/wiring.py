@@ -14,6 +14,7 @@ from typing import Any
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.backlog import Backlog
+from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError, LivedexError
@@ -242,7 +243,7 @@ def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
 def set_up_logging(level: str) -> None:
     """Log lines of our own to stderr; of libraries only warnings."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)
@@ -250,11 +251,3 @@ def set_up_logging(level: str) -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says every tenth of a second that Kafka is away; we say it once
     for name in ("pipeline", "consumers", "connectors", "migrations"):
         logging.getLogger(name).setLevel(level.upper())
-
-
-class _OneLine(logging.Formatter):
-    """A log line holds no control characters, whatever was in the message."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # the name of the standard library
-        line = super().formatMessage(record)
-        return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)

@@ -13,6 +13,7 @@ from pipeline.errors import NoTextError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract
 from pipeline.intake import Blobs
+from pipeline.stages.fetching import Fetcher
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import Draft, Piece, VectorStore
@@ -99,12 +100,14 @@ async def chunk(
     cutter: Cutter,
     cutting: Cutting,
     reused: Callable[[int], None],
+    fetcher: Fetcher | None = None,
 ) -> Forward | Finished:
     """Cut a changed document, accept its version, and keep the manifest.
 
     Args:
         keeper: on the store.
         reused: told how many passages were known already.
+        fetcher: gets the content of events that only say where it is; None refuses these.
 
     Raises:
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
@@ -118,7 +121,7 @@ async def chunk(
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
     try:
-        draft = await _draft(event, base, blobs, cutter, cutting)
+        draft = await _draft(event, base, blobs, cutter, cutting, fetcher)
     except RejectedError:
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
@@ -130,7 +133,7 @@ async def chunk(
     return Forward(step(CHUNKED, event, fence))
 
 
-async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting, fetcher: Fetcher | None) -> Draft:
     data = event.data
     if data.deleted:
         return base
@@ -142,8 +145,8 @@ async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutte
             outcome="too_large",
             error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.",
         )
-    content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
-    cut = await cutter.cut(content, name=data.name or data.document_id, mime_type=data.mime_type)
+    content, mime_type = await _content(event, blobs, fetcher)
+    cut = await cutter.cut(content, name=data.name or data.document_id, mime_type=mime_type)
     attributes = base.attributes
     if cut.extracted is not None:
         found = cut.extracted
@@ -152,6 +155,19 @@ async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutte
             metadata={**attributes.metadata, **found.metadata},
         )  # fmt: skip
     return replace(base, outcome=cut.state, attributes=attributes, pieces=cut.pieces, error=cut.error)
+
+
+async def _content(event: Event[Changed], blobs: Blobs, fetcher: Fetcher | None) -> tuple[bytes, str | None]:
+    """The bytes, wherever they are, and their MIME type."""
+    data = event.data
+    if data.url is not None:
+        if fetcher is None:
+            raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
+        fetched = await fetcher.fetch(event.tenant_id, data.source, data.url)
+        return fetched.content, data.mime_type or fetched.mime_type
+    if data.blob is not None:
+        return await blobs.get(event.tenant_id, event.document_id, data.version, data.blob), data.mime_type
+    return data.inline(), data.mime_type
 
 
 def _clean(text: str | None) -> str | None:

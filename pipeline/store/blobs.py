@@ -34,6 +34,10 @@ class DatabaseBlobs:
         async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
             await connection.execute(sql("discard_blobs"), tenant_id, document_id, version)
 
+    async def discard_tenant(self, tenant_id: TenantId) -> None:
+        async with self._database.tenant(tenant_id, "contents of a tenant") as connection:
+            await connection.execute(sql("discard_all_blobs"), tenant_id)
+
     async def clear_ended(self, late_hours: float) -> None:
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "clear ended contents") as connection:

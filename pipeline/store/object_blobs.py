@@ -80,6 +80,11 @@ class ObjectBlobs:
         found = _contents(await self._storage.stored(_folder(tenant_id, document_id), what))
         await self._storage.remove([content.key for content in found if content.version <= version], what)
 
+    async def discard_tenant(self, tenant_id: TenantId) -> None:
+        what = "contents of a tenant"
+        await self._earlier.discard_tenant(tenant_id)
+        await self._storage.remove([content.key for content in _contents(await self._storage.stored(_hash(tenant_id), what))], what)
+
     async def clear_ended(self, late_hours: float) -> None:
         await self._earlier.clear_ended(late_hours)
         what = "clear ended contents"

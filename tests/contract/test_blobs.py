@@ -189,3 +189,15 @@ async def test_clearing_goes_on_where_a_crash_left_it(blobs: Blobs, owner: async
     await blobs.discard(ACME, DocumentId("d0"), 3)
     await asyncio.gather(blobs.clear_ended(1.0), blobs.clear_ended(1.0))
     assert not any([await is_there(blobs, ACME, DocumentId(f"d{n}"), version) for n in range(40) for version in (3, 5)])
+
+
+async def test_everything_of_one_tenant_goes_and_nothing_of_another(blobs: Blobs) -> None:
+    for name in NAMES:
+        for tenant in (ACME, OTHER):
+            await blobs.put(tenant, DocumentId(name), 1, CONTENT)
+    await blobs.discard_tenant(ACME)
+    await blobs.discard_tenant(ACME)
+    for name in NAMES:
+        assert await blobs.get(OTHER, DocumentId(name), 1, sha(CONTENT)) == CONTENT
+        with pytest.raises(RejectedError):
+            await blobs.get(ACME, DocumentId(name), 1, sha(CONTENT))

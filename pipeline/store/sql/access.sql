@@ -32,3 +32,36 @@ select has_api_keys();
 -- At most once a minute. $1 text: tenant  $2 text: id
 update api_keys set last_used_at = now()
 where tenant_id = $1 and key_id = $2 and (last_used_at is null or last_used_at < now() - interval '1 minute');
+
+-- name: take_rate
+-- Take requests from a bucket that fills evenly and holds one minute's; as many of those asked for as there are, and none is taken twice.
+-- $1 text: credential  $2 integer: requests a minute  $3 integer: asked for
+insert into rate_buckets as b (credential, tokens, granted, filled_at)
+values ($1, $2::integer - least($3::integer, $2), least($3, $2), now())
+on conflict (credential) do update
+set (tokens, granted, filled_at) = (
+    select f.tokens - g.granted, g.granted, greatest(b.filled_at, now())
+    from (select least($2, b.tokens + greatest(0, extract(epoch from now() - b.filled_at)) * $2 / 60.0)::float8 as tokens) f
+    cross join lateral (select floor(least($3, f.tokens))::integer as granted) g)
+returning granted, tokens;
+
+-- name: take_slot
+-- Whether one more request may be under way. $1 text: credential  $2 bigint: holder  $3 integer: requests at once, of all holders
+-- $4 double precision: seconds after which a holder that did not renew is gone
+select take_request_slot($1, $2, $3, $4);
+
+-- name: release_slots
+-- $1 text[]: credentials, each once  $2 integer[]: how many of each  $3 bigint: holder
+with n as (select * from unnest($1::text[], $2::integer[]) as n (credential, slots)),
+gone as (delete from request_slots s using n where s.credential = n.credential and s.holder = $3 and s.slots <= n.slots)
+update request_slots s set slots = s.slots - n.slots, renewed_at = now()
+from n where s.credential = n.credential and s.holder = $3 and s.slots > n.slots;
+
+-- name: renew_slots
+-- $1 bigint: holder
+update request_slots set renewed_at = now() where holder = $1;
+
+-- name: clear_limits
+-- Of credentials that asked nothing for an hour: their buckets are full.
+with slots as (delete from request_slots where renewed_at < now() - interval '1 hour')
+delete from rate_buckets where filled_at < now() - interval '1 hour';

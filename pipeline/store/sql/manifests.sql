@@ -71,6 +71,10 @@ select content from blobs where tenant_id = $1 and document_id = $2 and version 
 -- $1 text: tenant  $2 text: document  $3 bigint: up to this version
 delete from blobs where tenant_id = $1 and document_id = $2 and version <= $3;
 
+-- name: discard_all_blobs
+-- $1 text: tenant
+delete from blobs where tenant_id = $1;
+
 -- name: find_generation
 -- The newest generation of a model. $1 text: model  $2 integer: dimensions, or null for any
 select generation_id, dimensions from generations where model_id = $1 and ($2::integer is null or dimensions = $2) order by generation_id desc limit 1;

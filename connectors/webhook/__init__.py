@@ -1,0 +1,14 @@
+"""The webhook receiver: documents and events that other systems send over HTTP become changes.
+
+    PUT, DELETE /v1/documents/{id} ──┐
+    POST /v1/events ── CloudEvents ──┼─► Incoming ─► versions ─► intake ─► 202 with tokens
+    POST /v1/hooks/{source} ─ signature ─ mapping ──┘
+
+A request is accepted once the broker holds its events, as a whole: until then nothing of it counts, and after a 503 it may be sent again
+without harm. Whose documents they are follows from the key of the caller, or from the source that signed, never from a body.
+"""
+
+from connectors.webhook.receiver import Receiver
+from connectors.webhook.routes import routers
+
+__all__ = ["Receiver", "routers"]

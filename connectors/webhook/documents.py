@@ -1,0 +1,84 @@
+"""PUT and DELETE /v1/documents/{document_id}."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from connectors.webhook.admission import Admission
+from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
+from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, content_of
+from connectors.webhook.receiver import Receiver
+from pipeline.api.answers import Json
+from pipeline.api.bodies import require_json
+from pipeline.api.paths import WHOLE
+from pipeline.api.services import Writer
+from pipeline.model import DEFAULT_COLLECTION, DocumentId, TenantId
+from pipeline.store.versions import LIMIT
+
+_DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
+_SENDER = "documents"
+
+
+class _Named(Body):
+    document_id: Id
+
+
+def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+    """The routes that take one document.
+
+    Args:
+        most_bytes: of a body.
+        max_document_bytes: of the document in it.
+    """
+    router = APIRouter(tags=["documents"])
+
+    @router.put(
+        _DOCUMENT,
+        status_code=202,
+        responses=accepted(AcceptedDocument, *REFUSALS),
+        openapi_extra=described(("application/json", DocumentBody)),
+    )
+    async def put(request: Request, document_id: str, caller: Writer) -> Response:
+        """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
+        is accepted, and ends superseded."""
+        require_json(request)
+        name = _named(document_id)
+        async with admission.body(request, most_bytes) as raw:
+            incoming = _incoming(name, validated(DocumentBody, parsed(raw)))
+            if len(incoming.content or b"") > max_document_bytes:
+                raise HTTPException(
+                    413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES"
+                )
+            return await _accept(receiver, caller.tenant_id, incoming)
+
+    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 422, 429, 503))
+    async def delete(
+        document_id: str,
+        caller: Writer,
+        version: Annotated[int | None, Query(ge=0, lt=LIMIT, description="of the delete; default: newer than every version before")] = None,
+    ) -> Response:
+        """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
+        return await _accept(receiver, caller.tenant_id, Incoming(_named(document_id), deleted=True, version=version))
+
+    return router
+
+
+def _named(document_id: str) -> DocumentId:
+    return DocumentId(validated(_Named, {"document_id": document_id}).document_id)
+
+
+def _incoming(document_id: DocumentId, body: DocumentBody) -> Incoming:
+    content, mime_type = content_of(body, document_id)
+    return Incoming(
+        document_id, content=content, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri,
+        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {},
+    )  # fmt: skip
+
+
+async def _accept(receiver: Receiver, tenant_id: TenantId, incoming: Incoming) -> Response:
+    [done] = await receiver.accept(tenant_id, _SENDER, [incoming])
+    return Json(done, 202)

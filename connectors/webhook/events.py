@@ -1,0 +1,73 @@
+"""POST /v1/events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from connectors.webhook.admission import Admission
+from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described
+from connectors.webhook.cloudevents import BATCH, STRUCTURED, ChangedData, CloudEvent, read_events
+from connectors.webhook.incoming import Incoming, refused
+from connectors.webhook.receiver import Accepted, Receiver
+from pipeline.api.answers import Json
+from pipeline.api.bodies import media_type
+from pipeline.api.services import Sender
+
+_SENDER = "events"
+_BATCH: dict[str, Any] = {"type": "array", "items": CloudEvent.model_json_schema()}
+
+
+def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+    """The route that takes CloudEvents.
+
+    Args:
+        most_bytes: of a body.
+        max_document_bytes: of each document in it.
+    """
+    router = APIRouter(tags=["events"])
+
+    @router.post(
+        "/v1/events",
+        status_code=202,
+        responses=accepted(AcceptedEvents, *REFUSALS),
+        openapi_extra=described((STRUCTURED, CloudEvent), (BATCH, _BATCH), ("application/json", ChangedData)),
+    )
+    async def receive(request: Request, caller: Sender) -> Response:
+        """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.
+
+        The events of a request are accepted or refused as a whole. An event that comes again, by its `source` and `id`, has one effect.
+        """
+        async with admission.body(request, most_bytes) as raw:
+            incoming = read_events(media_type(request), request.headers, raw)
+            places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
+            check_content(receiver, incoming, places, max_document_bytes)
+            return answer(await receiver.accept(caller.tenant_id, _SENDER, incoming))
+
+    return router
+
+
+def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequence[Place], max_document_bytes: int) -> None:
+    """Go on only with contents that can be taken.
+
+    Args:
+        places: of the URL of each, for what is refused.
+
+    Raises:
+        HTTPException: 413, a document is too large.
+        RequestValidationError: a content stands elsewhere, and nothing here gets it.
+    """
+    for item, place in zip(incoming, places, strict=True):
+        if len(item.content or b"") > max_document_bytes:
+            raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
+        if item.url is not None and not receiver.can_fetch:
+            raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
+
+
+def answer(done: Sequence[Accepted]) -> Response:
+    """202 with the tokens."""
+    return Json({"tokens": [item.token for item in done]}, 202)

@@ -1,0 +1,139 @@
+"""A change as a request asks for it, and what a request may say of a document."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from pipeline.extract.cleaning import MAX_DEPTH
+from pipeline.extract.formats import format_of
+from pipeline.model import DEFAULT_COLLECTION, DocumentId
+from pipeline.store.versions import LIMIT
+
+MAX_ID_BYTES = 2000
+MAX_METADATA_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A change that somebody sent.
+
+    Attributes:
+        content: the bytes; None for a delete, and where `url` says where they are.
+        version: of the source; None where it names none.
+        at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it arrives.
+        exact_ns: how exactly `at_ns` is known, in nanoseconds.
+        delivery_id: the sender's own name of what brought it; None: it cannot be told from another one.
+    """
+
+    document_id: DocumentId
+    deleted: bool = False
+    content: bytes | None = None
+    url: str | None = None
+    version: int | None = None
+    at_ns: int | None = None
+    exact_ns: int = 1
+    delivery_id: str | None = None
+    mime_type: str | None = None
+    title: str | None = None
+    uri: str | None = None
+    collection: str = DEFAULT_COLLECTION
+    metadata: dict[str, Any] = field(default_factory=dict)
+    changed_at: datetime | None = None
+
+
+def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:
+    """The refusal of a request, 422, for one of its fields.
+
+    Args:
+        place: of the field, from the top of the body.
+        why: what is wrong and what to do, without the value.
+    """
+    return RequestValidationError([{"loc": place, "msg": why, "type": "value_error"}])
+
+
+def _storable(name: str) -> str:
+    if "\x00" in name:
+        raise PydanticCustomError("nul", "a name holds no NUL")
+    return name
+
+
+def _id(name: str) -> str:
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        raise PydanticCustomError("too_long", f"an id has at most {MAX_ID_BYTES} bytes")
+    if any("\ud800" <= c <= "\udfff" for c in name):
+        raise PydanticCustomError("surrogate", "an id is valid Unicode")
+    return _storable(name)
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    if _depth(value) > MAX_DEPTH:
+        raise PydanticCustomError("too_deep", f"metadata nests at most {MAX_DEPTH} deep")
+    if len(orjson.dumps(value)) > MAX_METADATA_BYTES:
+        raise PydanticCustomError("too_large", f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [inner for item in level if isinstance(item, dict | list) for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
+Id = Annotated[str, Field(min_length=1), AfterValidator(_id)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Version = Annotated[int, Field(ge=0, lt=LIMIT)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+
+
+class Body(BaseModel):
+    """What a request says: nothing unknown in it, and no value bent into another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DocumentBody(Body):
+    """A document: `text`, or `content_base64`, and what goes with it."""
+
+    text: str | None = Field(default=None, description="its text, as Markdown where neither the id nor `mime_type` says otherwise")
+    content_base64: str | None = Field(default=None, description="its bytes, instead of a text")
+    mime_type: Name | None = None
+    title: Annotated[str, Field(max_length=2000)] | None = None
+    uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
+    metadata: Metadata | None = None
+    collection: Name | None = None
+    version: Version | None = Field(default=None, description="grows with each change at its source; default: newer than every one before")
+
+
+def content_of(body: DocumentBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes, str | None]:
+    """The bytes of a document and their MIME type.
+
+    Args:
+        place: of the body in the request, for what is refused.
+
+    Raises:
+        RequestValidationError: there are none, or two, or they are no base64.
+    """
+    if (body.text is None) == (body.content_base64 is None):
+        raise refused((*place, "text"), "give the content once: as text, or as content_base64")
+    if body.text is not None:
+        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or _of_text(document_id)
+    try:
+        return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
+    except ValueError as exc:
+        raise refused((*place, "content_base64"), "it is no base64") from exc
+
+
+def _of_text(document_id: str) -> str | None:
+    """A text is Markdown, unless its id ends like something else that is text: `report.pdf` may be called so and be text all the same."""
+    last = document_id.rsplit("/", 1)[-1]
+    return None if "." in last and format_of(document_id, None) is not None else "text/markdown"

@@ -1,0 +1,34 @@
+"""The receiver's routes, put together from what it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+
+from connectors.webhook.admission import Admission
+from connectors.webhook.documents import documents_router
+from connectors.webhook.events import events_router
+from connectors.webhook.receiver import Receiver
+
+_REQUESTS = 64
+_ROOM_BYTES = 256 * 1024 * 1024
+
+
+def routers(receiver: Receiver, *, max_document_bytes: int) -> Sequence[APIRouter]:
+    """What is to be included in the app.
+
+    Args:
+        max_document_bytes: of a document, not of the body that carries it.
+    """
+    most_bytes = body_limit(max_document_bytes)
+    admission = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES, 2 * most_bytes))
+    return [
+        documents_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
+        events_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
+    ]
+
+
+def body_limit(max_document_bytes: int) -> int:
+    """The most bytes of a body with such a document: what Base64 or the escapes of JSON add to most texts, and 64 KiB for the rest."""
+    return 2 * max_document_bytes + 65_536

@@ -1,0 +1,187 @@
+"""Deleting a tenant removes everything that it has and nothing else, and nothing under way brings it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
+from pipeline.events import CHANGED, Changed, changed
+from pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
+from pipeline.search.counts import refresh_word_counts
+from pipeline.stages.outcome import Finished, outcome_of
+from pipeline.store.blobs import DatabaseBlobs
+from pipeline.store.claims import Claims
+from pipeline.store.database import Database
+from pipeline.store.letters import Letter, Letters
+from pipeline.store.pgvector import PgVectorStore
+from pipeline.store.tenants import Tenants
+from tests.filling import fence
+from tests.shelf import ACME, DIMENSIONS, OTHER, Shelf, sections
+from tests.shelf import fence as shelf_fence
+
+DOC = DocumentId("docs/a.md")
+
+
+@pytest.fixture
+def tenants(database: Database) -> Tenants:
+    return Tenants(database, DatabaseBlobs(database))
+
+
+async def fill(tenant: TenantId, database: Database, owner: asyncpg.Connection, url: str, new_key: Callable[..., Any]) -> None:
+    """Something in every table."""
+    store, generation = PgVectorStore(database), await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS)
+    shelf = Shelf(store, database, generation)
+    await shelf.put(DOC, 1, sections(1, 2, 3), tenant=tenant)
+    await shelf.prepare(shelf.draft(DOC, shelf_fence(2), sections(2, 3, 4), tenant=tenant))
+    await DatabaseBlobs(database).put(tenant, DOC, 3, b"large")
+    await Letters(database).bury(Letter("l-" + tenant, tenant, "chunk", DOC, 4, "failed", "why", 1))
+    await refresh_word_counts(database, tenant)
+    claims = Claims(database, url)
+    try:
+        await claims.take(tenant, generation, [await owner.fetchval("select min(passage_id) from passages where tenant_id = $1", tenant)])
+    finally:
+        await claims.close()
+    await new_key(tenant)
+    await owner.execute(
+        "insert into source_files (tenant_id, source, path, document_id, fingerprint, version) values ($1, 's', 'p', 'd', '', 1)", tenant
+    )
+    await owner.execute(
+        "insert into unused_passages (tenant_id, passage_id) select tenant_id, passage_id from passages where tenant_id = $1 limit 1",
+        tenant,
+    )
+    event = changed(Changed(tenant_id=tenant, document_id=DOC, version=5, deleted=True))
+    await owner.execute("insert into queue (queue, payload) values ($1, $2), ($1, 'no event')", CHANGED, event.encode())
+
+
+async def rows_of(owner: asyncpg.Connection, tenant: str) -> dict[str, int]:
+    """Of a tenant, in every table that has any."""
+    tables = await owner.fetch("""
+        select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
+        where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace""")
+    counts = {t["name"]: await owner.fetchval(f'select count(*) from "{t["name"]}" where tenant_id = $1', tenant) for t in tables}
+    counts["queue"] = await owner.fetchval(
+        "select count(*) from queue where position($1::bytea in payload) > 0", f'"tenant_id":"{tenant}"'.encode()
+    )
+    return {name: number for name, number in counts.items() if number}
+
+
+async def test_everything_of_a_tenant_goes_and_nothing_of_another(
+    database: Database,
+    owner: asyncpg.Connection,
+    owner_url: str,
+    tenants: Tenants,
+    new_key: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.store.tenants._ROWS_AT_ONCE", 2)
+    for tenant in (ACME, OTHER):
+        await fill(tenant, database, owner, owner_url, new_key)
+    before, others = await rows_of(owner, ACME), await rows_of(owner, OTHER)
+    written = {"blobs", "dead_letters", "documents", "chunks", "passages", "vectors_1", "manifests", "source_files", "api_keys", "queue", "tenants",
+               "word_counts", "word_totals", "embedding_claims", "unused_passages", "collections"}  # fmt: skip
+    assert written <= set(before)
+    assert await tenants.holdings(ACME) == {name: number for name, number in before.items() if name != "tenants"}
+    await tenants.delete(ACME)
+    assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
+    assert await rows_of(owner, OTHER) == others
+    assert await owner.fetchval("select count(*) from queue where payload = 'no event'") == 2
+    assert [tenant.tenant_id for tenant in await tenants.all()] == [OTHER]
+
+
+async def test_every_table_of_tenants_is_guarded_or_stands_below_one_that_is(owner: asyncpg.Connection) -> None:
+    await owner.fetchval("select ensure_generation('test', 2)")
+    rows = await owner.fetch("""
+        with tables as (
+            select c.oid, c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
+            where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and c.relname <> 'deleted_tenants'
+        ), guarded as (
+            select t.oid from tables t join pg_trigger g on g.tgrelid = t.oid and g.tgname = 'refuse_deleted_tenant'
+        )
+        select t.relname from tables t
+        where t.oid not in (select oid from guarded)
+          and not exists (select from pg_constraint f where f.conrelid = t.oid and f.contype = 'f' and f.confrelid in (select oid from guarded))""")
+    assert [row["relname"] for row in rows] == []
+
+
+async def test_an_event_under_way_does_not_bring_a_tenant_back(
+    database: Database, owner: asyncpg.Connection, owner_url: str, tenants: Tenants, new_key: Callable[..., Any]
+) -> None:
+    await fill(ACME, database, owner, owner_url, new_key)
+    await tenants.delete(ACME)
+    store, now = PgVectorStore(database), datetime.now(UTC)
+    shelf = Shelf(store, database, await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS))
+    writes = (
+        store.accept(ACME, DOC, fence(9), Attributes(), now),
+        store.keep_drafts([shelf.draft(DOC, shelf_fence(9), sections(1))]),
+        Letters(database).bury(Letter("l", ACME, "chunk", DOC, 9, "failed", "why", 1)),
+        DatabaseBlobs(database).put(ACME, DOC, 9, b"large"),
+        new_key(ACME),
+        store.delete_document(ACME, DOC, fence(9, deleted=True)),
+    )
+    for write in writes:
+        with pytest.raises(TenantDeletedError) as refused:
+            await write
+        assert outcome_of(refused.value, attempt=1) == Finished(superseded=True)
+    await store.upsert(ACME, shelf.generation_id, {1: [1.0] * DIMENSIONS})  # type: ignore[dict-item]
+    assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
+
+
+async def test_whoever_writes_while_the_mark_is_set_is_waited_for(database: Database, owner: asyncpg.Connection, tenants: Tenants) -> None:
+    async with database.tenant(ACME) as connection:
+        await connection.execute("insert into tenants (tenant_id) values ('acme') on conflict do nothing")
+        deletion = asyncio.create_task(tenants.delete(ACME))
+        while not await owner.fetchval("select count(*) from pg_locks where locktype = 'advisory' and not granted"):
+            await asyncio.sleep(0.01)
+            assert not deletion.done()
+        await connection.execute("insert into documents (tenant_id, document_id) values ('acme', 'late')")
+    await deletion
+    assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
+
+
+async def test_a_deletion_that_was_cut_off_is_begun_again(
+    database: Database,
+    owner: asyncpg.Connection,
+    owner_url: str,
+    tenants: Tenants,
+    new_key: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await fill(ACME, database, owner, owner_url, new_key)
+
+    async def away(tenant_id: TenantId) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tenants._blobs, "discard_tenant", away)
+        with pytest.raises(asyncio.CancelledError):
+            await tenants.delete(ACME)
+    assert [tenant.tenant_id for tenant in await tenants.all()] == [ACME]
+    assert (await tenants.holdings(ACME))["documents"] == 1
+    await tenants.delete(ACME)
+    assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
+
+
+async def test_a_name_is_taken_again_only_on_purpose(tenants: Tenants) -> None:
+    assert (await tenants.create(ACME)).documents == 0
+    with pytest.raises(ConflictError, match="already"):
+        await tenants.create(ACME)
+    await tenants.delete(ACME)
+    with pytest.raises(ConflictError, match="--again"):
+        await tenants.create(ACME)
+    with pytest.raises(NotFoundError):
+        await tenants.holdings(ACME)
+    assert (await tenants.create(ACME, again=True)).tenant_id == ACME
+
+
+async def test_the_default_tenant_is_emptied_and_stays_usable(database: Database, owner: asyncpg.Connection, tenants: Tenants) -> None:
+    store, now = PgVectorStore(database), datetime.now(UTC)
+    await store.accept(DEFAULT_TENANT, DOC, fence(1), Attributes(), now)
+    await tenants.delete(DEFAULT_TENANT)
+    assert await rows_of(owner, DEFAULT_TENANT) == {}
+    await store.accept(DEFAULT_TENANT, DOC, fence(1), Attributes(), now)

@@ -1,0 +1,40 @@
+"""An installation on each of the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.settings import Settings
+from tests.brokers import kafka_settings
+from tests.scripted_embedder import ScriptedEmbedder
+from tests.site import Site, open_site, settings_for
+
+
+@pytest.fixture
+def embedder() -> Iterator[ScriptedEmbedder]:
+    with ScriptedEmbedder() as server:
+        yield server
+
+
+@pytest.fixture(params=["postgres", "kafka"])
+def settings(request: pytest.FixtureRequest, owner_url: str, embedder: ScriptedEmbedder, clean_environment: None) -> Settings:
+    """Of an installation of the test's own."""
+    servers = request.getfixturevalue("kafka") if request.param == "kafka" else None
+    return settings_for(owner_url, servers, embedder, kafka_settings())
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+async def site(settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder) -> AsyncIterator[Site]:
+    async with open_site(settings, tmp_path, embedder) as opened:
+        yield opened

@@ -1,0 +1,114 @@
+"""A whole installation in this process, with the receiver and the read API, on either broker; what it sends to the embedder is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pipeline.api.app import READING, ApiServices, create_app
+from pipeline.cli.brokers import open_broker
+from pipeline.cli.receiving import receiving
+from pipeline.cli.waiting import wait_for_all
+from pipeline.cli.wiring import Surroundings, open_surroundings
+from pipeline.flow import StageName
+from pipeline.intake import Accepting
+from pipeline.kafka_settings import KafkaSettings
+from pipeline.settings import Settings
+from pipeline.store.collections import Collections
+from pipeline.store.documents import Documents
+from tests.scripted_embedder import ScriptedEmbedder
+
+STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
+LONGEST_S = 90.0
+
+
+class Site:
+    """An installation.
+
+    Attributes:
+        s: what it works with.
+        http: a client of its API.
+        intake: what the receiver hands its changes to.
+    """
+
+    def __init__(self, s: Surroundings, http: httpx.AsyncClient, embedder: ScriptedEmbedder, intake: Accepting) -> None:
+        self.s, self.http, self.embedder, self.intake = s, http, embedder, intake
+
+    async def put(self, document_id: str, text: str, **more: Any) -> dict[str, Any]:
+        """Send a document, and be sure that it is accepted."""
+        answer = await self.http.put(f"/v1/documents/{document_id}", json={"text": text, **more})
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    async def delete(self, document_id: str, **more: Any) -> dict[str, Any]:
+        """Delete a document, and be sure that this is accepted."""
+        answer = await self.http.delete(f"/v1/documents/{document_id}", params=more)
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    async def state(self, token: str, wait_s: float = 0) -> str:
+        """What became of a change."""
+        return str((await self.http.get(f"/v1/sync/{token}", params={"wait_s": wait_s})).json()["state"])
+
+    async def ended(self) -> None:
+        """Wait until all that was accepted has ended."""
+        found = await wait_for_all(self.s.operations, self.s.backlog, deadline=time.monotonic() + LONGEST_S, scan=False)
+        assert found.all, found.left
+
+    async def text(self, document_id: str) -> str | None:
+        """The visible chunks of a document, one below the other; None when there is no such document."""
+        answer = await self.http.get(f"/v1/documents/{document_id}/chunks")
+        return None if answer.status_code == 404 else "\n".join(chunk["content"] for chunk in answer.json()["chunks"])
+
+    async def version(self, document_id: str) -> int | None:
+        """The visible version of a document; None when there is none."""
+        answer = await self.http.get(f"/v1/documents/{document_id}")
+        return None if answer.status_code == 404 else answer.json()["version"]
+
+
+def settings_for(
+    owner_url: str, servers: str | None, embedder: ScriptedEmbedder, kafka: KafkaSettings | None = None, **more: Any
+) -> Settings:
+    """Settings of an installation; on PostgreSQL's queue where `servers` is None."""
+    given: dict[str, Any] = {
+        "database_url": owner_url, "embedder": "openai:counting", "embedder_url": embedder.url, "embedder_api_key": "none", "dimensions": 32,
+        **({"broker_url": f"kafka://{servers}", "kafka": kafka} if servers else {}), **more,
+    }  # fmt: skip
+    return Settings(**given)
+
+
+@asynccontextmanager
+async def open_site(
+    settings: Settings, folder: Path, embedder: ScriptedEmbedder, *, stages: Sequence[StageName] = STAGES,
+    intake_of: Callable[[Accepting], Accepting] = lambda intake: intake,
+) -> AsyncIterator[Site]:  # fmt: skip
+    """An installation for as long as the block lasts.
+
+    Args:
+        stages: that run; those left out leave their events where they are.
+        intake_of: what to hand the receiver instead of the intake.
+    """
+    async with AsyncExitStack() as stack:
+        s = await stack.enter_async_context(open_surroundings(settings, folder, connections=8))
+        running = await stack.enter_async_context(open_broker(s, stages))
+        intake = intake_of(running.intake)
+        services = ApiServices(
+            s.engine, Documents(s.database), s.operations, s.backlog, s.metrics, Collections(s.database), intake, url=settings.database_url.get_secret_value() if settings.database_url else None,
+        )  # fmt: skip
+        app = create_app(services, [*READING, *receiving(s, intake)])
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex", timeout=60)
+        )
+        yield Site(s, http, embedder, intake)
+
+
+async def gathered(*calls: Any) -> list[Any]:
+    """All of them at the same time."""
+    return list(await asyncio.gather(*calls))

@@ -1,0 +1,67 @@
+"""What a log line never holds."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from pipeline.access.keys import make_key
+from pipeline.cli.log_lines import OneLine, without_secrets
+
+KEY = make_key()
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZw"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"asked with {KEY.key}",
+        f"{{'authorization': 'Bearer {KEY.key}'}}",
+        f"Authorization: bearer {KEY.key.split('_')[2]}",
+        f"X-API-Key: {KEY.key.split('_')[2]}",
+        f"GET /?api_key={KEY.key.split('_')[2]}&a=b",
+        f"postgresql://user:{KEY.key.split('_')[2]}@host/db",
+        f'{{"password": "{KEY.key.split("_")[2]}"}}',
+    ],
+)
+def test_no_line_holds_a_secret(message: str) -> None:
+    assert KEY.key.split("_")[2] not in without_secrets(message)
+    assert "…" in without_secrets(message)
+
+
+def test_the_id_of_a_key_is_told_and_a_token_is_not() -> None:
+    assert KEY.key_id in without_secrets(KEY.key)
+    assert TOKEN.split(".")[2] not in without_secrets(f"refused {TOKEN}")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "request 4f1c: GET failed",
+        "documents docs/token.md v17 synced",
+        "livedex_app on host:5432",
+        "key 4f1c0a9be2d7 is revoked",
+        "http://a:80/b@c",
+    ],
+)
+def test_what_is_no_secret_stays(message: str) -> None:
+    assert without_secrets(message) == message
+
+
+def test_an_error_s_trace_is_cleaned_line_by_line() -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    try:
+        raise ValueError(f"bad\x1b[31m \x00 {KEY.key}\r\nforged line")
+    except ValueError:
+        logger.exception("said %s", "a\nb\x07")
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "ERROR said a\\x0ab\\x07"
+    assert all(line.isprintable() for line in lines)
+    assert KEY.key not in out.getvalue()
+    assert any("Traceback" in line for line in lines)

@@ -1,0 +1,99 @@
+"""The receiver over fakes: versions that count up, and an intake that does what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from connectors.webhook import Receiver, routers
+from pipeline.api.app import ApiServices, create_app
+from pipeline.intake import Change
+from pipeline.metrics import Metrics
+from pipeline.store.versions import Wanted
+
+MAX_DOCUMENT_BYTES = 100_000
+
+
+@dataclass
+class Counting:
+    """Gives 1, 2, 3 … to changes without a version of their own, and the same again to a delivery that comes again."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    known: dict[bytes, int] = field(default_factory=dict)
+    tenants: list[str] = field(default_factory=list)
+
+    async def give(self, tenant_id: str, wanted: Sequence[Wanted]) -> list[int]:
+        self.tenants.append(tenant_id)
+        self.wanted += wanted
+        return [
+            want.least
+            if want.room == 1
+            else self.known.setdefault(want.delivery or bytes(8) + str(len(self.wanted)).encode(), len(self.known) + 1)
+            for want in wanted
+        ]
+
+
+async def _held() -> None:
+    """The broker holds it."""
+
+
+@dataclass
+class Holding:
+    """An intake; `broker` is awaited before it holds what it is given."""
+
+    changes: list[Change] = field(default_factory=list)
+    broker: Callable[[], Awaitable[None]] = _held
+
+    async def accept(self, changes: Sequence[Change]) -> None:
+        await self.broker()
+        self.changes += changes
+
+    @property
+    def contents(self) -> dict[str, bytes | None]:
+        return {change.data.document_id: change.content for change in self.changes}
+
+
+@pytest.fixture
+def intake() -> Holding:
+    return Holding()
+
+
+@pytest.fixture
+def versions() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+async def app(intake: Holding, versions: Counting) -> AsyncIterator[FastAPI]:
+    nobody = cast(Any, None)
+    services = ApiServices(engine=nobody, documents=nobody, operations=nobody, backlog=nobody, metrics=Metrics(), collections=nobody)
+    made = create_app(services, routers(Receiver(cast(Any, versions), intake), max_document_bytes=MAX_DOCUMENT_BYTES))
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the app."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+        yield client
+
+
+@pytest.fixture
+def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
+    """Checks that an answer is a problem of this status, and gives it."""
+
+    def check(answer: httpx.Response, status: int) -> dict[str, Any]:
+        assert answer.status_code == status, answer.text[:300]
+        assert answer.headers["content-type"].startswith("application/problem+json")
+        body = dict(answer.json())
+        assert body["status"] == status
+        assert body["detail"].isprintable()
+        return body
+
+    return check
