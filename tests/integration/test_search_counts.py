@@ -92,3 +92,14 @@ async def test_two_that_count_at_once_are_both_safe(library: Library, owner: asy
     done = await asyncio.gather(*(refresh_word_counts(library.database, TENANT) for _ in range(4)))
     assert any(done)
     assert await owner.fetchval("select passages from word_counts where tenant_id = $1 and word = 'harbour'", TENANT) == 40
+
+
+async def test_a_tenant_knows_whether_most_of_the_index_is_others(library: Library, owner: asyncpg.Connection) -> None:
+    other = TenantId("other")
+    for n in range(5):
+        await library.add(f"theirs{n}", f"harbour of others {n}", tenant=other)
+    for tenant in (TENANT, other):
+        assert await refresh_word_counts(library.database, tenant)
+    await owner.execute("vacuum analyze passages")
+    assert not (await _counts(library, "harbour")).is_one_of_many
+    assert (await _counts(library, "harbour", other)).is_one_of_many
