@@ -99,6 +99,8 @@ class Prier:
     async def ask(self, method: str, path: str, allowed: Sequence[int], **more: Any) -> httpx.Response:
         """Ask, and hold the whole answer against the marks of others; one that was asked for may be said back."""
         answer = await self.http.request(method, path, **more)
+        while answer.status_code == 503:  # the machine is slow; what is asked here may be asked again
+            answer = await self.http.request(method, path, **more)
         said = answer.text + str(answer.headers)
         if foreign := set(MARK.findall(said)) - {self.mark} - set(MARK.findall(f"{path} {more.get('json')}")):
             self.leaks.append(f"{method} {path[:60]!r} {more.get('json')}: {sorted(foreign)} in the answer {said[:300]}")
