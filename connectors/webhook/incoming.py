@@ -126,14 +126,14 @@ def content_of(body: DocumentBody, document_id: str, place: tuple[str | int, ...
     if (body.text is None) == (body.content_base64 is None):
         raise refused((*place, "text"), "give the content once: as text, or as content_base64")
     if body.text is not None:
-        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or _of_text(document_id)
+        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or mime_type_of_text(document_id)
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
         raise refused((*place, "content_base64"), "it is no base64") from exc
 
 
-def _of_text(document_id: str) -> str | None:
+def mime_type_of_text(document_id: str) -> str | None:
     """A text is Markdown, unless its id ends like something else that is text: `report.pdf` may be called so and be text all the same."""
     last = document_id.rsplit("/", 1)[-1]
     return None if "." in last and format_of(document_id, None) is not None else "text/markdown"
