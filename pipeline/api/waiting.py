@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import asyncpg
-
 from pipeline.model import DocumentId, TenantId
 from pipeline.store.documents import Documents, Progress
+from pipeline.store.listening import keep_listening
 from pipeline.store.syncing import ENDED_CHANNEL, ended_key
-
-log = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30.0
 _LOOK_AGAIN_S = 0.1
 _LOOK_AGAIN_LISTENING_S = 0.5  # a superseded version ends without a wake
-_RECONNECT_S = 1.0
 
 
 class Waiter:
@@ -79,32 +74,16 @@ class Waiter:
 
     def _listen(self) -> None:
         if self._url is not None and self._listener is None:
-            self._listener = asyncio.create_task(self._keep_listening(self._url), name="listen for ended changes")
+            listen = keep_listening(
+                self._url, ENDED_CHANNEL, self._wake, began=lambda: self._set_listening(True), ended=lambda: self._set_listening(False)
+            )
+            self._listener = asyncio.create_task(listen, name="listen for ended changes")
 
-    async def _keep_listening(self, url: str) -> None:
-        while True:
-            try:
-                await self._listen_once(url)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-                log.debug("no wakes, looking again instead: %s", type(exc).__name__)
-            finally:
-                self._listening = False
-            await asyncio.sleep(_RECONNECT_S)
+    def _set_listening(self, listening: bool) -> None:
+        self._listening = listening
 
-    async def _listen_once(self, url: str) -> None:
-        """Pass wakes on until the connection ends."""
-        ended = asyncio.Event()
-        connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "livedex-waiting"})
-        try:
-            connection.add_termination_listener(lambda _: ended.set())
-            await connection.add_listener(ENDED_CHANNEL, self._wake)
-            self._listening = True
-            await ended.wait()
-        finally:
-            await asyncio.shield(connection.close(timeout=2))
-
-    def _wake(self, connection: object, pid: int, channel: str, key: object) -> None:
-        for woken in self._waiting.get(str(key), ()):
+    def _wake(self, key: str) -> None:
+        for woken in self._waiting.get(key, ()):
             woken.set()
 
 

@@ -98,7 +98,7 @@ async def _create(data: Path, tenant: TenantId, name: str, scopes: tuple[str, ..
     from pipeline.store.keys import ApiKeys
 
     made = await asyncio.to_thread(make_key)
-    async with opened(data) as s:
+    async with opened(data, must_exist=False) as s:  # so that there is a key before the first start on an address for others
         return made, await ApiKeys(s.database).create(tenant, made.key_id, name, made.sha256, set(scopes), days)
 
 

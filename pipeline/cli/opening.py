@@ -15,8 +15,11 @@ CONNECTIONS = 4
 
 
 @asynccontextmanager
-async def opened(data: Path) -> AsyncIterator[Surroundings]:
+async def opened(data: Path, *, must_exist: bool = True) -> AsyncIterator[Surroundings]:
     """The surroundings of a command; what had to be started for it is stopped at the end.
+
+    Args:
+        must_exist: refuse where Livedex was never started.
 
     Raises:
         ConfigError: a setting without sense, or nothing was ever started here.
@@ -26,7 +29,7 @@ async def opened(data: Path) -> AsyncIterator[Surroundings]:
 
     settings = load_settings(Path.cwd())
     set_up_logging("debug" if settings.log_level == "debug" else "critical")
-    async with open_surroundings(settings, data, connections=CONNECTIONS, must_exist=True) as surroundings:
+    async with open_surroundings(settings, data, connections=CONNECTIONS, must_exist=must_exist) as surroundings:
         yield surroundings
 
 

@@ -96,7 +96,7 @@ async def _list(data: Path) -> list[Tenant]:
 
 
 async def _create(data: Path, tenant: TenantId, again: bool) -> Tenant:
-    async with opened(data) as s:
+    async with opened(data, must_exist=False) as s:
         return await _of(s).create(tenant, again=again)
 
 

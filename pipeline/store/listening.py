@@ -16,14 +16,8 @@ _RECONNECT_S = 1.0
 
 @asynccontextmanager
 async def listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
-    """Listen to a channel for as long as the block lasts.
-
-    Args:
-        url: of the database.
-        told: called with the payload of each notification.
-        began: called whenever listening begins: what was notified before that is not known.
-    """
-    task = asyncio.create_task(_keep_listening(url, channel, told, began), name=f"listen to {channel}")
+    """Listen to a channel for as long as the block lasts; see `keep_listening`."""
+    task = asyncio.create_task(keep_listening(url, channel, told, began), name=f"listen to {channel}")
     try:
         yield
     finally:
@@ -31,12 +25,24 @@ async def listening(url: str, channel: str, told: Callable[[str], None], began: 
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _keep_listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
+async def keep_listening(
+    url: str, channel: str, told: Callable[[str], None], began: Callable[[], None], ended: Callable[[], None] = lambda: None
+) -> None:
+    """Listen to a channel until cancelled.
+
+    Args:
+        url: of the database.
+        told: called with the payload of each notification.
+        began: called whenever listening begins: what was notified before that is not known.
+        ended: called whenever the connection has ended.
+    """
     while True:
         try:
             await _listen_once(url, channel, told, began)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
             log.debug("not listening to %s: %s", channel, type(exc).__name__)
+        finally:
+            ended()
         await asyncio.sleep(_RECONNECT_S)
 
 

@@ -1,0 +1,52 @@
+"""Tenants are apart: by what the statements say, and by the database alone when they say nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import asyncpg
+import pytest
+
+from pipeline.store.database import Database
+from pipeline.store.statements import all_statements, sql
+from tests.apart import priers
+from tests.predicates import predicates_removed, without_predicates
+from tests.prying import pry
+
+OPERATIONS = 600
+
+
+async def test_no_tenant_gets_anything_of_another(database: Database, owner_url: str) -> None:
+    async with priers(database, owner_url, 4, seed=1) as all_of_them:
+        assert await pry(all_of_them, OPERATIONS) == []
+        done = sum((prier.asked for prier in all_of_them), Counter())
+        assert min(done.values()) > 5 and len(done) == 9
+        assert all(prier.documents for prier in all_of_them)
+
+
+async def test_nor_when_no_statement_says_anything_of_the_tenant(database: Database, owner_url: str) -> None:
+    with predicates_removed() as changed:
+        assert len(changed) > 60
+        assert "tenant_id = $" not in sql("read_document")
+        async with priers(database, owner_url, 4, seed=2) as all_of_them:
+            assert await pry(all_of_them, OPERATIONS) == []
+            assert all(prier.documents for prier in all_of_them)
+    assert "tenant_id = $" in sql("read_document")
+
+
+async def test_that_they_are_apart_is_the_work_of_the_policies_then(database: Database, owner: asyncpg.Connection, owner_url: str) -> None:
+    tables = [
+        row[0] for row in await owner.fetch("select relname from pg_class where relrowsecurity and relnamespace = 'public'::regnamespace")
+    ]
+    for table in tables:
+        await owner.execute(f'alter table "{table}" no force row level security, disable row level security')
+    with predicates_removed():
+        async with priers(database, owner_url, 4, seed=3) as all_of_them:
+            assert await pry(all_of_them, OPERATIONS) != []
+
+
+@pytest.mark.parametrize("name", sorted(all_statements()))
+def test_no_condition_on_the_tenant_is_left_in_a_statement(name: str) -> None:
+    text = without_predicates(all_statements()[name])
+    lines = [line.partition("--")[0] for line in text.splitlines()]
+    assert not any(f"tenant_id {sign} " in line for line in lines for sign in ("=", "<>", "in", "is"))

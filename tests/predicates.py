@@ -1,0 +1,36 @@
+"""A switch for tests: every statement without what it says of the tenant, so that the database alone keeps tenants apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline.store import statements
+
+_VALUE = re.compile(r"\b(?:\w+\.)?tenant_id = \$(\d+)\b")
+_SETTING = re.compile(r"\b(?:\w+\.)?tenant_id = current_setting\(''livedex\.tenant''\)")
+_JOIN = re.compile(r"\b\w+\.tenant_id = \w+\.tenant_id\b")
+
+
+def without_predicates(text: str) -> str:
+    """A statement whose conditions on the tenant are always true; its parameters stay."""
+    return _SETTING.sub("true", _JOIN.sub("true", _VALUE.sub(r"($\1::text is not null)", text)))
+
+
+@contextmanager
+def predicates_removed() -> Iterator[list[str]]:
+    """Every statement without them, while the block lasts.
+
+    Yields:
+        The names of those that are changed by it.
+    """
+    kept = statements.all_statements
+    found = {name: without_predicates(text) for name, text in kept().items()}
+    statements.all_statements = lambda: found  # type: ignore[assignment]  # it is found by its name at each call
+    statements.sql.cache_clear()
+    try:
+        yield sorted(name for name, text in kept().items() if found[name] != text)
+    finally:
+        statements.all_statements = kept
+        statements.sql.cache_clear()
