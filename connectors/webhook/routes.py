@@ -16,13 +16,14 @@ _REQUESTS = 64
 _ROOM_BYTES = 256 * 1024 * 1024
 
 
-def routers(receiver: Receiver, hooks: Mapping[str, Hook], *, max_document_bytes: int) -> Sequence[APIRouter]:
+def routers(receiver: Receiver, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int) -> Sequence[APIRouter]:
     """What is to be included in the app.
 
     Args:
-        hooks: as from `open_hooks`.
+        hooks: as from `open_hooks`; None: no system is configured.
         max_document_bytes: of a document, not of the body that carries it.
     """
+    hooks = hooks or {}
     most_bytes = body_limit(max_document_bytes)
     largest = max([most_bytes, *(hook.source.max_bytes for hook in hooks.values())])
     admission = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES, 2 * largest))
