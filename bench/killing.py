@@ -270,9 +270,22 @@ def _index(program: Reader, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The documents that are not the same in two indexes."""
-    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+def differing(found: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> list[str]:
+    """The documents that are not the same in two indexes, each with what is not."""
+    return sorted(
+        f"{name}: {_difference(found.get(name), rebuilt.get(name))}"
+        for name in found.keys() | rebuilt.keys()
+        if found.get(name) != rebuilt.get(name)
+    )
+
+
+def _difference(found: Any, rebuilt: Any) -> str:
+    if found is None or rebuilt is None:
+        return "only in the rebuild" if found is None else "not in the rebuild"
+    fields = [f"{key} {found[0][key]!r}, rebuilt {rebuilt[0][key]!r}" for key in found[0] if found[0][key] != rebuilt[0][key]]
+    if len(found[1]) != len(rebuilt[1]):
+        return ", ".join([*fields, f"{len(found[1])} chunks, rebuilt {len(rebuilt[1])}"])
+    return ", ".join([*fields, *(f"chunk {n}" for n, (one, other) in enumerate(zip(found[1], rebuilt[1], strict=True)) if one != other)])
 
 
 def rebuild(home: Path, docs: Path) -> dict[str, Any]:
@@ -281,7 +294,8 @@ def rebuild(home: Path, docs: Path) -> dict[str, Any]:
         program = Program(home / "rebuilt", **embedder_settings(embedder))
         shutil.copytree(docs, program.docs, dirs_exist_ok=True)
         program.start()
-        found = settled(program, Result())
+        found = settled(program, result := Result())
+        assert not result.unfinished, "the rebuild is not at its end"
         program.stop()
         program.close()
     return found

@@ -15,6 +15,7 @@ from pipeline.metrics import Metrics
 from pipeline.stages.bulk import BulkCutter
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
 from pipeline.stages.elsewhere import ProcessCutter
+from pipeline.stages.fetching import Fetcher
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import VectorStore
@@ -24,7 +25,13 @@ _LARGE_AT_ONCE = 2  # contents above the inline limit that are in memory togethe
 
 @asynccontextmanager
 async def chunk_settler(
-    store: VectorStore, blobs: Blobs, cutting: Cutting, metrics: Metrics, outlet: Outlet, on_pause: Callable[[str, str | None], None]
+    store: VectorStore,
+    blobs: Blobs,
+    cutting: Cutting,
+    metrics: Metrics,
+    outlet: Outlet,
+    on_pause: Callable[[str, str | None], None],
+    fetcher: Fetcher | None = None,
 ) -> AsyncIterator[Settler]:
     """The chunk stage, with processes for large documents and for many."""
     elsewhere = ProcessCutter()
@@ -35,8 +42,9 @@ async def chunk_settler(
     async def run(event: Event[Any]) -> Forward | Finished:
         async with large if event.data.blob is not None else nullcontext():
             return await chunk(
-                event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc
-            )
+                event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc,
+                fetcher=fetcher,
+            )  # fmt: skip
 
     try:
         yield Settler(stage("chunk"), run, outlet, metrics, on_pause)

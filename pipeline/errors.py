@@ -12,7 +12,7 @@
     ├── TenantDeletedError      a call for a tenant that was deleted (HTTP 403); its events have no effect any more
     ├── ForbiddenError          the credential does not allow it (HTTP 403)
     ├── NotFoundError           what was named is not there (HTTP 404)
-    └── ConflictError           what was to be made is there already (HTTP 409)
+    └── ConflictError           what is there already leaves no room for it (HTTP 409)
 
 Messages carry ids, versions and counts, never a document's text or a secret.
 """
@@ -113,4 +113,4 @@ class NotFoundError(LivedexError):
 
 
 class ConflictError(LivedexError):
-    """What was to be made is there already."""
+    """What is there already leaves no room for what was to be made."""

@@ -9,9 +9,9 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, SecretStr, Tag, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pipeline.chunking import check_sizes
@@ -19,6 +19,7 @@ from pipeline.errors import ConfigError
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.store.object_places import object_place
+from pipeline.webhook_settings import WebhookSource
 
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
@@ -45,6 +46,13 @@ class FolderSource(BaseModel):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+def _kind(source: object) -> str:
+    return str(source.get("kind", "folder") if isinstance(source, dict) else getattr(source, "kind", "folder"))
+
+
+Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSource, Tag("webhook")], Discriminator(_kind)]
 
 
 class Settings(BaseSettings):
@@ -77,7 +85,17 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
-    source: tuple[FolderSource, ...] = ()
+    source: tuple[Source, ...] = ()
+
+    @property
+    def folders(self) -> tuple[FolderSource, ...]:
+        """The sources that are folders."""
+        return tuple(source for source in self.source if isinstance(source, FolderSource))
+
+    @property
+    def webhooks(self) -> tuple[WebhookSource, ...]:
+        """The sources that send."""
+        return tuple(source for source in self.source if isinstance(source, WebhookSource))
 
     @property
     def kafka_servers(self) -> tuple[str, ...]:
@@ -111,6 +129,16 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _sizes_make_sense(self) -> Settings:
         check_sizes(self.chunk_size, self.chunk_overlap)
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Settings:
+        folders = {(source.tenant, source.name) for source in self.folders}
+        seen: set[str] = set()
+        for source in self.webhooks:
+            if source.name in seen or (source.tenant, source.name) in folders:
+                raise ValueError(f"two sources are called {source.name}: give one of them another name")
+            seen.add(source.name)
         return self
 
     @classmethod
@@ -165,8 +193,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         if inner:
             flat[group] = {**flat.get(group, {}), **inner}
     for source in flat.get("source", []):
-        if isinstance(source, dict) and source.get("kind", "folder") != "folder":
-            raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is not offered yet: use kind = "folder"')
+        if isinstance(source, dict) and source.get("kind", "folder") not in ("folder", "webhook"):
+            raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is none: use kind = "folder" or kind = "webhook"')
     return flat
 
 
@@ -189,5 +217,6 @@ def _first_problem(exc: ValidationError) -> str:
         return message
     name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] != "source" else ".".join(place)
     given = problem.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and "key" not in place[0] and "url" not in place[0] else ""
+    is_open = not any(word in part for part in (place[0], place[-1]) for word in ("key", "url", "secret", "token"))
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and is_open else ""
     return f"{name}: {message}{shown}"

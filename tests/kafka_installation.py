@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
 
 from pipeline.cli.brokers import Running, open_broker
 from pipeline.cli.waiting import wait_for_all
@@ -75,10 +78,28 @@ class Process:
         found = await Documents(self.s.database).chunks(TENANT, DocumentId(document_id))
         return [] if found is None else [chunk.content for chunk in found.chunks]
 
+    async def identities(self, document_id: str) -> list[tuple[int, int]]:
+        """Position and passage of each of a document's rows, in order."""
+        async with self.s.database.tenant(TENANT, "look at chunks") as connection:
+            rows = await connection.fetch(
+                "select position, passage_id from chunks join documents using (doc_id) where document_id = $1 order by position",
+                document_id,
+            )
+        return [(row["position"], row["passage_id"]) for row in rows]
+
+    async def under_way(self) -> int:
+        """Documents that are under way."""
+        return await self.s.operations.pending_since(datetime.now(UTC))
+
     async def health(self, component: str) -> tuple[str, str | None] | None:
         """State and reason of a component."""
         found = (await self.s.operations.health()).get(component)
         return None if found is None else (found.state, found.detail)
+
+    async def since(self, component: str) -> datetime | None:
+        """Since when a component is as it is."""
+        found = (await self.s.operations.health()).get(component)
+        return None if found is None else found.since
 
 
 class Installation:
@@ -96,7 +117,9 @@ class Installation:
     @property
     def environment(self) -> dict[str, str]:
         """Its settings, for a program."""
-        kafka = {f"LIVEDEX_KAFKA_{name.upper()}": str(value) for name, value in self.kafka.model_dump(exclude_defaults=True).items()}
+        given = self.kafka.model_dump(exclude_defaults=True)
+        plain = {name: value.get_secret_value() if isinstance(value, SecretStr) else str(value) for name, value in given.items()}
+        kafka = {f"LIVEDEX_KAFKA_{name.upper()}": value for name, value in plain.items()}
         return {
             "LIVEDEX_DATABASE_URL": self.owner_url, "LIVEDEX_BROKER_URL": f"kafka://{self.servers}", "LIVEDEX_EMBEDDER": "openai:counting",
             "LIVEDEX_EMBEDDER_URL": self.embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none", "LIVEDEX_DIMENSIONS": "32", **kafka,

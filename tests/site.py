@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipeline.flow import StageName
 from pipeline.intake import Accepting
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.settings import Settings
+from pipeline.stages.fetching import Fetcher
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 from tests.scripted_embedder import ScriptedEmbedder
@@ -86,16 +88,17 @@ def settings_for(
 @asynccontextmanager
 async def open_site(
     settings: Settings, folder: Path, embedder: ScriptedEmbedder, *, stages: Sequence[StageName] = STAGES,
-    intake_of: Callable[[Accepting], Accepting] = lambda intake: intake,
+    intake_of: Callable[[Accepting], Accepting] = lambda intake: intake, fetcher: Fetcher | None = None,
 ) -> AsyncIterator[Site]:  # fmt: skip
     """An installation for as long as the block lasts.
 
     Args:
         stages: that run; those left out leave their events where they are.
         intake_of: what to hand the receiver instead of the intake.
+        fetcher: gets contents by their URL.
     """
     async with AsyncExitStack() as stack:
-        s = await stack.enter_async_context(open_surroundings(settings, folder, connections=8))
+        s = replace(await stack.enter_async_context(open_surroundings(settings, folder, connections=8)), fetcher=fetcher)
         running = await stack.enter_async_context(open_broker(s, stages))
         intake = intake_of(running.intake)
         services = ApiServices(

@@ -14,7 +14,7 @@ from pipeline.api.shapes import problems
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
 
-REFUSALS = (401, 403, 408, 413, 415, 422, 429, 503)
+REFUSALS = (401, 403, 408, 409, 413, 415, 422, 429, 503)
 
 
 class AcceptedDocument(BaseModel):

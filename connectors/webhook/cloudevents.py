@@ -21,9 +21,9 @@ from starlette.exceptions import HTTPException
 
 from connectors.webhook.answering import Place, parsed, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, Version, content_of, refused
+from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, Version, content_of, once, refused
 from pipeline.api.bodies import is_json
-from pipeline.events import DOCUMENT_DELETED
+from pipeline.events import DOCUMENT_CHANGED, DOCUMENT_DELETED
 from pipeline.model import DEFAULT_COLLECTION, DocumentId
 
 STRUCTURED = "application/cloudevents+json"
@@ -49,7 +49,7 @@ class CloudEvent(BaseModel):
     type: Literal["livedex.document.changed", "livedex.document.deleted"]
     subject: Id = Field(strict=True, description="the id of the document")
     time: Annotated[AwareDatetime, BeforeValidator(_written)] | None = Field(
-        default=None, description="when it happened: orders events without `data.version`"
+        default=None, description="when it happened: orders events without `data.version`, unless it lies more than a day ahead"
     )
     datacontenttype: str | None = Field(default=None, strict=True)
     data: Any = None
@@ -58,6 +58,8 @@ class CloudEvent(BaseModel):
 
 class ChangedData(DocumentBody):
     """What `data` says of a document that changed: its content, or the URL of it."""
+
+    model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
 
     url: str | None = Field(
         default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it"
@@ -68,6 +70,23 @@ class DeletedData(Body):
     """What `data` may say of a document that was deleted."""
 
     version: Version | None = None
+
+
+def schema(*, can_fetch: bool) -> dict[str, Any]:
+    """What an event has to be, for the description; `data_base64` is taken as well."""
+    common = CloudEvent.model_json_schema()
+    for name in ("data", "data_base64", "datacontenttype", "type"):
+        common["properties"].pop(name)
+    content: type[DocumentBody] = ChangedData if can_fetch else DocumentBody
+    changed = {"type": {"const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
+    deleted = {"type": {"const": DOCUMENT_DELETED}, "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]}}
+    needed = common["required"]
+    return {
+        "oneOf": [
+            {"title": name, "type": "object", "properties": {**common["properties"], **properties}, "required": required}
+            for name, properties, required in (("A change", changed, [*needed, "data"]), ("A delete", deleted, needed))
+        ]
+    }
 
 
 def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Incoming]:
@@ -145,7 +164,7 @@ def _incoming(value: Any, place: Place) -> Incoming:
     if event.time is None:
         return found
     if event.time > datetime.now(UTC) + _AHEAD:
-        raise refused((*place, "time"), "it lies in the future: check the clock, or leave it out")
+        return found  # a clock that is so wrong orders nothing; what it says would keep everything after it from being seen
     return replace(found, at_ns=nanoseconds(event.time), exact_ns=exactness_ns(event.time))
 
 

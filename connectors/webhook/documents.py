@@ -55,7 +55,7 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
                 )
             return await _accept(receiver, caller.tenant_id, incoming)
 
-    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 422, 429, 503))
+    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 409, 422, 429, 503))
     async def delete(
         document_id: str,
         caller: Writer,

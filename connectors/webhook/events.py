@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described
-from connectors.webhook.cloudevents import BATCH, STRUCTURED, ChangedData, CloudEvent, read_events
+from connectors.webhook.cloudevents import BATCH, STRUCTURED, read_events, schema
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.receiver import Accepted, Receiver
 from pipeline.api.answers import Json
@@ -19,7 +19,6 @@ from pipeline.api.bodies import media_type
 from pipeline.api.services import Sender
 
 _SENDER = "events"
-_BATCH: dict[str, Any] = {"type": "array", "items": CloudEvent.model_json_schema()}
 
 
 def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
@@ -30,12 +29,14 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
         max_document_bytes: of each document in it.
     """
     router = APIRouter(tags=["events"])
+    event = schema(can_fetch=receiver.can_fetch)
+    batch: dict[str, Any] = {"type": "array", "items": event}
 
     @router.post(
         "/v1/events",
         status_code=202,
         responses=accepted(AcceptedEvents, *REFUSALS),
-        openapi_extra=described((STRUCTURED, CloudEvent), (BATCH, _BATCH), ("application/json", ChangedData)),
+        openapi_extra=described((STRUCTURED, event), (BATCH, batch), ("application/json", event)),
     )
     async def receive(request: Request, caller: Sender) -> Response:
         """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from pipeline.extract.cleaning import MAX_DEPTH
@@ -19,6 +19,7 @@ from pipeline.store.versions import LIMIT
 
 MAX_ID_BYTES = 2000
 MAX_METADATA_BYTES = 65_536
+_WITHOUT_NUL = r"^[^\x00]*$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +60,12 @@ def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:
     return RequestValidationError([{"loc": place, "msg": why, "type": "value_error"}])
 
 
-def _storable(name: str) -> str:
-    if "\x00" in name:
-        raise PydanticCustomError("nul", "a name holds no NUL")
-    return name
-
-
 def _id(name: str) -> str:
     if len(name.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
         raise PydanticCustomError("too_long", f"an id has at most {MAX_ID_BYTES} bytes")
     if any("\ud800" <= c <= "\udfff" for c in name):
         raise PydanticCustomError("surrogate", "an id is valid Unicode")
-    return _storable(name)
+    return name
 
 
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -89,9 +84,16 @@ def _depth(value: Any) -> int:
     return depth
 
 
-Id = Annotated[str, Field(min_length=1), AfterValidator(_id)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
-Version = Annotated[int, Field(ge=0, lt=LIMIT)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=_WITHOUT_NUL), AfterValidator(_id)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_WITHOUT_NUL)]
+
+
+def whole(value: object) -> object:
+    """JSON knows no integers: 1.0 is one, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+Version = Annotated[int, Field(ge=0, lt=LIMIT), BeforeValidator(whole)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
@@ -101,11 +103,19 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def once(*names: str) -> dict[str, Any]:
+    """In a schema: exactly one of these properties has a value."""
+    choices = [{other: {"type": "string" if other == name else "null"} for other in names} for name in names]
+    return {"oneOf": [{"required": [name], "properties": properties} for name, properties in zip(names, choices, strict=True)]}
+
+
 class DocumentBody(Body):
     """A document: `text`, or `content_base64`, and what goes with it."""
 
+    model_config = ConfigDict(json_schema_extra=once("text", "content_base64"))
+
     text: str | None = Field(default=None, description="its text, as Markdown where neither the id nor `mime_type` says otherwise")
-    content_base64: str | None = Field(default=None, description="its bytes, instead of a text")
+    content_base64: str | None = Field(default=None, description="its bytes, instead of a text", json_schema_extra={"format": "byte"})
     mime_type: Name | None = None
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
@@ -126,14 +136,14 @@ def content_of(body: DocumentBody, document_id: str, place: tuple[str | int, ...
     if (body.text is None) == (body.content_base64 is None):
         raise refused((*place, "text"), "give the content once: as text, or as content_base64")
     if body.text is not None:
-        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or _of_text(document_id)
+        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or mime_type_of_text(document_id)
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
         raise refused((*place, "content_base64"), "it is no base64") from exc
 
 
-def _of_text(document_id: str) -> str | None:
+def mime_type_of_text(document_id: str) -> str | None:
     """A text is Markdown, unless its id ends like something else that is text: `report.pdf` may be called so and be text all the same."""
     last = document_id.rsplit("/", 1)[-1]
     return None if "." in last and format_of(document_id, None) is not None else "text/markdown"

@@ -8,33 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
 
 from connectors.webhook.incoming import Incoming
 from pipeline.api.tokens import make_token
 from pipeline.errors import OutageError
 from pipeline.events import Changed
-from pipeline.intake import Change
+from pipeline.intake import Accepting, Change
 from pipeline.model import DocumentId, TenantId
+from pipeline.stages.together import Together
 from pipeline.store.versions import Versions, Wanted, delivery_key, from_now_on
 
 ACCEPT_S = 8.0
 """Less than the 10 seconds after which GitHub, GitLab and others give up on an answer."""
 
 
-class Accepting(Protocol):
-    """Takes changes; `pipeline.intake.Intake` does."""
-
-    async def accept(self, changes: Sequence[Change]) -> None:
-        """Returns once nothing of them can be lost.
-
-        Raises:
-            OutageError: try all of them again.
-        """
-        ...
+_SHARE_BYTES = 65_536
+_MOST_TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +43,23 @@ class Accepted:
     token: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is accepted as a whole."""
+
+    tenant_id: TenantId
+    sender: str
+    source: str
+    incoming: Sequence[Incoming]
+
+    @property
+    def size(self) -> int:
+        """How much of a batch it takes."""
+        return len(self.incoming) + sum(len(item.content or b"") for item in self.incoming) // _SHARE_BYTES
+
+
 class Receiver:
-    """Accepts what was sent.
+    """Accepts what was sent. What is sent at the same time goes to the database and to the broker together.
 
     Args:
         can_fetch: whether something gets the content of changes that only say where it is.
@@ -60,6 +68,9 @@ class Receiver:
     def __init__(self, versions: Versions, intake: Accepting, *, can_fetch: bool = False) -> None:
         self._versions = versions
         self._intake = intake
+        self._together: Together[_Request, list[Accepted]] = Together(
+            self._accept, group=lambda request: request.tenant_id, size=lambda request: request.size, most_size=_MOST_TOGETHER, at_once=2
+        )
         self.can_fetch = can_fetch
 
     async def accept(self, tenant_id: TenantId, sender: str, incoming: Sequence[Incoming], *, source: str = "") -> list[Accepted]:
@@ -74,24 +85,38 @@ class Receiver:
 
         Raises:
             OutageError, RetryableError: not now; nothing of it counts, try all of it again.
-            RejectedError: never.
+            RejectedError, ConflictError: never.
         """
         if not incoming:
             return []
-        now_ns = time.time_ns()
-        try:
-            async with asyncio.timeout(ACCEPT_S):
-                versions = await self._versions.give(tenant_id, [_wanted(sender, item, now_ns) for item in incoming])
-                await self._intake.accept([
-                    Change(_changed(tenant_id, source, item, version), item.content)
-                    for item, version in zip(incoming, versions, strict=True)
-                ])  # fmt: skip
-        except TimeoutError as exc:
-            raise OutageError("broker", f"{len(incoming)} changes: not held within {ACCEPT_S:.0f} s") from exc
-        return [
-            Accepted(item.document_id, version, make_token(tenant_id, item.document_id, version))
-            for item, version in zip(incoming, versions, strict=True)
-        ]
+        async with _bounded(len(incoming)):
+            return await self._together(_Request(tenant_id, sender, source, incoming))
+
+    async def _accept(self, requests: Sequence[_Request]) -> list[list[Accepted]]:
+        """Accept requests of one tenant."""
+        tenant_id, now_ns = requests[0].tenant_id, time.time_ns()
+        items = [(request, item) for request in requests for item in request.incoming]
+        async with _bounded(len(items)):
+            versions = await self._versions.give(tenant_id, [_wanted(request.sender, item, now_ns) for request, item in items])
+            await self._intake.accept([
+                Change(_changed(tenant_id, request.source, item, version), item.content)
+                for (request, item), version in zip(items, versions, strict=True)
+            ])  # fmt: skip
+        given = iter(versions)
+        return [[_accepted(tenant_id, item.document_id, next(given)) for item in request.incoming] for request in requests]
+
+
+@asynccontextmanager
+async def _bounded(changes: int) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(ACCEPT_S):
+            yield
+    except TimeoutError as exc:
+        raise OutageError("broker", f"{changes} changes: not held within {ACCEPT_S:.0f} s") from exc
+
+
+def _accepted(tenant_id: TenantId, document_id: DocumentId, version: int) -> Accepted:
+    return Accepted(document_id, version, make_token(tenant_id, document_id, version))
 
 
 def _wanted(sender: str, item: Incoming, now_ns: int) -> Wanted:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter
 
 from connectors.webhook.admission import Admission
 from connectors.webhook.documents import documents_router
 from connectors.webhook.events import events_router
+from connectors.webhook.hooks import Hook, hooks_router
 from connectors.webhook.receiver import Receiver
 
 _REQUESTS = 64
 _ROOM_BYTES = 256 * 1024 * 1024
 
 
-def routers(receiver: Receiver, *, max_document_bytes: int) -> Sequence[APIRouter]:
+def routers(receiver: Receiver, hooks: Mapping[str, Hook], *, max_document_bytes: int) -> Sequence[APIRouter]:
     """What is to be included in the app.
 
     Args:
+        hooks: as from `open_hooks`.
         max_document_bytes: of a document, not of the body that carries it.
     """
     most_bytes = body_limit(max_document_bytes)
-    admission = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES, 2 * most_bytes))
+    largest = max([most_bytes, *(hook.source.max_bytes for hook in hooks.values())])
+    admission = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES, 2 * largest))
     return [
         documents_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
         events_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
+        hooks_router(hooks, receiver, admission, max_document_bytes=max_document_bytes),
     ]
 
 

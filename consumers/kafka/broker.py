@@ -162,3 +162,12 @@ class KafkaBroker:
                 await self._broker.stop()
         except TimeoutError:
             log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Let go of a producer that waits for an answer; what it has not sent was not acknowledged to anybody."""
+        producer: Any = self._broker.config.producer
+        state = producer._producer
+        if state:
+            await state.producer._sender.close()
+            await state.producer.client.close()

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
+    IllegalSaslStateError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
+    SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
 )
 from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
@@ -26,7 +30,11 @@ from pipeline.errors import ConfigError, OutageError, RejectedError
 from pipeline.kafka_settings import KafkaSettings
 
 _TOKEN_TIMEOUT_S = 10.0
+_HANDSHAKE_MS = 5000
 _EARLY_S = 30.0  # a token is renewed so long before it ends
+
+
+_REFUSALS = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError)
 
 
 @contextmanager
@@ -40,8 +48,10 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except AuthenticationFailedError as exc:
+    except _REFUSALS as exc:
         raise ConfigError(f"{what}: Kafka refuses the credentials ({exc}): check LIVEDEX_KAFKA_SASL_… and LIVEDEX_KAFKA_SSL_…") from exc
+    except ssl.SSLCertVerificationError as exc:
+        raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
     except TopicAuthorizationFailedError as exc:
         raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
     except MessageSizeTooLargeError as exc:
@@ -50,6 +60,31 @@ def translated(what: str) -> Iterator[None]:
         raise OutageError("broker", f"{what}: Kafka does not answer ({_short(exc)}): see LIVEDEX_BROKER_URL") from exc
     except KafkaError as exc:
         raise OutageError("broker", f"{what}: {type(exc).__name__}: {exc}") from exc
+
+
+@asynccontextmanager
+async def connecting(settings: KafkaSettings, servers: tuple[str, ...]) -> AsyncIterator[None]:
+    """Find out why no server could be connected to: aiokafka says that none could, whether they are away or refuse who we are."""
+    try:
+        yield
+    except KafkaConnectionError:
+        for server in servers:
+            await _shake_hands(settings, server)
+        raise
+
+
+async def _shake_hands(settings: KafkaSettings, server: str) -> None:
+    """Raise what a server has against us; return where it is away."""
+    host, _, port = server.rpartition(":")
+    arguments = client_arguments(settings, (server,))
+    del arguments["bootstrap_servers"]
+    try:
+        connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=_HANDSHAKE_MS, **arguments)
+    except (*_REFUSALS, ssl.SSLCertVerificationError):
+        raise
+    except (OSError, KafkaError, TimeoutError):
+        return
+    connection.close()
 
 
 def _short(exc: Exception) -> str:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from consumers.kafka.connection import client_arguments, translated
+from consumers.kafka.connection import client_arguments, connecting, translated
 from consumers.kafka.header_names import read_any_name
 from pipeline.backlog import Waiting
 from pipeline.errors import OutageError
@@ -93,7 +93,8 @@ class KafkaBacklog:
         async with AsyncExitStack() as stack:
             consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
             stack.push_async_callback(consumer.stop)
-            await consumer.start()
+            async with connecting(self._settings, self._servers):
+                await consumer.start()
             admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
             stack.push_async_callback(admin.close)
             await admin.start()

@@ -14,7 +14,7 @@ from aiokafka.errors import (
     for_code,
 )
 
-from consumers.kafka.connection import client_arguments, translated
+from consumers.kafka.connection import client_arguments, connecting, translated
 from pipeline.errors import ConfigError, OutageError
 from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from pipeline.kafka_settings import KafkaSettings
@@ -75,7 +75,8 @@ async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> li
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
     try:
         with translated("topics"):
-            await admin.start()
+            async with connecting(settings, servers):
+                await admin.start()
             there = set(await admin.list_topics())
             brokers = len((await admin.describe_cluster())["brokers"])
             missing = [plan for plan in planned(settings, brokers) if plan.name not in there]

@@ -39,7 +39,8 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
     app.state.services = services
     add_handlers(app)
     app.add_middleware(Edge)
-    for router in (*routers, sync.router, health.router, description.router):
+    app.state.routers = (*routers, sync.router, health.router, description.router)
+    for router in app.state.routers:
         app.include_router(router)
     description.describe(app)
     return app

@@ -49,7 +49,7 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, pati
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=teller,
+                outlet=outlet, on_pause=teller, fetcher=s.fetcher,
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, teller, patient) if kafka else _postgres(s, outlet, settlers)

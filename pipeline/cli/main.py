@@ -36,6 +36,7 @@ COMMANDS: dict[str, Line] = {
     "status": ("pipeline.cli.status", "Documents by state, backlog, health; --wait until all has ended."),
     "plan": ("pipeline.cli.plan", "What a sync of a folder would do and cost, without doing it."),
     "verify": ("pipeline.cli.verify", "Prove the index against its sources; --repair mends it."),
+    "hooks": ("pipeline.cli.hooks", "What a payload of a configured system would do."),
     "dead": ("pipeline.cli.dead", "Dead letters: list, show, replay, drop."),
     "tenants": ("pipeline.cli.tenants", "Tenants: list, create, delete with all they have."),
     "keys": ("pipeline.cli.keys", "API keys: create, list, revoke."),

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from connectors.webhook import Receiver, routers
+from connectors.webhook import Receiver, open_hooks, routers
 from pipeline.cli.wiring import Surroundings
 from pipeline.intake import Accepting
+from pipeline.settings import Settings
 from pipeline.store.versions import Versions
+
+
+def check_hooks(settings: Settings) -> None:
+    """Find out before anything is started whether every source that sends can be known and understood.
+
+    Raises:
+        ConfigError: one has no secret, or a map without sense.
+    """
+    open_hooks(settings.webhooks)
 
 
 def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
@@ -18,4 +28,6 @@ def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
     Raises:
         ConfigError: a source has no secret, or a mapping without sense.
     """
-    return routers(Receiver(Versions(s.database), intake), max_document_bytes=s.settings.max_document_bytes)
+    hooks = open_hooks(s.settings.webhooks)
+    receiver = Receiver(Versions(s.database), intake, can_fetch=s.fetcher is not None)
+    return routers(receiver, hooks, max_document_bytes=s.settings.max_document_bytes)

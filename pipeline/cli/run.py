@@ -31,6 +31,7 @@ from pipeline.settings import Settings, load_settings
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
     """Run ROLES: api, webhook, watch, chunk, embed, sync, maintain, or all."""
+    from pipeline.cli.receiving import check_hooks
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
     from pipeline.cli.up import sources_of
@@ -40,6 +41,8 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
     set_up_logging(settings.log_level)
     wanted = check_roles(roles)
     sources_of((), settings)
+    if "webhook" in wanted:
+        check_hooks(settings)
     run_loop(_run(settings, wanted, data, host, port, trust_network))
 
 

@@ -27,12 +27,14 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
 @click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API.")
 def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     """Watch FOLDERS and keep an index true to them, with nothing to install."""
+    from pipeline.cli.receiving import check_hooks
     from pipeline.cli.running import run
     from pipeline.cli.wiring import set_up_logging
 
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
     sources = sources_of(folders, settings)
+    check_hooks(settings)
     run(_up(settings, sources, data, host, port))
 
 
@@ -43,7 +45,7 @@ def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource
         ConfigError: a folder that is not there, or two of one name.
     """
     named = [FolderSource(name=_name(folder), path=folder.absolute()) for folder in folders]
-    sources = [*named, *settings.source]
+    sources = [*named, *settings.folders]
     for source in sources:
         if not source.path.is_dir() and not source.path.is_file():
             raise ConfigError(f"the folder {source.path} is not there: make it, or name another one")
@@ -102,6 +104,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
         with holding(data, alone=True):
             stop = stop_signal()
             async with open_surroundings(settings, data, connections=12, alone=True) as s, open_entrance(s, host, alone=True) as entrance:
+                await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()
                 remember(data, sources, url, os.getpid())
@@ -164,17 +167,19 @@ class StoppedError(Exception):
 async def check_embedder(s: object) -> None:
     """Ask the model for its dimensions; one that does not answer now is asked again later.
 
+    That it answers is written down, since a process that said otherwise may be gone. What others say of other components stays.
+
     Raises:
         ConfigError: it has other dimensions than configured.
     """
     from pipeline.cli.wiring import Surroundings
 
     assert isinstance(s, Surroundings)
-    await s.operations.clear_health()
     try:
         async with asyncio.timeout(5):
             await s.embeddings.check()
             await s.generations.active()
+        await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise
     except (LivedexError, TimeoutError) as exc:

@@ -24,6 +24,7 @@ from pipeline.metrics import Metrics
 from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
 from pipeline.stages.chunk import Cutting
+from pipeline.stages.fetching import Fetcher
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims, open_claims
 from pipeline.store.database import Database, open_database
@@ -49,6 +50,7 @@ class Surroundings:
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
         claims: None where no other process can embed.
+        fetcher: gets contents by their URL; None: nothing does, and who sends one is told so.
     """
 
     settings: Settings
@@ -67,6 +69,7 @@ class Surroundings:
     letters: Letters
     metrics: Metrics
     liveness: Liveness
+    fetcher: Fetcher | None = None
 
     @property
     def cutting(self) -> Cutting:
@@ -237,7 +240,7 @@ def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
     """The folders that are watched: those of livedex.toml and those that `up` was last given."""
     folders = [FolderSource(**folder) for folder in remembered(data).get("folders", [])]
     names = {folder.name for folder in folders}
-    return [*folders, *(source for source in settings.source if source.name not in names)]
+    return [*folders, *(source for source in settings.folders if source.name not in names)]
 
 
 def set_up_logging(level: str) -> None:

@@ -56,7 +56,7 @@ class Synced:
     """What a sync did.
 
     Attributes:
-        current: False when a newer version stood there already, and nothing was written.
+        current: whether this version is the visible one now; False when a newer one stood there already, and nothing was written.
         chunks: chunks of the version now visible.
         inserted, deleted, updated: chunk rows written.
     """

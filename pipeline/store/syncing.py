@@ -49,6 +49,8 @@ def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
     document_id, fence = version
     if stored is not None:
         mine = (fence.version, fence.digest)
+        if (stored["version"], stored["digest"]) == mine:
+            return Synced(current=True)  # delivered again: nobody may have been told the first time
         if stored["version"] is not None and (stored["version"], stored["digest"]) >= mine:
             return Synced(current=False)
         if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import RejectedError
+from pipeline.errors import ConflictError
 from pipeline.model import DocumentId, TenantId
 from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
@@ -57,7 +57,7 @@ class Versions:
         """Versions for changes, in their order; of one document, in the order in which they happened.
 
         Raises:
-            RejectedError: a document has the greatest version there is.
+            ConflictError: a document has the greatest version there is.
         """
         documents = sorted({want.document_id for want in wanted})
         keys = [want.delivery for want in wanted if want.delivery is not None]
@@ -85,7 +85,7 @@ def _give(want: Wanted, newest: dict[str, int], known: dict[bytes, int]) -> int:
     before, last = newest[want.document_id], want.least + want.room - 1
     version = min(before + 1, last) if want.least <= before <= last else want.least
     if want.room > 1 and version == before == LIMIT - 1:
-        raise RejectedError("the document has the greatest version there is: nothing can be newer", reason="version_exhausted")
+        raise ConflictError("the document has the greatest version there is: nothing can be newer")
     newest[want.document_id] = max(before, version)
     if want.delivery is not None:
         known[want.delivery] = version

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from pipeline.errors import RejectedError
+from pipeline.errors import ConflictError
 from pipeline.model import Attributes, DocumentId, Fence, TenantId
 from pipeline.store.database import Database
 from pipeline.store.pgvector import PgVectorStore
@@ -72,7 +72,7 @@ async def test_many_at_once_get_a_version_each_and_one_delivery_gets_one(version
 
 async def test_nothing_is_newer_than_the_greatest_version(versions: Versions) -> None:
     await versions.give(T, [Wanted(D, LIMIT - 1)])
-    with pytest.raises(RejectedError):
+    with pytest.raises(ConflictError):
         await versions.give(T, [now()])
     assert await versions.give(T, [Wanted(D, LIMIT - 1)]) == [LIMIT - 1]
 

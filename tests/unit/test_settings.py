@@ -62,3 +62,57 @@ def test_a_secret_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LIVEDEX_EMBEDDER_API_KEY", "sk-very-secret")
     monkeypatch.setenv("LIVEDEX_DATABASE_URL", "postgresql://u:hidden@h/d")
     assert "very-secret" not in repr(load_settings(tmp_path)) and "hidden" not in repr(load_settings(tmp_path))
+
+
+SOURCES = """
+[[source]]
+name = "handbook"
+path = "/srv/handbook"
+
+[[source]]
+name = "crm"
+kind = "webhook"
+tenant = "acme"
+secret_env = "CRM_WEBHOOK_SECRET"
+signature = "standard-webhooks"
+map = { document_id = "page.id", version = "page.version", text = "page.body", title = "page.title", deleted = "event == 'page_removed'" }
+
+[[source]]
+name = "repo"
+kind = "webhook"
+secret_env = ["NEW", "OLD"]
+preset = "github-push"
+"""
+
+
+def test_sources_are_folders_and_systems_that_send(tmp_path: Path) -> None:
+    (tmp_path / "livedex.toml").write_text(SOURCES)
+    settings = load_settings(tmp_path)
+    assert [source.name for source in settings.folders] == ["handbook"]
+    crm, repo = settings.webhooks
+    assert (crm.tenant, crm.secret_env, crm.signature, crm.map and crm.map.document_id) == (
+        "acme", ("CRM_WEBHOOK_SECRET",), "standard-webhooks", "page.id",
+    )  # fmt: skip
+    assert (repo.secret_env, repo.signature, repo.preset) == (("NEW", "OLD"), "github", "github-push")
+
+
+@pytest.mark.parametrize(
+    ("changed", "to", "named"),
+    [
+        ('kind = "webhook"', 'kind = "mail"', "mail"), ('name = "repo"', 'name = "crm"', "crm"), ('preset = "github-push"', "", "signature"), ('preset = "github-push"', 'signature = "github"', "repo"), ("version =", "versoin =", "versoin"),
+        ('secret_env = ["NEW", "OLD"]', "", "secret_env"), ('name = "crm"\nkind = "webhook"\ntenant = "acme"', 'name = "handbook"\nkind = "webhook"', "handbook"),
+    ],
+)  # fmt: skip
+def test_a_source_without_sense_is_named_in_one_line(tmp_path: Path, changed: str, to: str, named: str) -> None:
+    assert changed in SOURCES
+    (tmp_path / "livedex.toml").write_text(SOURCES.replace(changed, to, 1))
+    with pytest.raises(ConfigError, match=named) as refused:
+        load_settings(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_secret_in_the_wrong_place_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "livedex.toml").write_text(SOURCES.replace("secret_env = [", 'secret = "s3cr3t"\nsecret_env = ['))
+    with pytest.raises(ConfigError, match="secret") as refused:
+        load_settings(tmp_path)
+    assert "s3cr3t" not in str(refused.value)

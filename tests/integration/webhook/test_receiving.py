@@ -82,7 +82,7 @@ async def test_a_write_without_a_version_is_newer_than_every_version_before(site
     await site.ended()
     assert await site.text("d") == C
     assert (await site.http.put("/v1/documents/e", json={"text": A, "version": 2**63 - 1})).status_code == 202
-    assert (await site.http.put("/v1/documents/e", json={"text": B})).status_code == 422
+    assert (await site.http.put("/v1/documents/e", json={"text": B})).status_code == 409
 
 
 async def test_the_same_again_changes_nothing_and_is_not_paid_twice(site: Site) -> None:

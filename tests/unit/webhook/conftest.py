@@ -10,11 +10,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from connectors.webhook import Receiver, routers
+from connectors.webhook import Receiver, open_hooks, routers
 from pipeline.api.app import ApiServices, create_app
 from pipeline.intake import Change
 from pipeline.metrics import Metrics
 from pipeline.store.versions import Wanted
+from pipeline.webhook_settings import WebhookSource
 
 MAX_DOCUMENT_BYTES = 100_000
 
@@ -69,10 +70,17 @@ def versions() -> Counting:
 
 
 @pytest.fixture
-async def app(intake: Holding, versions: Counting) -> AsyncIterator[FastAPI]:
+def sources() -> Sequence[WebhookSource]:
+    """The systems that are configured; their secrets are their names."""
+    return ()
+
+
+@pytest.fixture
+async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSource]) -> AsyncIterator[FastAPI]:
     nobody = cast(Any, None)
     services = ApiServices(engine=nobody, documents=nobody, operations=nobody, backlog=nobody, metrics=Metrics(), collections=nobody)
-    made = create_app(services, routers(Receiver(cast(Any, versions), intake), max_document_bytes=MAX_DOCUMENT_BYTES))
+    hooks = open_hooks(sources, {name: source.name for source in sources for name in source.secret_env})
+    made = create_app(services, routers(Receiver(cast(Any, versions), intake), hooks, max_document_bytes=MAX_DOCUMENT_BYTES))
     async with made.router.lifespan_context(made):
         yield made
 

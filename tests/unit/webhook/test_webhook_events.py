@@ -86,7 +86,7 @@ async def test_extensions_mean_nothing(http, intake):
     [
         ({"specversion": "0.3"}, "#/specversion"), ({"id": ""}, "#/id"), ({"id": 5}, "#/id"), ({"source": ""}, "#/source"),
         ({"type": "com.github.push"}, "#/type"), ({"subject": ""}, "#/subject"), ({"subject": None}, "#/subject"), ({"subject": "a\x00"}, "#/subject"),
-        ({"time": "yesterday"}, "#/time"), ({"time": 5}, "#/time"), ({"time": "2026-01-01T00:00:00"}, "#/time"), ({"time": "2200-01-01T00:00:00Z"}, "#/time"),
+        ({"time": "yesterday"}, "#/time"), ({"time": 5}, "#/time"), ({"time": "2026-01-01T00:00:00"}, "#/time"),
         ({"datacontenttype": "text/xml"}, "#/datacontenttype"), ({"data": None}, "#/data"), ({"data": "text"}, "#/data"), ({"data": {}}, "#/data/text"),
         ({"data": {"text": "a", "tenant": "b"}}, "#/data/tenant"), ({"data": {"text": "a", "url": "https://x/"}}, "#/data/url"),
         ({"data": {"url": "file:///etc/passwd"}}, "#/data/url"), ({"data": {"url": "https://x/"}}, "#/data/url"), ({"data_base64": "e30="}, "#/data_base64"),
@@ -127,9 +127,12 @@ async def test_without_a_version_the_time_orders_as_exactly_as_it_is_written(htt
     assert (versions.wanted[-1].least, versions.wanted[-1].room) == (3, 1)
 
 
-async def test_a_clock_that_is_a_little_ahead_is_no_reason_to_refuse(http):
-    ahead = datetime.now(UTC) + timedelta(minutes=10)
-    assert (await post(http, event(time=ahead.isoformat()))).status_code == 202
+@pytest.mark.parametrize(("ahead", "orders"), [(timedelta(minutes=10), True), (timedelta(days=2), False), (timedelta(days=100_000), False)])
+async def test_a_clock_that_is_far_ahead_orders_nothing(http, versions, ahead, orders):
+    at = datetime.now(UTC) + ahead
+    assert (await post(http, event(time=at.isoformat()))).status_code == 202
+    [want] = versions.wanted
+    assert (want.least > datetime.now(UTC).timestamp() * 10**9, want.room <= 10**9) == (orders, orders)
 
 
 async def test_what_comes_again_is_known_by_source_and_id(http, versions, intake):

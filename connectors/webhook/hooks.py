@@ -1,0 +1,115 @@
+"""POST /v1/hooks/{source}: what a system that is configured sends, known by its signature, understood by its map or preset."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from connectors.webhook.admission import Admission
+from connectors.webhook.answering import REFUSALS, AcceptedEvents, accepted, described, parsed
+from connectors.webhook.events import answer, check_content
+from connectors.webhook.incoming import Incoming
+from connectors.webhook.mapping import Mapper
+from connectors.webhook.presets import SENDERS
+from connectors.webhook.presets.paths import Paths
+from connectors.webhook.receiver import Receiver
+from connectors.webhook.signatures import Verify, verifier
+from pipeline.api.bodies import is_json, media_type
+from pipeline.errors import NotFoundError
+from pipeline.model import TenantId
+from pipeline.webhook_settings import WebhookSource, secrets_of
+
+log = logging.getLogger(__name__)
+
+_PAYLOAD: dict[str, Any] = {"description": "as the system that is configured sends it"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A source that sends.
+
+    Attributes:
+        read: what a payload changes.
+        verify: who sent it.
+    """
+
+    source: WebhookSource
+    read: Callable[[Any], list[Incoming]]
+    verify: Verify
+
+
+def reader(source: WebhookSource) -> Callable[[Any], list[Incoming]]:
+    """What payloads of a source change.
+
+    Raises:
+        ConfigError: its map is no JMESPath, or a glob has no sense.
+    """
+    if source.map is not None:
+        return Mapper(source, source.map).read
+    assert source.preset is not None
+    Paths(source)
+    read = SENDERS[source.preset].read
+    return lambda payload: read(source, payload)
+
+
+def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> Mapping[str, Hook]:
+    """The sources that send, by their names.
+
+    Args:
+        environment: where their secrets stand; default: the process's.
+
+    Raises:
+        ConfigError: a source has no secret, or one without sense, or a map without sense.
+    """
+    found = {source.name: Hook(source, reader(source), verifier(source, secrets_of(source, environment))) for source in sources}
+    for source in sources:
+        if source.map is not None and source.signature in ("hmac", "token") and not (source.map.version or source.map.event_id):
+            log.warning("source %s: without a version or an event_id in its map, what is sent again later counts as new", source.name)
+    return found
+
+
+def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admission, *, max_document_bytes: int) -> APIRouter:
+    """The route that takes payloads of other systems.
+
+    Args:
+        hooks: by the name of the source.
+    """
+    router = APIRouter(tags=["events"])
+
+    @router.post(
+        "/v1/hooks/{source}",
+        status_code=202,
+        responses=accepted(AcceptedEvents, *REFUSALS, 404),
+        openapi_extra=described(("application/json", _PAYLOAD)),
+    )
+    async def receive(request: Request, source: str) -> Response:
+        """Take what a configured system sends, signed by its own rule. No API key is needed: the signature says who it is.
+
+        What means nothing for any document is accepted too, without a token.
+        """
+        hook = hooks.get(source)
+        if hook is None:
+            raise NotFoundError("no source that sends is called so")
+        async with admission.body(request, hook.source.max_bytes) as raw:
+            delivery_id = hook.verify(request.headers, raw)
+            if not is_json(media_type(request)):
+                raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")
+            incoming = _named(hook.read(parsed(raw)), delivery_id)
+            check_content(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
+            tenant_id = TenantId(hook.source.tenant)
+            return answer(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))
+
+    return router
+
+
+def _named(incoming: Sequence[Incoming], delivery_id: str | None) -> list[Incoming]:
+    """The changes, known by what they say of themselves, else by their place in the delivery."""
+    if delivery_id is None:
+        return list(incoming)
+    return [item if item.delivery_id else replace(item, delivery_id=f"{delivery_id}/{n}") for n, item in enumerate(incoming)]

@@ -1,0 +1,142 @@
+"""From a payload to changes, by the JMESPath expressions of a source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from jmespath.parser import ParsedResult
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from connectors.webhook.answering import Place, validated
+from connectors.webhook.clock import exactness_ns, nanoseconds
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, whole
+from pipeline.errors import ConfigError
+from pipeline.model import DocumentId
+from pipeline.store.versions import LIMIT
+from pipeline.webhook_settings import WebhookMap, WebhookSource
+
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_TIME: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
+
+
+def _text_of(value: object) -> object:
+    """Numbers are ids, too."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _version(value: object) -> int | datetime:
+    """A whole number, also written as a text, or a time."""
+    value = whole(value)
+    if isinstance(value, str):
+        if _DIGITS.fullmatch(value):
+            value = int(value)
+        else:
+            try:
+                return _TIME.validate_python(value)
+            except ValidationError as exc:
+                raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT:
+        raise PydanticCustomError("version", "it is a whole number from 0 to 2^63 - 1, or a time as in RFC 3339")
+    return value
+
+
+def _url(value: str) -> str:
+    if not value.lower().startswith(("http://", "https://")):
+        raise PydanticCustomError("url", "it begins with http:// or https://")
+    return value
+
+
+class _Mapped(Body):
+    """What the expressions gave for one document."""
+
+    document_id: Annotated[Id, BeforeValidator(_text_of)]
+    version: Annotated[int | datetime, BeforeValidator(_version)] | None = None
+    event_id: Annotated[str, BeforeValidator(_text_of), Field(min_length=1, max_length=1000)] | None = None
+    deleted: bool | None = None
+    text: str | None = None
+    url: Annotated[str, Field(max_length=8000), AfterValidator(_url)] | None = None
+    title: Annotated[str, Field(max_length=2000)] | None = None
+    uri: Annotated[str, Field(max_length=8000)] | None = None
+    metadata: Metadata | None = None
+    collection: Name | None = None
+    mime_type: Name | None = None
+
+
+class Mapper:
+    """The expressions of a source, compiled.
+
+    Args:
+        expressions: as the settings have them.
+
+    Raises:
+        ConfigError: one of them is no JMESPath.
+    """
+
+    def __init__(self, source: WebhookSource, expressions: WebhookMap) -> None:
+        self._source = source
+        said = expressions.model_dump(exclude_none=True)
+        self._items, self._when = (_compiled(source, name, said.pop(name, None)) for name in ("items", "when"))
+        self._fields = {name: _compiled(source, name, text) for name, text in said.items()}
+
+    def read(self, payload: Any) -> list[Incoming]:
+        """What changed.
+
+        Raises:
+            RequestValidationError: a value has the wrong type; the field is named.
+        """
+        if self._items is None:
+            return self._read_one(payload, ())
+        items = _found(self._items, payload, ("items",))
+        if items is None:
+            return []
+        if not isinstance(items, list):
+            raise refused(("items",), "it is a list")
+        found: list[Incoming] = []
+        for n, item in enumerate(items):
+            found += self._read_one(item, (n,))
+        return found
+
+    def _read_one(self, item: Any, place: Place) -> list[Incoming]:
+        if self._when is not None and not _found(self._when, item, (*place, "when")):
+            return []
+        values = {name: _found(expression, item, (*place, name)) for name, expression in self._fields.items() if expression is not None}
+        return [_incoming(validated(_Mapped, values, place), self._source, place)]
+
+
+def _compiled(source: WebhookSource, name: str, text: str | None) -> ParsedResult | None:
+    try:
+        return None if text is None else jmespath.compile(text)
+    except JMESPathError as exc:
+        raise ConfigError(f"source {source.name}: map.{name} is no JMESPath: {str(exc).splitlines()[0]}") from exc
+
+
+def _found(expression: ParsedResult, value: Any, place: Place) -> Any:
+    try:
+        return expression.search(value)
+    except JMESPathError as exc:
+        raise refused(place, f"the expression cannot be applied: {str(exc).splitlines()[0]}") from exc
+
+
+def _incoming(found: _Mapped, source: WebhookSource, place: Place) -> Incoming:
+    if not found.deleted and (found.text is None) == (found.url is None):
+        raise refused((*place, "text"), "the map gives the content once: as text, or as url")
+    made = Incoming(
+        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or found.url,
+        collection=found.collection or source.collection, metadata={**source.metadata, **(found.metadata or {})}, mime_type=found.mime_type,
+    )  # fmt: skip
+    if isinstance(found.version, datetime):
+        made = replace(made, at_ns=nanoseconds(found.version), exact_ns=exactness_ns(found.version), changed_at=found.version)
+    else:
+        made = replace(made, version=found.version)
+    if found.deleted:
+        return made
+    if found.text is None:
+        return replace(made, url=found.url)
+    mime_type = found.mime_type or mime_type_of_text(found.document_id)
+    return replace(made, content=found.text.encode("utf-8", "surrogatepass"), mime_type=mime_type)

@@ -1,0 +1,76 @@
+"""Pages of Confluence that were written, moved to the trash, brought back or removed; their contents by the REST API.
+
+A payload says which page, not what stands in it; the version is the time at which Confluence sent it. Confluence Cloud tells the event only by
+the address that it was registered with: a source without `event` in its payloads sees every one as a change.
+
+Source: Atlassian, "Managing Webhooks" (Data Center), "Webhooks" (Cloud), "Confluence REST API", content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from connectors.webhook.answering import validated
+from connectors.webhook.incoming import Incoming, refused
+from connectors.webhook.presets.pushes import Sent
+from pipeline.errors import RejectedError
+from pipeline.model import DocumentId
+from pipeline.webhook_settings import WebhookSource
+
+_GONE = frozenset({"page_removed", "page_trashed", "blog_removed", "blog_trashed"})
+_MILLISECOND_NS = 1_000_000
+
+
+class _Page(Sent):
+    id: int | str
+    title: str | None = None
+    self: str | None = None
+    spaceKey: str | None = None  # its name in the payload
+
+
+class _Event(Sent):
+    timestamp: int
+    event: str | None = None
+    page: _Page | None = None
+    blog: _Page | None = None
+
+
+def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+    """The page that changed; nothing for comments, spaces and the like."""
+    if not isinstance(payload, dict) or not (payload.get("page") or payload.get("blog")) or "comment" in payload or "attachment" in payload:
+        return []
+    event = validated(_Event, payload)
+    page = event.page or event.blog
+    assert page is not None
+    gone = event.event in _GONE
+    base = (source.base_url or _base(page.self)).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise refused(("page", "self"), "it does not say where this Confluence is: give the source a base_url")
+    return [
+        Incoming(
+            DocumentId(f"{source.name}/{page.id}"), deleted=gone, url=None if gone else f"{base}/rest/api/content/{page.id}?expand=body.export_view",
+            uri=page.self, title=page.title, at_ns=event.timestamp * _MILLISECOND_NS, exact_ns=_MILLISECOND_NS,
+            delivery_id=f"{event.event} {event.timestamp}", mime_type="text/html", collection=source.collection,
+            metadata={} if gone else {**source.metadata, **({"space": page.spaceKey} if page.spaceKey else {})},
+        )
+    ]  # fmt: skip
+
+
+def _base(page_url: str | None) -> str:
+    """Where the API of a Confluence is, by the address of one of its pages."""
+    head, _, _ = (page_url or "").partition("/display/")
+    return head.partition("/spaces/")[0].partition("/pages/")[0]
+
+
+def content(answer: bytes) -> bytes:
+    """The page as HTML, out of what the API answers.
+
+    Raises:
+        RejectedError: it holds none.
+    """
+    try:
+        return str(orjson.loads(answer)["body"]["export_view"]["value"]).encode()
+    except (ValueError, KeyError, TypeError) as exc:
+        raise RejectedError("Confluence answered without the body of the page", reason="not_fetched") from exc

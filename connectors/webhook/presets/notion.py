@@ -1,0 +1,70 @@
+"""Pages of Notion that were written, moved, deleted or brought back; their contents as Markdown.
+
+A payload says which page, not what stands in it; the version is the time that Notion gives the event.
+
+Source: Notion, "Webhooks", "Event types & delivery", "Retrieve a page as markdown".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+from pydantic import AwareDatetime, Field
+
+from connectors.webhook.answering import validated
+from connectors.webhook.clock import exactness_ns, nanoseconds
+from connectors.webhook.incoming import Incoming
+from connectors.webhook.presets.pushes import Sent
+from pipeline.errors import RejectedError
+from pipeline.model import DocumentId
+from pipeline.webhook_settings import WebhookSource
+
+API = "https://api.notion.com"
+HEADERS = {"Notion-Version": "2025-09-03", "Accept": "application/json"}
+_WRITTEN = frozenset({"page.created", "page.content_updated", "page.properties_updated", "page.moved", "page.undeleted"})
+_GONE = "page.deleted"
+
+
+class _Entity(Sent):
+    id: str = Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z-]+$")
+    type: Literal["page"]
+
+
+class _Event(Sent):
+    id: str = Field(min_length=1, max_length=200)
+    timestamp: AwareDatetime
+    type: str
+    entity: _Entity
+
+
+def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+    """The page that changed; nothing for databases, comments, and events that change no content."""
+    if not isinstance(payload, dict) or payload.get("type") not in _WRITTEN | {_GONE}:
+        return []
+    event = validated(_Event, payload)
+    gone = event.type == _GONE
+    page, base = event.entity.id, (source.base_url or API).rstrip("/")
+    return [
+        Incoming(
+            DocumentId(f"{source.name}/{page}"), deleted=gone, url=None if gone else f"{base}/v1/pages/{page}/markdown",
+            uri=f"https://www.notion.so/{page.replace('-', '')}", at_ns=nanoseconds(event.timestamp), exact_ns=exactness_ns(event.timestamp),
+            delivery_id=event.id, mime_type="text/markdown", collection=source.collection, changed_at=event.timestamp,
+            metadata={} if gone else dict(source.metadata),
+        )
+    ]  # fmt: skip
+
+
+def content(answer: bytes) -> bytes:
+    """The page as Markdown, out of what the API answers.
+
+    Raises:
+        RejectedError: it holds none, or not all of it.
+    """
+    try:
+        body = orjson.loads(answer)
+        if body.get("truncated"):
+            raise RejectedError("Notion answered with a part of the page: it is too large for one answer", reason="not_fetched")
+        return str(body["markdown"]).encode()
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise RejectedError("Notion answered without the Markdown of the page", reason="not_fetched") from exc

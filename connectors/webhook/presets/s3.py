@@ -1,0 +1,104 @@
+"""Notifications of a bucket on S3 or MinIO: objects that were written, and objects that are gone.
+
+An object is asked for at the place that the source names as `base_url`, else at the one that MinIO says in its notification, else at AWS.
+
+Source: Amazon S3, "Event message structure"; MinIO, "Bucket notifications".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+from urllib.parse import quote, unquote_to_bytes
+
+from pydantic import AwareDatetime, Field
+
+from connectors.webhook.answering import validated
+from connectors.webhook.clock import exactness_ns, nanoseconds
+from connectors.webhook.incoming import MAX_ID_BYTES, Incoming, refused
+from connectors.webhook.presets.paths import Paths
+from connectors.webhook.presets.pushes import Sent
+from pipeline.model import DocumentId
+from pipeline.webhook_settings import WebhookSource
+
+_WRITTEN = re.compile(r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|CompleteMultipartUpload|Completed)")
+_GONE = re.compile(r"(?:s3:)?(?:ObjectRemoved|LifecycleExpiration):(?:Delete|DeleteMarkerCreated)")
+_ORIGIN = "x-minio-origin-endpoint"
+
+
+class _Bucket(Sent):
+    name: str
+
+
+class _Object(Sent):
+    key: str
+    size: int = 0
+    contentType: str | None = None  # its name in the payload
+    eTag: str = ""
+    sequencer: str = ""
+
+
+class _Entity(Sent):
+    bucket: _Bucket
+    object: _Object
+
+
+class _Record(Sent):
+    eventName: str
+    eventTime: AwareDatetime
+    awsRegion: str = ""
+    responseElements: Annotated[dict[str, Any], Field(default_factory=dict)]
+    s3: _Entity
+
+
+def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+    """The objects that changed; nothing for what is about none, such as the test event of AWS."""
+    records = payload.get("Records") if isinstance(payload, dict) else None
+    if records is None:
+        return []
+    if not isinstance(records, list):
+        raise refused(("Records",), "it is a list")
+    paths = Paths(source)
+    found = (
+        _change(source, paths, validated(_Record, record, ("Records", n)), ("Records", n, "s3", "object", "key"))
+        for n, record in enumerate(records)
+    )
+    return [change for change in found if change is not None]
+
+
+def _change(source: WebhookSource, paths: Paths, record: _Record, place: tuple[str | int, ...]) -> Incoming | None:
+    written, gone = _WRITTEN.fullmatch(record.eventName), _GONE.fullmatch(record.eventName)
+    key = _key(record.s3.object.key, place)
+    document_id = f"{source.name}/{key}"
+    if source.repository not in (None, record.s3.bucket.name):
+        return None
+    if not (written or gone) or not paths.has(key) or "\x00" in key or len(document_id.encode()) > MAX_ID_BYTES:
+        return None
+    item, at = record.s3.object, record.eventTime
+    url = None if gone else _url(source, record, key)
+    return Incoming(
+        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, at_ns=nanoseconds(at), exact_ns=exactness_ns(at), changed_at=at,
+        delivery_id=f"{record.eventName} {item.sequencer} {item.eTag}", mime_type=_mime_type(item.contentType), collection=source.collection,
+        metadata={} if gone else dict(source.metadata),
+    )  # fmt: skip
+
+
+def _key(encoded: str, place: tuple[str | int, ...]) -> str:
+    """The key as it is: in a notification it is encoded as in a form."""
+    try:
+        return unquote_to_bytes(encoded.replace("+", " ")).decode()
+    except UnicodeDecodeError as exc:
+        raise refused(place, "it is no UTF-8 when percent signs are decoded") from exc
+
+
+def _url(source: WebhookSource, record: _Record, key: str) -> str:
+    bucket = record.s3.bucket.name
+    place = source.base_url or record.responseElements.get(_ORIGIN)
+    if isinstance(place, str) and place.startswith(("http://", "https://")):
+        return f"{place.rstrip('/')}/{quote(bucket)}/{quote(key)}"
+    return f"https://{bucket}.s3.{record.awsRegion or 'us-east-1'}.amazonaws.com/{quote(key)}"
+
+
+def _mime_type(said: str | None) -> str | None:
+    """What the sender says, unless that says nothing."""
+    return None if said in (None, "", "binary/octet-stream", "application/octet-stream") else said[:200]

@@ -1,0 +1,91 @@
+"""`livedex hooks test`: what a payload of a configured system would do, without doing it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.cli.options import example, json_option
+
+if TYPE_CHECKING:
+    from connectors.webhook.incoming import Incoming
+    from pipeline.settings import Settings
+    from pipeline.webhook_settings import WebhookSource
+
+
+@click.group(epilog=example("livedex hooks test crm payload.json"))
+def hooks() -> None:
+    """Systems that send changes to POST /v1/hooks/SOURCE."""
+
+
+@hooks.command("test", epilog=example("livedex hooks test crm payload.json", "livedex hooks test crm - --json < payload.json"))
+@click.argument("source")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@json_option
+def test(source: str, file: Path, as_json: bool) -> int:
+    """Show what the payload in FILE ("-" reads from stdin) would do if SOURCE sent it. Nothing is accepted, and no signature is asked for.
+
+    Exits with 1 where it would be refused (422).
+    """
+    from fastapi.exceptions import RequestValidationError
+
+    from connectors.webhook.answering import parsed
+    from connectors.webhook.hooks import reader
+    from pipeline.cli.output import print_json, print_table
+    from pipeline.settings import load_settings
+
+    read = reader(_source(load_settings(Path.cwd()), source))
+    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    try:
+        changes = [_shown(item) for item in read(parsed(raw))]
+    except RequestValidationError as exc:
+        problems = [{"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]} for error in exc.errors()]
+        if as_json:
+            print_json({"refused": problems})
+        else:
+            print_table([(problem["field"], problem["detail"]) for problem in problems], ("field", "what is wrong"))
+        return 1
+    if as_json:
+        print_json({"changes": changes})
+    elif not changes:
+        click.echo("it means nothing for any document, and would be accepted so")
+    else:
+        heads = ("action", "document_id", "version", "content", "title")
+        print_table(
+            [(c["action"], c["document_id"], c["version"] or c["time"] or "arrival", c["url"] or _size(c), c["title"]) for c in changes],
+            heads,
+        )
+    return 0
+
+
+def _source(settings: Settings, name: str) -> WebhookSource:
+    from pipeline.errors import NotFoundError
+
+    for source in settings.webhooks:
+        if source.name == name:
+            return source
+    known = ", ".join(source.name for source in settings.webhooks) or "none"
+    raise NotFoundError(f"livedex.toml has no source {name} of kind webhook: there is {known}")
+
+
+def _shown(item: Incoming) -> dict[str, Any]:
+    return {
+        "action": "delete" if item.deleted else "change",
+        "document_id": item.document_id,
+        "version": item.version,
+        "time": item.changed_at if item.version is None and item.at_ns is not None else None,
+        "size_bytes": None if item.content is None else len(item.content),
+        "url": item.url,
+        "title": item.title,
+        "uri": item.uri,
+        "collection": item.collection,
+        "mime_type": item.mime_type,
+        "metadata": item.metadata,
+    }
+
+
+def _size(change: dict[str, Any]) -> str:
+    return "" if change["size_bytes"] is None else f"{change['size_bytes']} bytes"

@@ -1,0 +1,133 @@
+"""What a `[[source]]` of kind `webhook` says: who sends, how it signs, and what its payloads mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from pipeline.errors import ConfigError
+
+Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
+Preset = Literal["github-push", "gitlab-push", "s3", "confluence", "notion"]
+
+_SIGNED_BY: Mapping[str, dict[str, Any]] = {
+    "github-push": {"signature": "github"},
+    "gitlab-push": {"signature": "gitlab"},
+    "s3": {"signature": "token", "header": "Authorization", "prefix": "Bearer "},
+    "confluence": {"signature": "hmac", "header": "X-Hub-Signature", "prefix": "sha256="},
+    "notion": {"signature": "hmac", "header": "X-Notion-Signature", "prefix": "sha256="},
+}
+"""How the senders of the presets sign, as their documentation has it; `signature` in the file wins."""
+
+
+class WebhookMap(BaseModel):
+    """JMESPath expressions on a payload, or on each of its `items`.
+
+    Attributes:
+        items: the list of what changed, where a payload holds several.
+        when: payloads, or items, where it gives nothing, false or empty mean nothing here.
+        document_id: text or whole number.
+        version: whole number, or a time as in RFC 3339.
+        event_id: names the event, so that what comes again is known where there is no version.
+        deleted: true or false; nothing is false.
+        text, url: the content, or where it is; one of them, unless it is deleted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: str | None = None
+    when: str | None = None
+    document_id: str
+    version: str | None = None
+    event_id: str | None = None
+    deleted: str | None = None
+    text: str | None = None
+    url: str | None = None
+    title: str | None = None
+    uri: str | None = None
+    metadata: str | None = None
+    collection: str | None = None
+    mime_type: str | None = None
+
+
+class WebhookSource(BaseModel):
+    """A system that sends changes to `POST /v1/hooks/NAME`.
+
+    Attributes:
+        tenant, collection, metadata: of its documents; a payload may name another collection and add metadata, never another tenant.
+        secret_env: the environment variables that hold the secret; several while it is being changed.
+        header, prefix, encoding: of a signature of kind `hmac` or `token`; `encoding` of `hmac` alone.
+        preset: what its payloads mean, for systems that are known here; or
+        map: the same in JMESPath.
+        base_url: of the system's API, for presets that get contents there.
+        token_env: the environment variable that holds the token for it.
+        allow_hosts: hosts that contents may come from though they are private, as `host` or `host:port`.
+        branch: of a push; default: the default branch of the repository.
+        repository: pushes of others mean nothing, as `owner/name`, or notifications of other buckets; default: any, so paths must not collide.
+        include, exclude: globs on the paths of a push or the keys of a bucket; `include` empty means every format that can be read.
+        max_bytes: of a payload.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["webhook"] = "webhook"
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
+    tenant: str = Field(default="default", min_length=1, max_length=200)
+    collection: str = Field(default="default", min_length=1, max_length=200)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    secret_env: tuple[str, ...] = Field(min_length=1)
+    signature: Signature
+    header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")
+    prefix: str = ""
+    encoding: Literal["hex", "base64"] = "hex"
+    preset: Preset | None = None
+    map: WebhookMap | None = None
+    base_url: str | None = Field(default=None, pattern=r"^https?://[^?#]+$")
+    token_env: str | None = None
+    allow_hosts: tuple[str, ...] = ()
+    branch: str | None = None
+    repository: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_bytes: int = Field(default=1_048_576, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _signed_as_the_preset_says(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "signature" not in given and str(given.get("preset")) in _SIGNED_BY:
+            return {**_SIGNED_BY[str(given["preset"])], **given}
+        return given
+
+    @field_validator("secret_env", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _whole(self) -> WebhookSource:
+        if (self.preset is None) == (self.map is None):
+            raise ValueError(f"source {self.name}: give a preset, or a map, and not both")
+        if self.signature in ("hmac", "token") and self.header is None:
+            raise ValueError(f"source {self.name}: a signature of kind {self.signature} needs the name of its header")
+        return self
+
+
+def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[SecretStr, ...]:
+    """The secrets that a source signs with.
+
+    Args:
+        environment: default: the process's.
+
+    Raises:
+        ConfigError: one of its variables is not set, or empty: what it sends could not be told from what anybody sends.
+    """
+    found = []
+    for name in source.secret_env:
+        value = (os.environ if environment is None else environment).get(name, "")
+        if not value.strip():
+            raise ConfigError(f"source {source.name}: {name} is not set: put the secret there that the sender signs with")
+        found.append(SecretStr(value))
+    return tuple(found)

@@ -1,0 +1,71 @@
+"""Systems that send, as a user sets them up: `livedex hooks test`, and what keeps the receiver from starting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.main import FAILED
+from tests.e2e.test_cli_program import livedex, only_line
+
+PAYLOADS = Path(__file__).parents[1] / "payloads"
+SETTINGS = """
+[[source]]
+name = "hub"
+kind = "webhook"
+secret_env = "HUB_SECRET"
+preset = "github-push"
+
+[[source]]
+name = "crm"
+kind = "webhook"
+secret_env = "CRM_SECRET"
+signature = "hmac"
+header = "X-Sum"
+map = { document_id = "id", text = "body", version = "version" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "livedex.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+def test_a_payload_is_shown_as_what_it_would_do_without_any_secret(folder: Path) -> None:
+    done = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_push.json"), "--json")
+    assert done.returncode == 0, done.stderr
+    changes = json.loads(done.stdout)["changes"]
+    assert {change["document_id"]: change["action"] for change in changes}["hub/shipping.md"] == "delete"
+    shown = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_push.json"))
+    assert "hub/refunds.md" in shown.stdout and "https://api.github.com/repos/octo-org/handbook/contents/refunds.md" in shown.stdout
+
+
+def test_a_payload_that_would_be_refused_is_shown_with_the_field(folder: Path) -> None:
+    (folder / "payload.json").write_text('{"id": "a", "body": 5, "version": 1}')
+    done = livedex(folder, "hooks", "test", "crm", "payload.json", "--json")
+    assert done.returncode == 1
+    assert [problem["field"] for problem in json.loads(done.stdout)["refused"]] == ["text"]
+
+
+def test_a_payload_that_means_nothing_is_said_to_mean_nothing(folder: Path) -> None:
+    done = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_ping.json"))
+    assert (done.returncode, "means nothing" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("arguments", [("crm", "missing.json"), ("nobody", "livedex.toml")])
+def test_what_is_not_there_is_said_in_one_line(folder: Path, arguments: tuple[str, ...]) -> None:
+    assert arguments[0 if arguments[0] == "nobody" else 1] in only_line(livedex(folder, "hooks", "test", *arguments))
+
+
+@pytest.mark.parametrize("command", [("up",), ("run", "webhook"), ("run", "all")])
+@pytest.mark.parametrize(
+    "environment", [{"HUB_SECRET": "x"}, {"HUB_SECRET": "x", "CRM_SECRET": ""}, {"HUB_SECRET": "x", "CRM_SECRET": " "}]
+)
+def test_without_a_secret_nothing_starts(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> None:
+    done = livedex(folder, *command, **environment)
+    assert done.returncode == FAILED
+    assert "crm" in only_line(done) and "CRM_SECRET" in done.stderr
+    assert not (folder / ".livedex").exists()

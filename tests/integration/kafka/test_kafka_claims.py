@@ -1,0 +1,94 @@
+"""Processes that meet the same text at the same time: it is paid for once, and nobody waits for the dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import asyncpg
+
+from pipeline.model import PassageId
+from pipeline.store.claims import Claims, open_claims
+from tests.brokers import kafka_settings
+from tests.kafka_installation import TENANT, Installation, Process, change, text
+from tests.kafka_outside import until
+from tests.scripted_embedder import Reply, ScriptedEmbedder
+
+A, B = PassageId(1), PassageId(2)
+
+
+async def test_two_processes_that_meet_the_same_texts_at_once_pay_for_each_once(
+    kafka: str, owner_url: str, tmp_path: object, embedder: ScriptedEmbedder
+) -> None:
+    installation = Installation(owner_url, kafka, kafka_settings(partitions=6), tmp_path, embedder)  # type: ignore[arg-type]
+    embedder.delay_s = 0.1
+    names = [f"copy{n}.md" for n in range(24)]
+    async with installation.process(("chunk", "sync")) as front, installation.process(("embed",)), installation.process(("embed",)):
+        await front.accept(*(change(name, 1, text(1, 2, 3)) for name in names))
+        await front.ended()
+        assert [await front.state(name) for name in names] == [("synced", 1)] * len(names)
+        assert await front.s.letters.all() == []
+    assert Counter(embedder.paid) == Counter([text(1), text(2), text(3)])
+
+
+async def test_a_text_that_is_refused_holds_up_no_other_process(
+    kafka: str, owner_url: str, tmp_path: object, embedder: ScriptedEmbedder
+) -> None:
+    installation = Installation(owner_url, kafka, kafka_settings(partitions=6), tmp_path, embedder)  # type: ignore[arg-type]
+    embedder.answer = lambda texts, _: Reply(400, {"error": {"message": "no"}}) if any("Marker1 " in given for given in texts) else None
+    names = [f"copy{n}.md" for n in range(8)]
+    async with installation.process(("chunk", "sync")) as front, installation.process(("embed",)), installation.process(("embed",)):
+        await front.accept(*(change(name, 1, text(1, 2)) for name in names))
+        await front.ended()
+        assert {letter.document_id for letter in await front.s.letters.all()} == set(names)
+        await front.accept(change("fine.md", 1, text(2, 3)))
+        await front.ended()
+        assert await front.state("fine.md") == ("synced", 1)
+        assert await left(front) == 0
+    assert Counter(embedder.paid) == Counter([text(2), text(3)])
+
+
+async def left(process: Process) -> int:
+    """Claims that nobody let go of."""
+    async with process.s.database.tenant(TENANT, "look at claims") as connection:
+        return int(await connection.fetchval("select count(*) from embedding_claims"))
+
+
+async def test_a_claim_is_one_process_s_until_it_lets_go_or_dies(installation: Installation, owner: asyncpg.Connection) -> None:
+    async with installation.process(()) as process, open_claims(process.s.database, process.s.url) as ours:
+        generation = await process.s.generations.active()
+        await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
+        theirs = Claims(process.s.database, process.s.url)
+        assert (await ours.take(TENANT, generation, [A])).ours == {A}
+        assert (await theirs.take(TENANT, generation, [A, B])).ours == {B}
+        assert (await ours.take(TENANT, generation, [A, B])).ours == {A}
+        await ours.release(TENANT, generation, [A, B])
+        assert (await theirs.take(TENANT, generation, [A, B])).ours == {A, B}, "what is another's cannot be released"
+        await theirs.close()
+
+        async def taken_over() -> bool:  # the server notices that its session is gone
+            return (await ours.take(TENANT, generation, [A, B])).ours == {A, B}
+
+        await until(taken_over)
+
+
+async def test_a_process_whose_session_is_cut_claims_anew(installation: Installation, owner: asyncpg.Connection) -> None:
+    async with installation.process(()) as process, open_claims(process.s.database, process.s.url) as claims:
+        generation = await process.s.generations.active()
+        await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
+        assert (await claims.take(TENANT, generation, [A])).ours == {A}
+        ended = await owner.fetchval(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = 'livedex-claims'"
+        )
+        assert ended >= 1
+
+        async def again() -> bool:
+            return (await claims.take(TENANT, generation, [A])).ours == {A}
+
+        await asyncio.sleep(0)
+        await until(again)
+
+
+async def test_over_kafka_every_transaction_waits_for_the_disk(installation: Installation) -> None:
+    async with installation.process(()) as process, process.s.database.tenant(TENANT, "look", durable=False) as connection:
+        assert await connection.fetchval("show synchronous_commit") == "on"

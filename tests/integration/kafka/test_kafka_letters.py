@@ -1,0 +1,129 @@
+"""Dead letters over Kafka: sent through again by the program, byte for byte, and never over something newer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pipeline.events import CHANGED, DEAD
+from pipeline.store.letters import Letter
+from tests.e2e.test_cli_program import livedex
+from tests.kafka_installation import Installation, Process, change, text
+from tests.scripted_embedder import Reply, ScriptedEmbedder
+
+BAD = 9
+
+
+def refuse(texts: list[str], _: int) -> Reply | None:
+    """An embedder that cannot do with one text."""
+    return Reply(400, {"error": {"message": "no"}}) if any(f"Marker{BAD}" in given for given in texts) else None
+
+
+async def replay(installation: Installation, folder: Path, *which: str) -> str:
+    """What `livedex dead replay` says."""
+    done = await asyncio.to_thread(livedex, folder, "dead", "replay", *which, **installation.environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+async def letters(process: Process) -> list[Letter]:
+    """All of them, in order of their versions."""
+    return sorted(await process.s.letters.all(), key=lambda letter: letter.version or 0)
+
+
+async def test_a_letter_that_something_newer_has_overtaken_changes_nothing(
+    installation: Installation, embedder: ScriptedEmbedder, tmp_path: Path
+) -> None:
+    embedder.answer = refuse
+    async with installation.process() as process:
+        await process.accept(change("a.md", 1, text(1)))
+        await process.ended()
+        await process.accept(change("a.md", 2, text(BAD)))
+        await process.ended()
+        (letter,) = await letters(process)
+        assert (letter.document_id, letter.version, letter.stage) == ("a.md", 2, "embed")
+        assert await process.state("a.md") == ("dead", 1)
+        await process.accept(change("a.md", 3, text(3)))
+        await process.ended()
+        await process.accept(change("a.md", 4, deleted=True))
+        await process.ended()
+        embedder.answer = lambda texts, _: None
+        assert await replay(installation, tmp_path, letter.letter_id) == "replayed 0 letters; 1 letter stale: a newer version is there\n"
+        await process.ended()
+        assert await process.state("a.md") is None and await letters(process) == []
+    assert text(BAD) not in embedder.paid
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_two_letters_of_a_document_end_at_the_newer_one_in_either_order(
+    installation: Installation, embedder: ScriptedEmbedder, tmp_path: Path, newest_first: bool
+) -> None:
+    embedder.answer = refuse
+    async with installation.process() as process:
+        await process.accept(change("a.md", 2, text(BAD)))
+        await process.ended()
+        await process.accept(change("a.md", 3, text(BAD, 4)))
+        await process.ended()
+        found = await letters(process)
+        assert [letter.version for letter in found] == [2, 3]
+        embedder.answer = lambda texts, _: None
+        for letter in reversed(found) if newest_first else found:
+            await replay(installation, tmp_path, letter.letter_id)
+            await process.ended()
+        assert await process.state("a.md") == ("synced", 3)
+        assert await process.chunks("a.md") == [text(BAD), text(4)]
+        assert await letters(process) == []
+
+
+async def test_bytes_that_are_sent_through_again_are_those_that_stood_there(installation: Installation, tmp_path: Path) -> None:
+    async with installation.process() as process:
+        await installation.outside.send(CHANGED, b"\xff\x00{", b"acme/\xfe", [("trace", b"abc")])
+        await process.ended()
+        (letter,) = await letters(process)
+        assert await replay(installation, tmp_path, "--all") == "replayed 1 letter\n"
+        await process.ended()
+        (again,) = await letters(process)
+        assert again.letter_id != letter.letter_id, "it stood at another place"
+    first, second = await installation.outside.records(CHANGED)
+    assert (second.key, second.value) == (first.key, first.value)
+    assert dict(first.headers).items() <= dict(second.headers).items()
+    assert len(await installation.outside.records(DEAD)) == 2
+
+
+async def test_a_letter_of_nine_hundred_kilobytes_is_told_by_its_hash_and_kept_whole(
+    installation: Installation, embedder: ScriptedEmbedder, tmp_path: Path
+) -> None:
+    payload = b"{" + b"x" * 900_000
+    headers = [("trace", b"\xff" * 60_000), ("more", b"y" * 60_000)]
+    async with installation.process() as process:
+        await installation.outside.send(CHANGED, payload, b"acme/large.md", headers)
+        await process.accept(change("after.md", 1, text(1)))
+        await process.ended()
+        (listed,) = await letters(process)
+        letter = await process.s.letters.find(listed.letter_id)
+        assert letter.payload == payload and letter.headers["more"] == "y" * 60_000
+        assert await process.state("after.md") == ("synced", 1)
+        assert await replay(installation, tmp_path, "--all") == "replayed 1 letter\n"
+        await process.ended()
+    told = [orjson.loads(record.value) for record in await installation.outside.records(DEAD)]
+    assert [body["data"]["size_bytes"] for body in told] == [900_001, 900_001]
+    assert all("payload" not in body["data"] and len(body["data"]["payload_sha256"]) == 64 for body in told)
+    assert max(len(record.value) for record in await installation.outside.records(DEAD)) < 1_000_000
+    sent = [record.value for record in await installation.outside.records(CHANGED) if record.key == b"acme/large.md"]
+    assert sent == [payload, payload]
+
+
+async def test_content_of_more_than_a_message_travels_by_reference(installation: Installation, embedder: ScriptedEmbedder) -> None:
+    seeds = range(100, 2900)
+    content = text(*seeds)
+    assert len(content) > 1_100_000
+    async with installation.process() as process:
+        await process.accept(change("large.md", 1, content), change("small.md", 1, text(1)))
+        await process.ended()
+        assert await process.state("large.md") == await process.state("small.md") == ("synced", 1)
+        assert len(await process.chunks("large.md")) == len(seeds)
+    assert max(len(record.value) for record in await installation.outside.records(CHANGED)) < 300_000
+    assert len(embedder.paid) == len(seeds) + 1

@@ -1,0 +1,207 @@
+"""Signed payloads of other systems down to what is visible, on both brokers: in any order, repeated, replayed."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import hmac
+import itertools
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import RejectedError, RetryableError
+from pipeline.model import TenantId
+from pipeline.settings import Settings
+from pipeline.stages.fetching import Fetched
+from pipeline.webhook_settings import WebhookSource
+from tests.indexed import paragraph
+from tests.scripted_embedder import ScriptedEmbedder
+from tests.site import Site, gathered, open_site
+
+PAYLOADS = Path(__file__).parents[2] / "payloads"
+KEY = b"k" * 24
+A, B, C = paragraph(1), paragraph(2), paragraph(3)
+MAP = {"document_id": "page.id", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'"}
+
+
+class Elsewhere:
+    """Contents by their URL; `failures` are raised first, one after another."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, str] = {}
+        self.asked: Counter[str] = Counter()
+        self.failures: list[Exception] = []
+
+    async def fetch(self, tenant_id: TenantId, source: str, url: str) -> Fetched:
+        self.asked[url] += 1
+        if self.failures:
+            raise self.failures.pop()
+        if url not in self.contents:
+            raise RejectedError("it is not there", reason="not_fetched")
+        return Fetched(self.contents[url].encode(), "text/plain")
+
+
+@pytest.fixture
+def elsewhere() -> Elsewhere:
+    return Elsewhere()
+
+
+@pytest.fixture
+async def site(
+    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    monkeypatch.setenv("SECRET", "whsec_" + base64.b64encode(KEY).decode())
+    made: list[dict[str, Any]] = [
+        {"name": "crm", "signature": "standard-webhooks", "map": MAP},
+        {"name": "wiki", "signature": "standard-webhooks", "map": MAP | {"version": "page.version"}},
+        {"name": "hub", "preset": "github-push", "signature": "standard-webhooks"},
+        {"name": "bucket", "preset": "s3", "signature": "standard-webhooks"},
+    ]
+    sources = tuple(WebhookSource(**{"secret_env": "SECRET"} | each) for each in made)
+    async with open_site(settings.model_copy(update={"source": sources}), tmp_path, embedder, fetcher=elsewhere) as opened:
+        yield opened
+
+
+def signed(body: bytes, delivery: str) -> dict[str, str]:
+    at = str(int(time.time()))
+    digest = hmac.new(KEY, f"{delivery}.{at}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "webhook-id": delivery, "webhook-timestamp": at, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}", "content-type": "application/json",
+    }  # fmt: skip
+
+
+async def send(site: Site, source: str, payload: Any, delivery: str) -> list[str]:
+    body = json.dumps(payload).encode()
+    answer = await site.http.post(f"/v1/hooks/{source}", content=body, headers=signed(body, delivery))
+    assert answer.status_code == 202, answer.text
+    return list(answer.json()["tokens"])
+
+
+def page(text: str | None, **more: Any) -> dict[str, Any]:
+    return {"event": "page_removed" if text is None else "page_updated", "page": {"id": "p", "body": text, **more}}
+
+
+async def test_an_unsigned_payload_has_no_effect(site: Site) -> None:
+    body = json.dumps(page(A)).encode()
+    for headers in ({}, signed(body + b" ", "1"), signed(body, "1") | {"webhook-id": "2"}):
+        assert (
+            await site.http.post("/v1/hooks/crm", content=body, headers={"content-type": "application/json"} | headers)
+        ).status_code == 401
+    await site.ended()
+    assert (await site.http.get("/v1/documents")).json()["documents"] == []
+
+
+async def test_a_delivery_that_is_replayed_does_not_bring_old_content_back(site: Site) -> None:
+    body = json.dumps(page(A)).encode()
+    headers = signed(body, "1")
+    first = (await site.http.post("/v1/hooks/crm", content=body, headers=headers)).json()
+    [newer] = await send(site, "crm", page(B), "2")
+    for _ in range(3):
+        assert (await site.http.post("/v1/hooks/crm", content=body, headers=headers)).json() == first
+    await site.ended()
+    assert await site.text("p") == B
+    assert await site.state(newer) == "synced"
+    await send(site, "crm", page(None), "3")
+    assert (await site.http.post("/v1/hooks/crm", content=body, headers=headers)).json() == first
+    await site.ended()
+    assert await site.text("p") is None
+
+
+async def test_twenty_deliveries_at_once_have_one_effect(site: Site) -> None:
+    tokens = await gathered(*(send(site, "crm", page(A), "1") for _ in range(20)))
+    assert len({token for [token] in tokens}) == 1
+    await site.ended()
+    assert site.embedder.paid == [A]
+
+
+async def test_the_same_content_in_another_delivery_is_another_change(site: Site) -> None:
+    for number, text in enumerate((A, B, A)):
+        await send(site, "crm", page(text), str(number))
+    await site.ended()
+    assert await site.text("p") == A
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
+async def test_versions_of_the_payload_win_in_every_order(site: Site, order: tuple[int, ...]) -> None:
+    payloads = [page(A, version=1), page(B, version=2), page(None, version=3), page(C, version=4)]
+    for n in order:
+        await send(site, "wiki", payloads[n], f"{n}")
+        await send(site, "wiki", payloads[n], f"{n}")
+    await site.ended()
+    assert (await site.text("p"), await site.version("p")) == (C, 4)
+
+
+def pushes() -> list[dict[str, Any]]:
+    """Two pushes, the second one a second later: it changes a file again, brings one back, and removes one."""
+    first = json.loads((PAYLOADS / "github_push.json").read_text("utf-8"))
+    second = copy.deepcopy(first)
+    second["repository"]["pushed_at"] += 1
+    second["before"], second["after"] = first["after"], "c" * 40
+    commit = second["commits"][0] | {
+        "id": "c" * 40,
+        "added": ["shipping.md"],
+        "modified": ["refunds.md"],
+        "removed": ["guides/first steps.md"],
+    }
+    second["commits"], second["head_commit"] = [commit], commit
+    return [first, second]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_pushes_in_any_order_and_repeated_leave_the_files_of_the_last(site: Site, elsewhere: Elsewhere, seed: int) -> None:
+    first, second = pushes()
+    for push, texts in (
+        (first, {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
+        (second, {"refunds.md": B, "shipping.md": A}),
+    ):
+        for path, text in texts.items():
+            elsewhere.contents[f"https://api.github.com/repos/octo-org/handbook/contents/{path}?ref={push['after']}"] = text
+    deliveries = [(first, "1"), (second, "2")] * 3
+    random.Random(seed).shuffle(deliveries)
+    for push, delivery in deliveries:
+        await send(site, "hub", push, delivery)
+    await site.ended()
+    found = {document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]}
+    assert found == {"hub/refunds.md", "hub/shipping.md", "hub/shipping/größen.md"}
+    assert [await site.text(name) for name in sorted(found)] == [B, A, C]
+    assert sorted(site.embedder.paid) == sorted(set(site.embedder.paid))
+    assert await site.s.operations.dead_count() == 0
+
+
+async def test_what_cannot_be_fetched_now_is_tried_again(site: Site, elsewhere: Elsewhere) -> None:
+    payload = json.loads((PAYLOADS / "minio_put.json").read_text("utf-8"))
+    url = "http://172.17.0.2:9000/documents/notes/today.txt"
+    elsewhere.contents[url] = A
+    elsewhere.failures = [RetryableError("502"), RetryableError("timeout")]
+    [token] = await send(site, "bucket", payload, "1")
+    assert await site.state(token, 30) == "synced"
+    assert (await site.text("bucket/notes/today.txt"), elsewhere.asked[url]) == (A, 3)
+
+
+async def test_what_can_never_be_fetched_is_a_dead_letter(site: Site) -> None:
+    [token] = await send(site, "bucket", json.loads((PAYLOADS / "minio_put.json").read_text("utf-8")), "1")
+    assert await site.state(token, 30) == "dead"
+
+
+async def test_an_event_may_say_where_its_content_is(site: Site, elsewhere: Elsewhere) -> None:
+    elsewhere.contents["https://docs.example/a"] = A
+    event = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/x",
+        "type": "livedex.document.changed",
+        "subject": "d",
+        "data": {"url": "https://docs.example/a"},
+    }
+    [token] = (await site.http.post("/v1/events", json=event)).json()["tokens"]
+    assert await site.state(token, 30) == "synced"
+    document = (await site.http.get("/v1/documents/d")).json()
+    assert (document["uri"], document["mime_type"]) == ("https://docs.example/a", "text/plain")

@@ -1,0 +1,151 @@
+"""Payloads read by JMESPath: every field, one document or many, and what has the wrong type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from connectors.webhook.hooks import reader
+from connectors.webhook.incoming import Incoming
+from pipeline.errors import ConfigError
+from pipeline.webhook_settings import WebhookSource
+
+MAP = {
+    "document_id": "page.id", "version": "page.version", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'",
+    "url": "page.url", "metadata": "page.labels", "collection": "page.space", "mime_type": "page.type", "uri": "page.link", "event_id": "id",
+}  # fmt: skip
+
+
+def source(expressions: dict[str, str] | None = None, **more: Any) -> WebhookSource:
+    return WebhookSource(**{"name": "crm", "secret_env": "S", "signature": "github", "map": expressions or MAP} | more)
+
+
+def read(page: dict[str, Any], made: WebhookSource | None = None, **more: Any) -> Incoming:
+    [item] = reader(made or source())({"event": "page_updated", "page": {"id": "a", "body": "x"} | page, **more})
+    return item
+
+
+def test_every_field_is_mapped() -> None:
+    page = {
+        "id": "a/b",
+        "version": 7,
+        "body": "text",
+        "title": "T",
+        "labels": {"k": [1]},
+        "space": "s",
+        "type": "text/plain",
+        "link": "https://x/",
+    }
+    item = read(page, source(metadata={"team": "ops", "k": 0}, collection="c"), id=5)
+    assert item == Incoming(
+        item.document_id, content=b"text", version=7, delivery_id="5", mime_type="text/plain", title="T", uri="https://x/", collection="s",
+        metadata={"team": "ops", "k": [1]},
+    )  # fmt: skip
+    assert item.document_id == "a/b"
+
+
+def test_what_the_payload_does_not_say_is_said_by_the_source() -> None:
+    item = read({}, source(metadata={"team": "ops"}, collection="c"))
+    assert (item.collection, item.metadata, item.version, item.mime_type) == ("c", {"team": "ops"}, None, "text/markdown")
+
+
+def test_a_delete_needs_no_content() -> None:
+    [item] = reader(source())({"event": "page_removed", "page": {"id": 16777227}})
+    assert (item.document_id, item.deleted, item.content) == ("16777227", True, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "version"), [(0, 0), (2**63 - 1, 2**63 - 1), ("17", 17), (17.0, 17), (1_700_000_000_000, 1_700_000_000_000)]
+)
+def test_a_version_is_a_whole_number(given: Any, version: int) -> None:
+    assert read({"version": given}).version == version
+
+
+@pytest.mark.parametrize(
+    ("given", "at_ns", "exact_ns"),
+    [("2026-01-01T00:00:01Z", 1_767_225_601_000_000_000, 10**9), ("2026-01-01T01:00:01.5+01:00", 1_767_225_601_500_000_000, 10**6)],
+)
+def test_a_time_is_a_version_as_exactly_as_it_is_written(given: str, at_ns: int, exact_ns: int) -> None:
+    item = read({"version": given})
+    assert (item.version, item.at_ns, item.exact_ns) == (None, at_ns, exact_ns)
+
+
+@pytest.mark.parametrize(
+    ("page", "field"),
+    [
+        ({"id": None}, "document_id"), ({"id": ""}, "document_id"), ({"id": ["a"]}, "document_id"), ({"id": True}, "document_id"), ({"id": "x" * 2001}, "document_id"),
+        ({"version": "soon"}, "version"), ({"version": -1}, "version"), ({"version": 2**63}, "version"), ({"version": True}, "version"), ({"version": 1.5}, "version"),
+        ({"version": []}, "version"), ({"version": "2026-01-01"}, "version"), ({"body": 5}, "text"), ({"body": None}, "text"), ({"body": {}}, "text"), ({"url": "https://x/"}, "text"),
+        ({"body": None, "url": "ftp://x/"}, "url"), ({"body": None, "url": 5}, "url"), ({"title": 5}, "title"), ({"labels": []}, "metadata"), ({"labels": "x"}, "metadata"),
+        ({"space": 5}, "collection"), ({"space": ""}, "collection"), ({"type": {}}, "mime_type"), ({"link": 1}, "uri"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_type_is_refused_by_the_name_of_its_field(page: dict[str, Any], field: str) -> None:
+    with pytest.raises(RequestValidationError) as refused:
+        read(page)
+    assert refused.value.errors()[0]["loc"][0] == field
+
+
+def test_deleted_is_true_or_false() -> None:
+    made = source({"document_id": "id", "text": "body", "deleted": "gone"})
+    assert not reader(made)({"id": "a", "body": "x", "gone": None})[0].deleted
+    with pytest.raises(RequestValidationError) as refused:
+        reader(made)({"id": "a", "body": "x", "gone": "yes"})
+    assert refused.value.errors()[0]["loc"] == ("deleted",)
+
+
+def test_a_payload_may_hold_several_documents() -> None:
+    made = source({"items": "events[?kind == 'page'].page", "document_id": "id", "text": "body", "when": "!draft"})
+    payload = {
+        "events": [
+            {"kind": "page", "page": {"id": 1, "body": "a"}}, {"kind": "user"}, {"kind": "page", "page": {"id": 2, "body": "b", "draft": True}},
+            {"kind": "page", "page": {"id": 3, "body": "c"}},
+        ]
+    }  # fmt: skip
+    assert [(item.document_id, item.content) for item in reader(made)(payload)] == [("1", b"a"), ("3", b"c")]
+    assert reader(made)({"events": []}) == reader(made)({}) == []
+    payload["events"][3]["page"]["id"] = None  # type: ignore[index]
+    with pytest.raises(RequestValidationError) as refused:
+        reader(made)(payload)
+    assert refused.value.errors()[0]["loc"] == (2, "document_id")
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source({"items": "events", "document_id": "id"}))({"events": {"a": 1}})
+    assert refused.value.errors()[0]["loc"] == ("items",)
+
+
+def test_payloads_that_do_not_count_mean_nothing() -> None:
+    made = source({"when": "event != 'ping'", "document_id": "id", "text": "body"})
+    assert reader(made)({"event": "ping"}) == []
+    assert len(reader(made)({"event": "x", "id": "a", "body": "b"})) == 1
+
+
+def test_an_expression_that_cannot_be_applied_is_a_refusal_of_the_payload() -> None:
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source({"document_id": "id", "text": "join(' ', parts)"}))({"id": "a", "parts": 5})
+    assert refused.value.errors()[0]["loc"] == ("text",)
+
+
+@pytest.mark.parametrize("payload", [None, [], "x", 5, {"page": []}])
+def test_any_json_is_a_payload(payload: Any) -> None:
+    with pytest.raises(RequestValidationError):
+        reader(source())(payload)
+
+
+def test_an_expression_that_is_none_starts_nothing() -> None:
+    with pytest.raises(ConfigError, match=r"crm: map\.text"):
+        reader(source({"document_id": "id", "text": "page.["}))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"map": None}, {"preset": "s3"}, {"preset": "jira", "map": None}, {"map": {"text": "x"}}, {"map": {"document_id": "id", "txt": "x"}}, {"secret_env": []},
+        {"signature": "hmac"}, {"signature": "rsa"}, {"secret": "abc"}, {"name": "a/b"}, {"signature": "hmac", "header": "X Y"}, {"base_url": "ftp://x"},
+    ],
+)  # fmt: skip
+def test_a_source_without_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        source(**wrong)

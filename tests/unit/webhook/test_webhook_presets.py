@@ -1,0 +1,216 @@
+"""What payloads of the systems that are known mean, in the shape that their documentation shows."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+
+from connectors.webhook.hooks import reader
+from connectors.webhook.incoming import Incoming
+from connectors.webhook.presets import SENDERS
+from pipeline.errors import ConfigError, RejectedError
+from pipeline.webhook_settings import WebhookSource
+
+PAYLOADS = Path(__file__).parents[2] / "payloads"
+SECOND = 10**9
+
+
+def payload(name: str) -> Any:
+    return json.loads((PAYLOADS / f"{name}.json").read_text("utf-8"))
+
+
+def source(preset: str, **more: Any) -> WebhookSource:
+    return WebhookSource(**{"name": "src", "secret_env": "S", "preset": preset, "metadata": {"team": "ops"}} | more)
+
+
+def read(preset: str, given: Any, **more: Any) -> dict[str, Incoming]:
+    found = reader(source(preset, **more))(given)
+    assert len({item.document_id for item in found}) == len(found)
+    return {str(item.document_id): item for item in found}
+
+
+def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> None:
+    found = read("github-push", payload("github_push"))
+    assert {name: item.deleted for name, item in found.items()} == {
+        "src/prices/2024.md": True, "src/guides/first steps.md": False, "src/guides/draft.md": True, "src/refunds.md": False,
+        "src/shipping.md": True, "src/shipping/größen.md": False,
+    }  # fmt: skip
+    refunds, named = found["src/refunds.md"], found["src/shipping/größen.md"]
+    api = "https://api.github.com/repos/octo-org/handbook/contents/"
+    after = "?ref=59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5"
+    assert (refunds.url, refunds.uri) == (f"{api}refunds.md{after}", "https://github.com/octo-org/handbook/blob/main/refunds.md")
+    assert named.url == f"{api}shipping/gr%C3%B6%C3%9Fen.md{after}"
+    assert found["src/guides/first steps.md"].url == f"{api}guides/first%20steps.md{after}"
+    assert (refunds.at_ns, refunds.exact_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
+    assert all(
+        item.version is None and item.delivery_id == "refs/heads/main@59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5" for item in found.values()
+    )
+
+
+def test_only_the_branch_and_the_repository_that_are_meant_count() -> None:
+    pushed = payload("github_push")
+    assert read("github-push", pushed, branch="other") == {}
+    assert read("github-push", pushed | {"ref": "refs/heads/other"}, branch="other") != {}
+    assert read("github-push", pushed | {"ref": "refs/tags/main"}) == {}
+    assert read("github-push", pushed, repository="octo-org/elsewhere") == {}
+    assert read("github-push", pushed, repository="octo-org/handbook") != {}
+    gone = pushed | {"deleted": True, "after": "0" * 40, "commits": [], "head_commit": None}
+    assert read("github-push", gone) == {}
+
+
+def test_globs_choose_the_files_of_a_push() -> None:
+    pushed = payload("github_push")
+    assert set(read("github-push", pushed, include=["*.png", "guides/**"], exclude=["*draft*"])) == {
+        "src/logo.png",
+        "src/guides/first steps.md",
+    }
+    with pytest.raises(ConfigError, match="src"):
+        reader(source("github-push", include=["!"]))
+
+
+def test_an_installation_of_github_of_ones_own_is_asked_instead() -> None:
+    found = read("github-push", payload("github_push"), base_url="https://ghe.example/api/v3/")
+    assert str(found["src/refunds.md"].url).startswith("https://ghe.example/api/v3/repos/octo-org/handbook/contents/refunds.md?ref=")
+
+
+@pytest.mark.parametrize("preset", ["github-push", "gitlab-push", "s3", "confluence", "notion"])
+@pytest.mark.parametrize(
+    "other", [{}, [], None, "text", 5, {"zen": "x"}, {"Records": None}, {"object_kind": "tag_push"}, {"type": "comment.created"}]
+)
+def test_what_is_about_no_document_means_nothing(preset: str, other: Any) -> None:
+    assert read(preset, other) == {}
+
+
+@pytest.mark.parametrize(
+    ("preset", "name", "place", "field"),
+    [
+        ("github-push", "github_push", ("repository", "full_name"), "repository/full_name"),
+        ("github-push", "github_push", ("commits", 0, "added"), "commits/0/added"),
+        ("gitlab-push", "gitlab_push", ("project",), "project"),
+        ("gitlab-push", "gitlab_push", ("commits", 1, "timestamp"), "commits/1/timestamp"),
+        ("s3", "s3_put", ("Records", 1, "s3", "object", "key"), "Records/1/s3/object/key"),
+        ("s3", "s3_put", ("Records", 0, "eventTime"), "Records/0/eventTime"),
+        ("s3", "s3_put", ("Records",), "Records"),
+        ("confluence", "confluence_page", ("timestamp",), "timestamp"),
+        ("notion", "notion_page", ("entity", "id"), "entity/id"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_by_its_name(preset: str, name: str, place: tuple[Any, ...], field: str) -> None:
+    given = copy.deepcopy(payload(name))
+    inner = given
+    for part in place[:-1]:
+        inner = inner[part]
+    inner[place[-1]] = {"wrong": True}
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source(preset))(given)
+    assert "/".join(map(str, refused.value.errors()[0]["loc"])).startswith(field)
+
+
+def test_a_push_to_gitlab_changes_each_file_as_its_last_commit_leaves_it() -> None:
+    found = read("gitlab-push", payload("gitlab_push"))
+    assert {name: item.deleted for name, item in found.items()} == {
+        "src/CHANGELOG": False, "src/app/controller/application.rb": False, "src/docs/new name.md": False, "src/docs/old name.md": True,
+    }  # fmt: skip
+    new = found["src/docs/new name.md"]
+    sha = "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"
+    assert new.url == f"https://gitlab.com/api/v4/projects/15/repository/files/docs%2Fnew%20name.md/raw?ref={sha}"
+    assert new.uri == "https://gitlab.com/mike/diaspora/-/blob/master/docs/new%20name.md"
+    assert (new.at_ns, new.exact_ns) == (1776116189 * SECOND, SECOND)
+    assert read("gitlab-push", payload("gitlab_push") | {"checkout_sha": None, "after": "0" * 40}) == {}
+
+
+def test_a_push_that_does_not_name_all_its_commits_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    read("gitlab-push", payload("gitlab_push") | {"total_commits_count": 25})
+    assert "25 commits" in caplog.text
+
+
+def test_a_notification_of_s3_is_about_its_keys_as_they_are() -> None:
+    found = read("s3", payload("s3_put"))
+    written, gone = found["src/reports/Q1 plan & größe.md"], found["src/reports/old.md"]
+    assert (written.deleted, gone.deleted, gone.url) == (False, True, None)
+    assert written.url == "https://amzn-s3-demo-bucket.s3.us-west-2.amazonaws.com/reports/Q1%20plan%20%26%20gr%C3%B6%C3%9Fe.md"
+    assert (written.at_ns, written.exact_ns) == (1772366400_250_000_000, 10**6)
+    assert read("s3", payload("s3_test_event")) == {}
+    assert read("s3", payload("s3_put"), repository="another-bucket") == {}
+
+
+def test_a_notification_of_minio_says_where_it_is_itself() -> None:
+    [item] = read("s3", payload("minio_put")).values()
+    assert (item.document_id, item.url, item.mime_type) == (
+        "src/notes/today.txt",
+        "http://172.17.0.2:9000/documents/notes/today.txt",
+        "text/plain",
+    )
+    [item] = read("s3", payload("minio_put"), base_url="https://minio.example").values()
+    assert item.url == "https://minio.example/documents/notes/today.txt"
+
+
+@pytest.mark.parametrize("event", ["s3:ObjectAccessed:Get", "s3:ObjectCreated:PutTagging", "s3:ObjectCreated:PutRetention", "s3:BucketCreated:*", "s3:ObjectRemoved:NoOP"])  # fmt: skip
+def test_a_notification_of_no_change_of_content_means_nothing(event: str) -> None:
+    given = payload("minio_put")
+    given["Records"][0]["eventName"] = event
+    assert read("s3", given) == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "deleted"), [("page_created", False), ("page_restored", False), ("page_trashed", True), ("page_removed", True)]
+)
+def test_a_page_of_confluence_is_got_by_its_api(event: str, deleted: bool) -> None:
+    [item] = read("confluence", payload("confluence_page") | {"event": event}).values()
+    url = None if deleted else "https://wiki.example.com/confluence/rest/api/content/16777227?expand=body.export_view"
+    assert (item.document_id, item.deleted, item.url, item.title) == ("src/16777227", deleted, url, "Runbook")
+    assert (item.at_ns, item.exact_ns) == (1771926079645 * 10**6, 10**6)
+
+
+def test_a_confluence_that_tells_ids_alone_needs_its_address() -> None:
+    given = {"timestamp": 1, "event": "page_updated", "userKey": "x", "page": {"id": 5}}
+    with pytest.raises(RequestValidationError):
+        reader(source("confluence"))(given)
+    [item] = read("confluence", given, base_url="https://wiki.example.com/wiki").values()
+    assert item.url == "https://wiki.example.com/wiki/rest/api/content/5?expand=body.export_view"
+
+
+def test_a_comment_on_a_page_of_confluence_is_no_change_of_it() -> None:
+    assert read("confluence", payload("confluence_page") | {"comment": {"id": 1}}) == {}
+
+
+@pytest.mark.parametrize(("event", "deleted"), [("page.created", False), ("page.undeleted", False), ("page.deleted", True)])
+def test_a_page_of_notion_is_got_as_markdown(event: str, deleted: bool) -> None:
+    [item] = read("notion", payload("notion_page") | {"type": event}).values()
+    page = "153104cd-477e-809d-8dc4-ff2d96ae3090"
+    url = None if deleted else f"https://api.notion.com/v1/pages/{page}/markdown"
+    assert (item.document_id, item.deleted, item.url, item.delivery_id) == (
+        f"src/{page}",
+        deleted,
+        url,
+        "367cba44-b6f3-4c92-81e7-6a2e9659efd4",
+    )
+    assert (item.at_ns, item.exact_ns) == (1796514934_285_000_000, 10**6)
+
+
+def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
+    assert SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}') == "<p>é</p>".encode()
+    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}') == b"# T"
+    assert SENDERS["github-push"].content(b"raw") == b"raw"
+    for preset in ("confluence", "notion"):
+        for answer in (b"", b"[]", b"{}", b'{"markdown": "x", "truncated": true}' if preset == "notion" else b'{"body": 5}'):
+            with pytest.raises(RejectedError):
+                SENDERS[preset].content(answer)
+
+
+@pytest.mark.parametrize(
+    ("preset", "signature", "header"),
+    [
+        ("github-push", "github", None), ("gitlab-push", "gitlab", None), ("s3", "token", "Authorization"),
+        ("confluence", "hmac", "X-Hub-Signature"), ("notion", "hmac", "X-Notion-Signature"),
+    ],
+)  # fmt: skip
+def test_a_preset_knows_how_its_system_signs(preset: str, signature: str, header: str | None) -> None:
+    made = source(preset)
+    assert (made.signature, made.header) == (signature, header)
+    assert source(preset, signature="standard-webhooks").signature == "standard-webhooks"
