@@ -104,6 +104,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
         with holding(data, alone=True):
             stop = stop_signal()
             async with open_surroundings(settings, data, connections=12, alone=True) as s, open_entrance(s, host, alone=True) as entrance:
+                await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()
                 remember(data, sources, url, os.getpid())
@@ -166,17 +167,19 @@ class StoppedError(Exception):
 async def check_embedder(s: object) -> None:
     """Ask the model for its dimensions; one that does not answer now is asked again later.
 
+    That it answers is written down, since a process that said otherwise may be gone. What others say of other components stays.
+
     Raises:
         ConfigError: it has other dimensions than configured.
     """
     from pipeline.cli.wiring import Surroundings
 
     assert isinstance(s, Surroundings)
-    await s.operations.clear_health()
     try:
         async with asyncio.timeout(5):
             await s.embeddings.check()
             await s.generations.active()
+        await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise
     except (LivedexError, TimeoutError) as exc:

@@ -1,0 +1,24 @@
+"""A process that starts beside others, and what these have written down of the components."""
+
+from __future__ import annotations
+
+from pipeline.cli.up import check_embedder
+from pipeline.cli.wiring import Surroundings
+from tests.indexed import Indexed
+
+
+async def states(s: Surroundings) -> dict[str, str]:
+    return {name: told.state for name, told in (await s.operations.health()).items()}
+
+
+async def test_what_other_processes_say_of_their_components_stays(indexed: Indexed) -> None:
+    await indexed.s.operations.set_health("source:docs", ok=True)
+    await indexed.s.operations.set_health("broker", ok=False, detail="does not answer")
+    await check_embedder(indexed.s)
+    assert (await states(indexed.s)).items() >= {"source:docs": "ok", "broker": "down"}.items()
+
+
+async def test_an_embedder_that_answers_is_not_down_because_a_process_that_is_gone_said_so(indexed: Indexed) -> None:
+    await indexed.s.operations.set_health("embedder", ok=False, detail="no answer")
+    await check_embedder(indexed.s)
+    assert (await states(indexed.s))["embedder"] == "ok"
