@@ -102,7 +102,7 @@ def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Inc
     if media == BATCH:
         return _batch(parsed(body))
     if media != STRUCTURED and any(name.lower().startswith("ce-") for name in headers):
-        if not is_json(media):
+        if not is_json(media) and (media or body):
             raise HTTPException(415, "the data of an event is JSON and says so: send Content-Type: application/json")
         return [_incoming(*_binary(headers, body))]
     if media == STRUCTURED or media == "application/json":

@@ -25,7 +25,6 @@ from pipeline.store.versions import Versions, Wanted, delivery_key, from_now_on
 ACCEPT_S = 8.0
 """Less than the 10 seconds after which GitHub, GitLab and others give up on an answer."""
 
-
 _SHARE_BYTES = 65_536
 _MOST_TOGETHER = 256
 
