@@ -205,6 +205,8 @@ def replay(
                 else:
                     program.start()
                     time.sleep(rng.uniform(0, longest_s))
+                    if not result.seen:  # where the machine is slow, the first life is as long as it takes
+                        program.until(lambda: any(d["version"] is not None for d in program.documents()), _SETTLED_S, every_s=0.05)
                     look(program, writer, rng, sample, result)
                 at = program.kill()
                 time.sleep(0.05)  # what was sent is received
