@@ -161,6 +161,7 @@ async def running_roles(
     stop = asyncio.Event()
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
+        await s.operations.set_health("database", ok=True)  # a process that said otherwise may be gone
         await s.blobs.check()
         intake = LateIntake()
         if bound is not None and entrance is not None:

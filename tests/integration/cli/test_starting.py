@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.cli.roles import running_roles
 from pipeline.cli.up import check_embedder
 from pipeline.cli.wiring import Surroundings
 from tests.indexed import Indexed
@@ -22,3 +23,9 @@ async def test_an_embedder_that_answers_is_not_down_because_a_process_that_is_go
     await indexed.s.operations.set_health("embedder", ok=False, detail="no answer")
     await check_embedder(indexed.s)
     assert (await states(indexed.s))["embedder"] == "ok"
+
+
+async def test_a_database_that_answers_is_not_down_because_a_process_that_is_gone_said_so(indexed: Indexed) -> None:
+    await indexed.s.operations.set_health("database", ok=False, detail="no answer")
+    async with running_roles(indexed.s, ["maintain"], [], None):
+        assert (await states(indexed.s))["database"] == "ok"
