@@ -18,8 +18,10 @@ import pytest
 from migrations.runner import migrate
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres
+from tests.folders import Folders
 from tests.kafka_nodes import NoKafkaError
 from tests.kafka_server import KafkaCluster, KafkaServer
+from tests.scripted_s3 import ScriptedS3
 
 TEMPLATE = "livedex_template"
 _NUMBERS = itertools.count()
@@ -163,3 +165,19 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
     """Three nodes of this test's own; what two of them acknowledged outlives any one."""
     with _own_kafka(KafkaCluster(3)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
+    """A scripted S3; the environment of the test leads there."""
+    with ScriptedS3() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def folders(database: Database, tmp_path: Path) -> Folders:
+    """A watched folder `docs`, empty."""
+    (tmp_path / "docs").mkdir()
+    return Folders(database, tmp_path / "docs")
