@@ -1,0 +1,58 @@
+-- Subscribers: who is told outside of what becomes of documents.
+
+-- name: configure_subscriber
+-- As the settings have it. $1 text: tenant  $2 text: name  $3 text[]: events  $4 text[]: collections  $5 boolean: reads for itself
+insert into subscribers as s (tenant_id, name, events, collections, reads) values ($1, $2, $3, $4, $5)
+on conflict (tenant_id, name) do update
+set events = excluded.events, collections = excluded.collections, reads = excluded.reads, configured = true
+where (s.events, s.collections, s.reads, s.configured) is distinct from (excluded.events, excluded.collections, excluded.reads, true);
+
+-- name: add_subscriber
+-- Where its row is gone, with all else of a tenant that was emptied. $1 text: tenant  $2 text: name  $3 text[]: events  $4 text[]: collections
+-- $5 boolean: reads for itself
+insert into subscribers (tenant_id, name, events, collections, reads) values ($1, $2, $3, $4, $5) on conflict do nothing;
+
+-- name: forget_other_subscribers
+-- Nothing is written any more for those that the settings do not name. $1 text: tenant  $2 text[]: names that they do
+update subscribers set configured = false where tenant_id = $1 and configured and name <> all($2) returning name;
+
+-- name: remove_forgotten_subscribers
+-- Once nothing waits for them. $1 text: tenant
+delete from subscribers s where s.tenant_id = $1 and not s.configured and not exists (
+    select from notices n where n.tenant_id = $1 and n.subscriber = s.name);
+
+-- name: list_subscribers
+-- $1 text: tenant
+select s.name, s.events, s.collections, s.reads, s.configured, s.failures, s.stopped_at, s.problem,
+       greatest(extract(epoch from s.paused_until - now())::float8, 0.0) as pause_s, n.waiting,
+       coalesce(extract(epoch from now() - n.oldest)::float8, 0.0) as oldest_s
+from subscribers s, lateral (
+    select count(*) as waiting, min(n.at) as oldest from notices n where n.tenant_id = $1 and n.subscriber = s.name) as n
+where s.tenant_id = $1 order by s.name;
+
+-- name: subscriber_failed
+-- Pause it, longer with each failure in a row, 5 minutes at most. $1 text: tenant  $2 text: name  $3 text: what failed
+-- $4 integer: failures in a row before it is paused  $5 double precision: seconds that it asks for at least, 0 where it does not
+update subscribers
+set failures = failures + 1, problem = $3,
+    paused_until = greatest(paused_until, now() + make_interval(secs => greatest($5,
+        case when failures >= $4 then least(power(2, least(failures - $4, 9)), 300.0) else 0.0 end)))
+where tenant_id = $1 and name = $2
+returning failures, greatest(extract(epoch from paused_until - now())::float8, 0.0) as pause_s;
+
+-- name: subscriber_works
+-- $1 text: tenant  $2 text: name
+update subscribers set failures = 0, paused_until = null, problem = null where tenant_id = $1 and name = $2 and failures > 0;
+
+-- name: stop_subscriber
+-- It wants to be told no more. $1 text: tenant  $2 text: name  $3 text: why
+update subscribers set stopped_at = now(), problem = $3, failures = failures + 1 where tenant_id = $1 and name = $2 and stopped_at is null;
+
+-- name: resume_subscriber
+-- Send to it again, and at once. $1 text: tenant  $2 text: name
+with resumed as (
+    update subscribers set stopped_at = null, paused_until = null, problem = null, failures = 0 where tenant_id = $1 and name = $2 returning name
+), due as (
+    update notices n set due_at = now() from resumed r where n.tenant_id = $1 and n.subscriber = r.name and n.due_at > now()
+)
+select pg_notify('livedex_notices', r.name), r.name from resumed r;

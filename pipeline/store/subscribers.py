@@ -1,0 +1,163 @@
+"""Subscribers as the database knows them: for whom notices are written, and whether these get through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pipeline.errors import NotFoundError
+from pipeline.model import TenantId
+from pipeline.store.database import Database
+from pipeline.store.statements import sql
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What the settings say of a subscriber, as far as the stages need it.
+
+    Attributes:
+        events: kinds of notices that it wants, at least one.
+        collections: only documents in, entering or leaving these; empty: all.
+        reads: it reads for itself; else it is told at a URL.
+    """
+
+    tenant_id: TenantId
+    name: str
+    events: tuple[str, ...]
+    collections: tuple[str, ...]
+    reads: bool
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The parameters of the statements that write it."""
+        return self.tenant_id, self.name, list(self.events), list(self.collections), self.reads
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberView:
+    """A subscriber as an operator sees it.
+
+    Attributes:
+        configured: the settings that `notify` was last started with name it.
+        failures: in a row, at its URL.
+        stopped_at: when it answered that it is gone; None: it is told.
+        problem: the last failure in words; None: it works.
+        pause_s: seconds until something is sent to it again, >= 0.
+        waiting, oldest_s: notices that it has still to be told, and the age of the oldest in seconds.
+    """
+
+    tenant_id: TenantId
+    name: str
+    events: Sequence[str]
+    collections: Sequence[str]
+    reads: bool
+    configured: bool
+    failures: int
+    stopped_at: datetime | None
+    problem: str | None
+    pause_s: float
+    waiting: int
+    oldest_s: float
+
+    @property
+    def state(self) -> str:
+        """`ok`, `paused`, `failing`, `stopped` or `not configured`."""
+        if not self.configured:
+            return "not configured"
+        if self.stopped_at is not None:
+            return "stopped"
+        if self.failures:
+            return "paused" if self.pause_s > 0 else "failing"
+        return "ok"
+
+
+class Subscribers:
+    """Every method may raise OutageError and RetryableError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def configure(self, wanted: Sequence[Registration]) -> list[str]:
+        """Make the table say what the settings say.
+
+        Returns:
+            The names of those that were there and are not wanted any more: nothing new is written for them.
+
+        Raises:
+            TenantDeletedError: one is of a tenant that was deleted.
+        """
+        by_tenant: Mapping[TenantId, list[Registration]] = {tenant_id: [] for tenant_id in await self._database.tenants()} | {
+            each.tenant_id: [] for each in wanted
+        }
+        for each in wanted:
+            by_tenant[each.tenant_id].append(each)
+        gone: list[str] = []
+        for tenant_id, registrations in by_tenant.items():
+            async with self._database.tenant(tenant_id, "configure subscribers") as connection:
+                rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
+                gone += [row["name"] for row in rows]
+                await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
+                for registration in registrations:
+                    await connection.execute(sql("configure_subscriber"), *registration.row)
+        return gone
+
+    async def add(self, registration: Registration) -> None:
+        """Write one again whose tenant was emptied; one that is there stays as it is.
+
+        Raises:
+            TenantDeletedError: its tenant was deleted.
+        """
+        async with self._database.tenant(registration.tenant_id, f"add subscriber {registration.name}") as connection:
+            await connection.execute(sql("add_subscriber"), *registration.row)
+
+    async def all(self) -> list[SubscriberView]:
+        """Every subscriber, by tenant and name."""
+        found = []
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "list subscribers") as connection:
+                rows = await connection.fetch(sql("list_subscribers"), tenant_id)
+            found += [SubscriberView(tenant_id, **row) for row in rows]
+        return found
+
+    async def find(self, name: str) -> SubscriberView:
+        """One of them.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        for each in await self.all():
+            if each.name == name:
+                return each
+        raise NotFoundError(f"there is no subscriber {name}: `livedex subscribers list` shows what there is")
+
+    async def failed(self, tenant_id: TenantId, name: str, problem: str, *, let_pass: int, asked_s: float = 0.0) -> tuple[int, float]:
+        """Note that it could not be told something.
+
+        Args:
+            problem: in words, without its URL.
+            let_pass: failures in a row after which it is paused.
+            asked_s: seconds that it asks to be left alone.
+
+        Returns:
+            Failures in a row, and seconds until something is sent to it again.
+        """
+        async with self._database.tenant(tenant_id, f"pause subscriber {name}", durable=False) as connection:
+            row = await connection.fetchrow(sql("subscriber_failed"), tenant_id, name, problem, let_pass, asked_s)
+        return (row["failures"], row["pause_s"]) if row is not None else (0, 0.0)
+
+    async def works(self, tenant_id: TenantId, name: str) -> None:
+        """Note that it was told something, after failures."""
+        async with self._database.tenant(tenant_id, f"subscriber {name} works", durable=False) as connection:
+            await connection.execute(sql("subscriber_works"), tenant_id, name)
+
+    async def stop(self, tenant_id: TenantId, name: str, problem: str) -> None:
+        """Send it nothing more, and write nothing more for it."""
+        async with self._database.tenant(tenant_id, f"stop subscriber {name}") as connection:
+            await connection.execute(sql("stop_subscriber"), tenant_id, name, problem)
+
+    async def resume(self, tenant_id: TenantId, name: str) -> None:
+        """Send to it again, beginning at once with what waits."""
+        async with self._database.tenant(tenant_id, f"resume subscriber {name}") as connection:
+            await connection.execute(sql("resume_subscriber"), tenant_id, name)
