@@ -14,6 +14,7 @@ from typing import Any
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.backlog import Backlog
+from pipeline.cli.fetching import LateContents
 from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
@@ -50,7 +51,7 @@ class Surroundings:
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
         claims: None where no other process can embed.
-        fetcher: gets contents by their URL; None: nothing does, and who sends one is told so.
+        fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
     """
 
     settings: Settings
@@ -118,9 +119,11 @@ async def open_surroundings(
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
         claims = None if nobody_else else await stack.enter_async_context(open_claims(database, url))
         backlog = await stack.enter_async_context(_backlog(settings, database))
+        contents = LateContents(settings)
+        stack.callback(contents.close)
         yield Surroundings(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, Letters(database), metrics, Liveness(),
+            backlog, Letters(database), metrics, Liveness(), contents if settings.fetch.enabled else None,
         )  # fmt: skip
 
 
