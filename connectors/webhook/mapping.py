@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from connectors.webhook.answering import Place, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, whole
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, shown, whole
 from pipeline.errors import ConfigError
 from pipeline.model import DocumentId
 from pipeline.store.versions import LIMIT
@@ -127,7 +127,7 @@ def _incoming(found: _Mapped, source: WebhookSource, place: Place) -> Incoming:
     if not found.deleted and (found.text is None) == (found.url is None):
         raise refused((*place, "text"), "the map gives the content once: as text, or as url")
     made = Incoming(
-        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or found.url,
+        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or shown(found.url),
         collection=found.collection or source.collection, metadata={**source.metadata, **(found.metadata or {})}, mime_type=found.mime_type,
     )  # fmt: skip
     if isinstance(found.version, datetime):
