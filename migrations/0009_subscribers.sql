@@ -8,6 +8,7 @@ create table subscribers (
     events        text[]  not null,                 -- of 'synced', 'deleted', 'dead'
     collections   text[]  not null default '{}',    -- only documents in, entering or leaving one of these; empty: all
     reads         boolean not null,                 -- reads for itself; false: is told at a URL, which only the settings know
+    keep_days     double precision not null,        -- how long a notice waits at most
     configured    boolean not null default true,    -- false: the settings no longer name it; what waits is kept for a while
     failures      integer not null default 0,       -- in a row, at its URL
     paused_until  timestamptz,                      -- nothing is sent before

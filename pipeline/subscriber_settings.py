@@ -7,11 +7,12 @@ import binascii
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.fetching.hosts import Hosts
+from pipeline.fetching.places import Place, place_of
 
 SECRET_PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)  # Source: Standard Webhooks 1.0.0, "Signature scheme"
@@ -52,13 +53,35 @@ class Subscriber(BaseModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Subscriber:
+        hosts = self.hosts
         if self.url is None:
             given = [name for name in ("secret_env", "allow_hosts", "attempts") if name in self.model_fields_set]
             if given:
                 raise ValueError(f"subscriber {self.name}: {given[0]} is of no use without a url")
         elif not self.secret_env:
             raise ValueError(f"subscriber {self.name}: what is sent is signed: name the variable that holds the secret as secret_env")
+        else:
+            self._check_place(hosts)
         return self
+
+    @property
+    def hosts(self) -> Hosts:
+        """`allow_hosts` as they are looked at."""
+        return Hosts(self.allow_hosts)
+
+    @property
+    def place(self) -> Place:
+        """Where it is told; only of one that has a URL."""
+        assert self.url is not None
+        return place_of(self.url.get_secret_value())
+
+    def _check_place(self, hosts: Hosts) -> None:
+        try:
+            place = self.place
+        except ValueError as exc:
+            raise ValueError(f"subscriber {self.name}: its url is none that can be told: {exc}") from None
+        if place.scheme == "http" and not hosts.names(place.host, place.port):
+            raise ValueError(f"subscriber {self.name}: what is told goes over https, or to a host that its allow_hosts names")
 
 
 def signing_keys(subscriber: Subscriber, environment: Mapping[str, str] | None = None) -> tuple[bytes, ...]:

@@ -12,7 +12,9 @@ from starlette.responses import PlainTextResponse, Response
 from pipeline.api.answers import Json
 from pipeline.api.services import ApiServices, Services
 from pipeline.api.shapes import Alive, Readiness, answers
+from pipeline.backlog import Waiting
 from pipeline.errors import OutageError, RetryableError
+from pipeline.notices import NOTIFY
 
 router = APIRouter(tags=["operation"])
 log = logging.getLogger(__name__)
@@ -63,7 +65,8 @@ async def metrics(services: Services) -> Response:
 
 
 async def _measure_backlog(services: ApiServices) -> None:
-    for stage, backlog in (await services.backlog.waiting()).items():
+    told = await services.operations.waiting_notices()
+    for stage, backlog in {NOTIFY: told or Waiting(), **await services.backlog.waiting()}.items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)
     services.metrics.dead_letters.set(await services.operations.dead_count())

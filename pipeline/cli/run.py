@@ -30,7 +30,8 @@ from pipeline.settings import Settings, load_settings
     help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
-    """Run ROLES: api, webhook, watch, chunk, embed, sync, maintain, or all."""
+    """Run ROLES: api, webhook, watch, chunk, embed, sync, notify, maintain, or all."""
+    from pipeline.cli.notifying import check_subscribers
     from pipeline.cli.receiving import check_contents, check_hooks
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
@@ -45,6 +46,8 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
         check_hooks(settings)
     if "chunk" in wanted:
         check_contents(settings)
+    if "notify" in wanted:
+        check_subscribers(settings)
     run_loop(_run(settings, wanted, data, host, port, trust_network))
 
 

@@ -108,7 +108,12 @@ class Letters:
             is_new = await keep_letter(connection, letter)
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
-                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL], changed.source if changed else ""
+                    sql("mark_dead"),
+                    tenant_id,
+                    letter.document_id,
+                    letter.version,
+                    letter.detail[:_MAX_DETAIL],
+                    changed.source if changed else "",
                 )
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
             if is_new:

@@ -52,11 +52,12 @@ class Outbox:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def take(self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float) -> Look | None:
+    async def take(self, tenant_id: TenantId, subscriber: str, *, at_once: int, under_way: int, lease_s: float) -> Look | None:
         """Take notices that are due, of each document only the oldest; none while nothing may be sent.
 
         Args:
-            most: notices at most; only one of a subscriber that failed before.
+            at_once: notices that whoever asks sends at the same time; one while the subscriber fails.
+            under_way: of these, that are being sent now.
             lease_s: after which somebody else may take them.
 
         Returns:
@@ -67,9 +68,10 @@ class Outbox:
             if row is None:
                 return None
             look = Look(**row)
+            most = (1 if look.failures else at_once) - under_way
             if not look.may_be_told or most < 1:
                 return look
-            rows = await connection.fetch(sql("take_notices"), tenant_id, subscriber, 1 if look.failures else most, lease_s)
+            rows = await connection.fetch(sql("take_notices"), tenant_id, subscriber, most, lease_s)
         return Look(**row, notices=sorted((_notice(tenant_id, each) for each in rows), key=lambda notice: notice.notice_id))
 
     async def told(self, tenant_id: TenantId, notices: Iterable[Notice]) -> None:
@@ -108,27 +110,19 @@ class Outbox:
         notice = decode_notice(letter.payload, name)
         async with self._database.tenant(letter.tenant_id, f"put a notice for {name} again") as connection:
             if await connection.fetchrow(sql("look_at_subscriber"), letter.tenant_id, name) is None:
-                raise NotFoundError(f"letter {letter.letter_id} is for the subscriber {name}, and there is none: drop it, or set up the subscriber")
+                raise NotFoundError(
+                    f"letter {letter.letter_id} is for the subscriber {name}, and there is none: drop it, or set up the subscriber"
+                )
             await connection.execute(
                 sql("put_notice"), letter.tenant_id, name, notice.event_id, notice.kind, notice.document_id, notice.version,
                 dict(notice.data), notice.at,
             )  # fmt: skip
 
-    async def take_expired(self, tenant_id: TenantId, subscriber: str, days: float, most: int, *, lease_s: float) -> list[Notice]:
-        """Take notices that wait for longer than so many days, oldest first."""
+    async def take_expired(self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float) -> list[Notice]:
+        """Take notices that have waited for as long as they may, oldest first."""
         async with self._database.tenant(tenant_id, f"expired notices for {subscriber}", durable=False) as connection:
-            rows = await connection.fetch(sql("take_expired_notices"), tenant_id, subscriber, days, most, lease_s)
+            rows = await connection.fetch(sql("take_expired_notices"), tenant_id, subscriber, most, lease_s)
         return [_notice(tenant_id, row) for row in rows]
-
-    async def clear(self, tenant_id: TenantId, subscriber: str, days: float) -> None:
-        """Let go of what waits for longer than so many days."""
-        async with self._database.tenant(tenant_id, f"clear notices for {subscriber}") as connection:
-            await connection.execute(sql("clear_notices"), tenant_id, subscriber, days)
-
-    async def release(self, tenant_id: TenantId, subscriber: str) -> None:
-        """Give back what processes took that are gone; only for the one process of an installation, at its start."""
-        async with self._database.tenant(tenant_id, f"release notices for {subscriber}") as connection:
-            await connection.execute(sql("release_notices"), tenant_id, subscriber)
 
     async def read(self, tenant_id: TenantId, subscriber: str, most: int) -> list[Notice]:
         """The oldest notices for one that reads for itself; they are there until `told`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipeline.errors import NotFoundError
+from pipeline.errors import NotFoundError, TenantDeletedError
 from pipeline.model import TenantId
 from pipeline.store.database import Database
 from pipeline.store.statements import sql
@@ -21,6 +22,7 @@ class Registration:
         events: kinds of notices that it wants, at least one.
         collections: only documents in, entering or leaving these; empty: all.
         reads: it reads for itself; else it is told at a URL.
+        keep_days: how long a notice waits for it at most.
     """
 
     tenant_id: TenantId
@@ -28,11 +30,12 @@ class Registration:
     events: tuple[str, ...]
     collections: tuple[str, ...]
     reads: bool
+    keep_days: float = 7.0
 
     @property
     def row(self) -> tuple[Any, ...]:
         """The parameters of the statements that write it."""
-        return self.tenant_id, self.name, list(self.events), list(self.collections), self.reads
+        return self.tenant_id, self.name, list(self.events), list(self.collections), self.reads, self.keep_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,8 @@ class Subscribers:
         """Make the table say what the settings say.
 
         Returns:
-            The names of those that were there and are not wanted any more: nothing new is written for them.
-
-        Raises:
-            TenantDeletedError: one is of a tenant that was deleted.
+            The names of those that were there and are not wanted any more: nothing new is written for them. One whose tenant was
+            deleted is left out; whoever tells it finds that out.
         """
         by_tenant: Mapping[TenantId, list[Registration]] = {tenant_id: [] for tenant_id in await self._database.tenants()} | {
             each.tenant_id: [] for each in wanted
@@ -95,13 +96,17 @@ class Subscribers:
             by_tenant[each.tenant_id].append(each)
         gone: list[str] = []
         for tenant_id, registrations in by_tenant.items():
-            async with self._database.tenant(tenant_id, "configure subscribers") as connection:
-                rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
-                gone += [row["name"] for row in rows]
-                await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
-                for registration in registrations:
-                    await connection.execute(sql("configure_subscriber"), *registration.row)
+            with suppress(TenantDeletedError):
+                gone += await self._configure(tenant_id, registrations)
         return gone
+
+    async def _configure(self, tenant_id: TenantId, registrations: Sequence[Registration]) -> list[str]:
+        async with self._database.tenant(tenant_id, "configure subscribers") as connection:
+            rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
+            await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
+            for registration in registrations:
+                await connection.execute(sql("configure_subscriber"), *registration.row)
+        return [row["name"] for row in rows]
 
     async def add(self, registration: Registration) -> None:
         """Write one again whose tenant was emptied; one that is there stays as it is.

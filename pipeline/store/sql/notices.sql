@@ -48,24 +48,27 @@ update notices set attempts = attempts + $5, due_at = now() + make_interval(secs
 where tenant_id = $1 and notice_id = $2 and taken_until = $3;
 
 -- name: release_notices
--- Of processes that are known to be gone. $1 text: tenant  $2 text: subscriber
-update notices set taken_until = null where tenant_id = $1 and subscriber = $2 and taken_until is not null;
+-- Of processes that are known to be gone. $1 text: tenant
+update notices set taken_until = null where tenant_id = $1 and taken_until is not null;
 
 -- name: take_expired_notices
--- Those that wait for too long, oldest first, by a lease. $1 text: tenant  $2 text: subscriber  $3 double precision: days  $4 integer: notices at most
--- $5 double precision: seconds of the lease
+-- Those that wait for too long, oldest first, by a lease. $1 text: tenant  $2 text: subscriber  $3 integer: notices at most
+-- $4 double precision: seconds of the lease
 with old as (
-    select n.notice_id from notices n
-    where n.tenant_id = $1 and n.subscriber = $2 and n.at < now() - make_interval(secs => $3 * 86400.0)
+    select n.notice_id from notices n join subscribers s on s.tenant_id = $1 and s.name = n.subscriber
+    where n.tenant_id = $1 and n.subscriber = $2 and n.at < now() - make_interval(secs => s.keep_days * 86400.0)
       and (n.taken_until is null or n.taken_until <= now())
-    order by n.notice_id limit $4 for update skip locked
+    order by n.notice_id limit $3 for update of n skip locked
 )
-update notices n set taken_until = now() + make_interval(secs => $5) from old where n.tenant_id = $1 and n.notice_id = old.notice_id
+update notices n set taken_until = now() + make_interval(secs => $4) from old where n.tenant_id = $1 and n.notice_id = old.notice_id
 returning n.notice_id, n.subscriber, n.event_id, n.kind, n.document_id, n.version, n.data, n.at, n.attempts, n.taken_until;
 
 -- name: clear_notices
--- That nobody has read or was told for too long. $1 text: tenant  $2 text: subscriber  $3 double precision: days
-delete from notices where tenant_id = $1 and subscriber = $2 and at < now() - make_interval(secs => $3 * 86400.0);
+-- What nobody has read for too long, or was set up to be told and is no more. What is told at a URL becomes dead letters; a week later it goes from
+-- here where nobody sees to that. $1 text: tenant
+delete from notices n using subscribers s
+where n.tenant_id = $1 and s.tenant_id = $1 and s.name = n.subscriber
+  and n.at < now() - make_interval(days => case when s.reads or not s.configured then 0 else 7 end, secs => s.keep_days * 86400.0);
 
 -- name: read_notices
 -- In the order in which they are read. $1 text: tenant  $2 text: subscriber  $3 integer: notices at most

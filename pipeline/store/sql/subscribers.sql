@@ -2,15 +2,17 @@
 
 -- name: configure_subscriber
 -- As the settings have it. $1 text: tenant  $2 text: name  $3 text[]: events  $4 text[]: collections  $5 boolean: reads for itself
-insert into subscribers as s (tenant_id, name, events, collections, reads) values ($1, $2, $3, $4, $5)
+-- $6 double precision: days that a notice waits at most
+insert into subscribers as s (tenant_id, name, events, collections, reads, keep_days) values ($1, $2, $3, $4, $5, $6)
 on conflict (tenant_id, name) do update
-set events = excluded.events, collections = excluded.collections, reads = excluded.reads, configured = true
-where (s.events, s.collections, s.reads, s.configured) is distinct from (excluded.events, excluded.collections, excluded.reads, true);
+set events = excluded.events, collections = excluded.collections, reads = excluded.reads, keep_days = excluded.keep_days, configured = true
+where (s.events, s.collections, s.reads, s.keep_days, s.configured)
+      is distinct from (excluded.events, excluded.collections, excluded.reads, excluded.keep_days, true);
 
 -- name: add_subscriber
 -- Where its row is gone, with all else of a tenant that was emptied. $1 text: tenant  $2 text: name  $3 text[]: events  $4 text[]: collections
--- $5 boolean: reads for itself
-insert into subscribers (tenant_id, name, events, collections, reads) values ($1, $2, $3, $4, $5) on conflict do nothing;
+-- $5 boolean: reads for itself  $6 double precision: days that a notice waits at most
+insert into subscribers (tenant_id, name, events, collections, reads, keep_days) values ($1, $2, $3, $4, $5, $6) on conflict do nothing;
 
 -- name: forget_other_subscribers
 -- Nothing is written any more for those that the settings do not name. $1 text: tenant  $2 text[]: names that they do
