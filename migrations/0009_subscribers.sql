@@ -10,7 +10,8 @@ create table subscribers (
     reads         boolean not null,                 -- reads for itself; false: is told at a URL, which only the settings know
     keep_days     double precision not null,        -- how long a notice waits at most
     configured    boolean not null default true,    -- false: the settings no longer name it; what waits is kept for a while
-    failures      integer not null default 0,       -- in a row, at its URL
+    failures      integer not null default 0,       -- in a row, without an answer of its own
+    refusals      integer not null default 0,       -- in a row, of what it was sent
     paused_until  timestamptz,                      -- nothing is sent before
     stopped_at    timestamptz,                      -- it answered that it is gone; null: it is told
     problem       text,                             -- the last failure in words, without the URL; null: it works

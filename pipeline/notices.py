@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -95,7 +95,7 @@ class Notice:
         about = About(tenant_id=self.tenant_id, document_id=self.document_id, version=self.version, **self.data)
         envelope = {
             "specversion": "1.0", "id": self.webhook_id, "source": f"/stages/{about.stage or 'sync'}", "type": _TYPES[self.kind],
-            "subject": self.document_id or None, "time": self.at, "datacontenttype": "application/json", "schemaversion": 1,
+            "subject": self.document_id or None, "time": self.at.astimezone(UTC), "datacontenttype": "application/json", "schemaversion": 1,
             "data": about.model_dump(exclude_none=True),
         }  # fmt: skip
         return orjson.dumps({name: value for name, value in envelope.items() if value is not None}, option=orjson.OPT_UTC_Z)

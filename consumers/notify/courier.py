@@ -26,8 +26,8 @@ AT_ONCE = 8
 LEASE_S = 60.0  # longer than an attempt and what is written after it
 _LOOK_AGAIN_S = 1.0
 _AWAY_S = 5.0
+_KEEP_AGAIN_S = 0.5
 _DRAIN_S = 5.0
-_LET_PASS = 4  # refusals in a row that may be of the notices
 _EXPIRE_EVERY_S = 60.0
 _EXPIRED_AT_ONCE = 200
 
@@ -48,7 +48,7 @@ class Courier:
         self._subscriber, self._sender, self._outbox, self._subscribers = subscriber, sender, outbox, subscribers
         self._metrics, self._tell, self._attempts, self._wait = metrics, tell, attempts, wait
         self._woken = asyncio.Event()
-        self._failures = 0
+        self._works = True
         self._said: str | None = ""
         self._expire_at = time.monotonic()
 
@@ -112,7 +112,7 @@ class Courier:
             log.warning("notify: subscriber %s waits: %s", s.name, exc)
             return None
         if look is not None:
-            self._failures = look.failures
+            self._works = not (look.failures or look.refusals)
             self._say(_problem(look))
         return look
 
@@ -120,20 +120,25 @@ class Courier:
         begin = time.monotonic()
         answer = await self._sender.send(notice)
         self._metrics.stage_seconds.labels(NOTIFY).observe(time.monotonic() - begin)
-        try:
-            outcome = await self._settle(notice, answer)
-        except LivedexError as exc:  # its lease runs out, and it is sent again with the same id
-            log.warning("notify: what %s answered could not be kept, and it is asked again: %s", self.name, exc)
-            return
-        self._metrics.events_total.labels(NOTIFY, outcome).inc()
+        while True:
+            try:
+                outcome = await self._settle(notice, answer)
+            except LivedexError as exc:
+                log.warning("notify: what %s answered is not kept yet: %s", self.name, exc)
+                if isinstance(exc, TenantDeletedError) or time.monotonic() > begin + LEASE_S - _KEEP_AGAIN_S:
+                    return  # its lease runs out, and it is sent again with the same id
+                await asyncio.sleep(_KEEP_AGAIN_S)
+            else:
+                self._metrics.events_total.labels(NOTIFY, outcome).inc()
+                return
 
     async def _settle(self, notice: Notice, answer: Answer) -> str:
         """Keep what an answer means; its name in the metrics."""
         s = self._subscriber
         if isinstance(answer, Told):
             await self._outbox.told(s.tenant_id, [notice])
-            if self._failures:
-                self._failures = 0
+            if not self._works:
+                self._works = True
                 await self._subscribers.works(s.tenant_id, s.name)
                 self._say(None)
             return "done"
@@ -147,12 +152,13 @@ class Courier:
         assert_never(answer)
 
     async def _fail(self, notice: Notice, answer: Failed) -> str:
-        s, asked_s = self._subscriber, answer.asked_s or 0.0
-        let_pass = 0 if answer.is_of_the_subscriber else _LET_PASS
-        pauses_s = asked_s if answer.is_of_the_subscriber else 0.0
-        self._failures, pause_s = await self._subscribers.failed(s.tenant_id, s.name, answer.detail, let_pass=let_pass, asked_s=pauses_s)
-        if pause_s > 0:
+        s, asked_s, pause_s = self._subscriber, answer.asked_s or 0.0, 0.0
+        self._works = False
+        if answer.is_of_the_subscriber:
+            pause_s = await self._subscribers.failed(s.tenant_id, s.name, answer.detail, asked_s=asked_s)
             self._say(answer.detail)
+        else:
+            await self._subscribers.refused(s.tenant_id, s.name, answer.detail)
         attempts = notice.attempts + answer.counts
         if attempts >= self._attempts:
             detail = f"subscriber {s.name} was not told in {attempts} attempts: {answer.detail}"
@@ -181,7 +187,7 @@ class Courier:
 
 
 def _problem(look: Look) -> str | None:
-    """What is wrong with a subscriber, in words; None while it is told, also if a few things were refused."""
+    """What is wrong with a subscriber, in words; None while it takes what it is sent, but for a few things."""
     if look.stopped:
         return f"switched off, for it wants to be told no more ({look.problem}): `livedex subscribers resume` switches it on"
-    return look.problem if look.pause_s > 0 else None
+    return look.problem if look.fails else None

@@ -15,6 +15,9 @@ from pipeline.store.database import Database
 from pipeline.store.letters import Letter, keep_letter, letter_id
 from pipeline.store.statements import sql
 
+MANY_REFUSALS = 5
+"""In a row: it is not what it was sent that is wrong."""
+
 NOTICES_CHANNEL = "livedex_notices"
 """On which the name of a subscriber is sent when there is something for it."""
 
@@ -24,7 +27,8 @@ class Look:
     """How a subscriber is, and what was taken for it.
 
     Attributes:
-        failures: in a row.
+        failures: in a row, without an answer of its own.
+        refusals: in a row, of what it was sent.
         problem: the last one in words.
         stopped: it wants to be told no more.
         pause_s: seconds until something may be sent to it, >= 0.
@@ -32,6 +36,7 @@ class Look:
     """
 
     failures: int
+    refusals: int
     problem: str | None
     stopped: bool
     pause_s: float
@@ -41,6 +46,11 @@ class Look:
     def may_be_told(self) -> bool:
         """Whether something may be sent to it now."""
         return not self.stopped and self.pause_s <= 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether it could not be told several things in a row, or is away."""
+        return self.failures > 0 or self.refusals >= MANY_REFUSALS
 
 
 class Outbox:
@@ -68,7 +78,7 @@ class Outbox:
             if row is None:
                 return None
             look = Look(**row)
-            most = (1 if look.failures else at_once) - under_way
+            most = (1 if look.fails else at_once) - under_way
             if not look.may_be_told or most < 1:
                 return look
             rows = await connection.fetch(sql("take_notices"), tenant_id, subscriber, most, lease_s)

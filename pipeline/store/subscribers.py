@@ -44,7 +44,8 @@ class SubscriberView:
 
     Attributes:
         configured: the settings that `notify` was last started with name it.
-        failures: in a row, at its URL.
+        failures: in a row, without an answer of its own.
+        refusals: in a row, of what it was sent.
         stopped_at: when it answered that it is gone; None: it is told.
         problem: the last failure in words; None: it works.
         pause_s: seconds until something is sent to it again, >= 0.
@@ -58,6 +59,7 @@ class SubscriberView:
     reads: bool
     configured: bool
     failures: int
+    refusals: int
     stopped_at: datetime | None
     problem: str | None
     pause_s: float
@@ -71,9 +73,9 @@ class SubscriberView:
             return "not configured"
         if self.stopped_at is not None:
             return "stopped"
-        if self.failures:
-            return "paused" if self.pause_s > 0 else "failing"
-        return "ok"
+        if self.pause_s > 0:
+            return "paused"
+        return "failing" if self.failures or self.refusals else "ok"
 
 
 class Subscribers:
@@ -137,20 +139,24 @@ class Subscribers:
                 return each
         raise NotFoundError(f"there is no subscriber {name}: `livedex subscribers list` shows what there is")
 
-    async def failed(self, tenant_id: TenantId, name: str, problem: str, *, let_pass: int, asked_s: float = 0.0) -> tuple[int, float]:
-        """Note that it could not be told something.
+    async def failed(self, tenant_id: TenantId, name: str, problem: str, *, asked_s: float = 0.0) -> float:
+        """Note that it is away, or wants to be left alone, and pause it.
 
         Args:
             problem: in words, without its URL.
-            let_pass: failures in a row after which it is paused.
-            asked_s: seconds that it asks to be left alone.
+            asked_s: seconds that it asks for.
 
         Returns:
-            Failures in a row, and seconds until something is sent to it again.
+            Seconds until something is sent to it again.
         """
         async with self._database.tenant(tenant_id, f"pause subscriber {name}", durable=False) as connection:
-            row = await connection.fetchrow(sql("subscriber_failed"), tenant_id, name, problem, let_pass, asked_s)
-        return (row["failures"], row["pause_s"]) if row is not None else (0, 0.0)
+            pause_s: float | None = await connection.fetchval(sql("subscriber_failed"), tenant_id, name, problem, asked_s)
+        return pause_s or 0.0
+
+    async def refused(self, tenant_id: TenantId, name: str, problem: str) -> None:
+        """Note that it is there, and did not take what it was sent."""
+        async with self._database.tenant(tenant_id, f"subscriber {name} refused", durable=False) as connection:
+            await connection.execute(sql("subscriber_refused"), tenant_id, name, problem)
 
     async def works(self, tenant_id: TenantId, name: str) -> None:
         """Note that it was told something, after failures."""

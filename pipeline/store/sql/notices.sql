@@ -21,7 +21,7 @@ select pg_notify('livedex_notices', n.subscriber) from notice n;
 
 -- name: look_at_subscriber
 -- $1 text: tenant  $2 text: subscriber
-select failures, problem, stopped_at is not null as stopped, greatest(extract(epoch from paused_until - now())::float8, 0.0) as pause_s
+select failures, refusals, problem, stopped_at is not null as stopped, greatest(extract(epoch from paused_until - now())::float8, 0.0) as pause_s
 from subscribers where tenant_id = $1 and name = $2;
 
 -- name: take_notices

@@ -25,7 +25,7 @@ delete from subscribers s where s.tenant_id = $1 and not s.configured and not ex
 
 -- name: list_subscribers
 -- $1 text: tenant
-select s.name, s.events, s.collections, s.reads, s.configured, s.failures, s.stopped_at, s.problem,
+select s.name, s.events, s.collections, s.reads, s.configured, s.failures, s.refusals, s.stopped_at, s.problem,
        greatest(extract(epoch from s.paused_until - now())::float8, 0.0) as pause_s, n.waiting,
        coalesce(extract(epoch from now() - n.oldest)::float8, 0.0) as oldest_s
 from subscribers s, lateral (
@@ -33,27 +33,33 @@ from subscribers s, lateral (
 where s.tenant_id = $1 order by s.name;
 
 -- name: subscriber_failed
--- Pause it, longer with each failure in a row, 5 minutes at most. $1 text: tenant  $2 text: name  $3 text: what failed
--- $4 integer: failures in a row before it is paused  $5 double precision: seconds that it asks for at least, 0 where it does not
+-- Pause it, longer with each failure in a row, 5 minutes at most. What was under way when it was paused is no further failure.
+-- $1 text: tenant  $2 text: name  $3 text: what failed  $4 double precision: seconds that it asks for at least, 0 where it does not
 update subscribers
-set failures = failures + 1, problem = $3,
-    paused_until = greatest(paused_until, now() + make_interval(secs => greatest($5,
-        case when failures >= $4 then least(power(2, least(failures - $4, 9)), 300.0) else 0.0 end)))
+set problem = $3, failures = case when paused_until > now() then failures else failures + 1 end,
+    paused_until = case when paused_until > now() then greatest(paused_until, now() + make_interval(secs => $4))
+                        else now() + make_interval(secs => greatest($4, least(power(2, least(failures, 9)), 300.0))) end
 where tenant_id = $1 and name = $2
-returning failures, greatest(extract(epoch from paused_until - now())::float8, 0.0) as pause_s;
+returning extract(epoch from paused_until - now())::float8 as pause_s;
+
+-- name: subscriber_refused
+-- It answered, and did not take what it was sent. $1 text: tenant  $2 text: name  $3 text: what it answered
+update subscribers set problem = $3, refusals = refusals + 1, failures = 0, paused_until = null where tenant_id = $1 and name = $2;
 
 -- name: subscriber_works
 -- $1 text: tenant  $2 text: name
-update subscribers set failures = 0, paused_until = null, problem = null where tenant_id = $1 and name = $2 and failures > 0;
+update subscribers set failures = 0, refusals = 0, paused_until = null, problem = null
+where tenant_id = $1 and name = $2 and (failures > 0 or refusals > 0);
 
 -- name: stop_subscriber
 -- It wants to be told no more. $1 text: tenant  $2 text: name  $3 text: why
-update subscribers set stopped_at = now(), problem = $3, failures = failures + 1 where tenant_id = $1 and name = $2 and stopped_at is null;
+update subscribers set stopped_at = now(), problem = $3 where tenant_id = $1 and name = $2 and stopped_at is null;
 
 -- name: resume_subscriber
 -- Send to it again, and at once. $1 text: tenant  $2 text: name
 with resumed as (
-    update subscribers set stopped_at = null, paused_until = null, problem = null, failures = 0 where tenant_id = $1 and name = $2 returning name
+    update subscribers set stopped_at = null, paused_until = null, problem = null, failures = 0, refusals = 0
+    where tenant_id = $1 and name = $2 returning name
 ), due as (
     update notices n set due_at = now() from resumed r where n.tenant_id = $1 and n.subscriber = r.name and n.due_at > now()
 )
