@@ -106,6 +106,8 @@ class Subscribers:
         async with self._database.tenant(tenant_id, "configure subscribers") as connection:
             rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
             await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
+            if registrations:
+                await connection.execute(sql("add_tenant"), tenant_id)  # so that it is found before its first document
             for registration in registrations:
                 await connection.execute(sql("configure_subscriber"), *registration.row)
         return [row["name"] for row in rows]
@@ -117,6 +119,7 @@ class Subscribers:
             TenantDeletedError: its tenant was deleted.
         """
         async with self._database.tenant(registration.tenant_id, f"add subscriber {registration.name}") as connection:
+            await connection.execute(sql("add_tenant"), registration.tenant_id)
             await connection.execute(sql("add_subscriber"), *registration.row)
 
     async def all(self) -> list[SubscriberView]:

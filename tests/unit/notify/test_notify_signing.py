@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
@@ -49,3 +52,18 @@ def test_what_was_signed_long_ago_is_taken_for_a_replay() -> None:
     signed = signed_headers([base64.b64decode(SECRET.removeprefix("whsec_"))], "msg1", int(time.time()) - 3600, BODY)
     with pytest.raises(HTTPException):
         incoming_verifier(SECRET)(Headers(signed), BODY)
+
+
+def test_the_receiver_in_the_readme_knows_what_livedex_sent_and_nothing_else() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "is_from_livedex" in block]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    now = int(time.time())
+    sent = signed_headers([bytes(24), key], "msg1", now, BODY)
+    assert names["is_from_livedex"](sent, BODY, SECRET)
+    assert not names["is_from_livedex"](sent, BODY + b" ", SECRET)
+    assert not names["is_from_livedex"](signed_headers([bytes(24)], "msg1", now, BODY), BODY, SECRET)
+    assert not names["is_from_livedex"](signed_headers([key], "msg1", now - 400, BODY), BODY, SECRET)
+    assert not names["is_from_livedex"]({}, BODY, SECRET)
