@@ -145,7 +145,7 @@ def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] 
         RequestValidationError: there are none, or two, or they are no base64.
     """
     if [body.text, body.content_base64, body.url].count(None) != 2:
-        raise refused((*place, "text"), "give the content once: as text, as content_base64, or as url")
+        raise refused((*place, "text" if body.url is None else "url"), "give the content once: as text, as content_base64, or as url")
     if body.url is not None:
         return None, body.mime_type
     if body.text is not None:
