@@ -160,11 +160,11 @@ _SECRET = re.compile(r"(?:^|[&;])[^=&;]*(?:sig|token|secret|passw|credential|key
 
 
 def shown(url: str | None) -> str | None:
-    """A URL as people may see it: without its query where that holds what looks like a signature or a key."""
+    """A URL as people may see it: without what follows its path where that holds what looks like a signature or a key."""
     if url is None:
         return None
-    bare, _, query = url.partition("#")[0].partition("?")
-    return bare if _SECRET.search(query) else url
+    bare, *rest = re.split(r"[?#]", url)
+    return bare if _SECRET.search("&".join(rest)) else url
 
 
 def mime_type_of_text(document_id: str) -> str | None:

@@ -40,11 +40,13 @@ class Client:
     def getter(self) -> Getter:
         return Getter(self.bounds, self.names)
 
+    def asked(self, url: str) -> Asked:
+        """To get a URL; one that begins with a slash is one of `web.test`."""
+        return Asked(f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url, allowed=self.allowed)
+
     async def get(self, url: str, *, getter: Getter | None = None, **more: object) -> Got | None:
-        """What stands at a URL; one that begins with a slash is one of `web.test`."""
-        whole = f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url
-        asked = replace(Asked(whole, allowed=self.allowed), **more)
-        async with (getter or self.getter()).get(asked) as found:
+        """What stands at a URL, as in `asked`."""
+        async with (getter or self.getter()).get(replace(self.asked(url), **more)) as found:
             return found
 
 
