@@ -86,7 +86,7 @@ def test_what_names_no_host_is_no_entry(entry: str) -> None:
     ],
 )
 def test_a_host_in_a_form_that_others_read_otherwise_is_none(host: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011  # of the library, too
+    with pytest.raises(ValueError, match=r"^(?:the host|an address)"):
         plain_host(host)
 
 
