@@ -145,7 +145,7 @@ def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] 
         RequestValidationError: there are none, or two, or they are no base64.
     """
     if [body.text, body.content_base64, body.url].count(None) != 2:
-        raise refused((*place, "text"), "give the content once: as text, as content_base64, or as url")
+        raise refused((*place, "text" if body.url is None else "url"), "give the content once: as text, as content_base64, or as url")
     if body.url is not None:
         return None, body.mime_type
     if body.text is not None:
@@ -160,11 +160,11 @@ _SECRET = re.compile(r"(?:^|[&;])[^=&;]*(?:sig|token|secret|passw|credential|key
 
 
 def shown(url: str | None) -> str | None:
-    """A URL as people may see it: without its query where that holds what looks like a signature or a key."""
+    """A URL as people may see it: without what follows its path where that holds what looks like a signature or a key."""
     if url is None:
         return None
-    bare, _, query = url.partition("#")[0].partition("?")
-    return bare if _SECRET.search(query) else url
+    bare, *rest = re.split(r"[?#]", url)
+    return bare if _SECRET.search("&".join(rest)) else url
 
 
 def mime_type_of_text(document_id: str) -> str | None:

@@ -47,9 +47,10 @@ def _version(value: object) -> int | datetime:
 
 
 def _url(value: str) -> str:
-    if not value.lower().startswith(("http://", "https://")):
+    scheme, colon, rest = value.partition(":")
+    if not f"{scheme.lower()}{colon}{rest}".startswith(("http://", "https://")):
         raise PydanticCustomError("url", "it begins with http:// or https://")
-    return value
+    return f"{scheme.lower()}:{rest}"
 
 
 class _Mapped(Body):

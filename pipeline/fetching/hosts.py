@@ -27,7 +27,7 @@ def plain_host(host: str) -> str:
     if ":" in host:
         if "%" in host:
             raise ValueError("an address with a zone leads nowhere from here")
-        return IPv6Address(host).compressed
+        return _plain_address(host, IPv6Address)
     if not host.isascii():
         import idna  # its tables are large, and hardly any host needs them
 
@@ -38,10 +38,17 @@ def plain_host(host: str) -> str:
     host = host.lower().removesuffix(".")
     labels = host.split(".")
     if _NUMBER.fullmatch(labels[-1]):
-        return str(IPv4Address(host))
+        return _plain_address(host, IPv4Address)
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise ValueError("the host is no name")
     return host
+
+
+def _plain_address(host: str, kind: type[IPv4Address] | type[IPv6Address]) -> str:
+    try:
+        return str(kind(host))
+    except ValueError:
+        raise ValueError("an address is written as four decimal numbers, or as one of IPv6 in brackets") from None
 
 
 def is_address(host: str) -> bool:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import NoTextError, RejectedError
+from pipeline.errors import LivedexError, NoTextError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 from pipeline.intake import Blobs
-from pipeline.stages.fetching import Fetched, LinkedContents, with_own
+from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import Draft, Own, Piece, VectorStore
@@ -123,10 +123,13 @@ async def chunk(
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
-    if data.url is not None and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
-        return Finished(superseded=True)  # before anybody is asked for anything
+    found: Linked | None = None
     try:
-        draft = await _draft(event, base, blobs, cutter, cutting, linked)
+        if linked is not None and data.url is not None and not data.deleted and data.unreadable is None:
+            found = await _draft_of_url(event, base, cutter, linked)
+            if found is None:
+                return Finished(superseded=True)
+        draft = found.draft if found is not None else await _draft(event, base, blobs, cutter, cutting)
     except RejectedError:
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
@@ -134,13 +137,13 @@ async def chunk(
     new = await keeper.keep(draft)
     if new is None:
         return Finished(superseded=True)
+    if found is not None and linked is not None:
+        await linked.remember(found)
     reused(len({piece.hash for piece in draft.pieces}) - new)
     return Forward(step(CHUNKED, event, fence))
 
 
-async def _draft(
-    event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting, linked: LinkedContents | None
-) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:
     data = event.data
     if data.deleted:
         return base
@@ -153,25 +156,30 @@ async def _draft(
             error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.",
         )
     if data.url is not None:
-        return await _draft_from_url(event, base, cutter, linked)
+        raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
     content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
     return (await _cut(base, cutter, content, data.name or data.document_id, data.mime_type))[0]
 
 
-async def _draft_from_url(event: Event[Changed], base: Draft, cutter: Cutter, linked: LinkedContents | None) -> Draft:
+async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, linked: LinkedContents) -> Linked | None:
+    """What is made of a content at a URL; None where a newer version is known, before anybody was asked or meanwhile."""
     data = event.data
-    if linked is None:
-        raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
 
     async def cut(found: Fetched) -> tuple[Draft, Own]:
         names = [name for name in (data.name, data.document_id, found.name) if is_readable(name)]
         mime_type = None if names and found.mime_type in _VAGUE else found.mime_type
         return await _cut(base, cutter, found.content, names[0] if names else data.name or data.document_id, data.mime_type or mime_type)
 
+    if await linked.is_ended(base):
+        return None
     try:
         return await linked.draft(event, base, cut)
     except NoTextError as exc:
-        return replace(base, outcome=exc.state, error=str(exc))
+        return Linked(replace(base, outcome=exc.state, error=str(exc)))
+    except LivedexError:
+        if await linked.is_ended(base):
+            return None
+        raise
 
 
 async def _cut(base: Draft, cutter: Cutter, content: bytes, name: str, mime_type: str | None) -> tuple[Draft, Own]:

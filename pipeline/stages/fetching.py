@@ -68,6 +68,10 @@ class Fetcher(Protocol):
 class Memory(Protocol):
     """Remembers what contents are recognised by. Every method may raise OutageError and RetryableError."""
 
+    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
+        """Whether a version is the visible one, or a newer one is known."""
+        ...
+
     async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
         """What is known of the content that the visible version was made of on this basis."""
         ...
@@ -85,46 +89,61 @@ Cut: TypeAlias = Callable[[Fetched], Awaitable[tuple[Draft, Own]]]
 """Makes a draft of a content, and finds what it says of itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What was made of a content at a URL.
+
+    Attributes:
+        basis: everything that decided it but the content.
+        known: what the content is recognised by; None: it cannot be.
+    """
+
+    draft: Draft
+    basis: bytes = b""
+    known: Known | None = None
+
+
 class LinkedContents:
-    """Drafts of contents that stand at URLs."""
+    """Drafts of contents that stand at URLs. Every method may raise what `Fetcher` and `Memory` do."""
 
     def __init__(self, fetcher: Fetcher, memory: Memory) -> None:
         self._fetcher, self._memory = fetcher, memory
 
-    async def draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Draft:
-        """The draft of a version whose content stands at a URL; the document's row is there.
+    async def is_ended(self, base: Draft) -> bool:
+        """Whether nobody needs to be asked for a version, since it has ended or a newer one is known."""
+        return await self._memory.is_ended(base.tenant_id, base.document_id, base.fence)
+
+    async def draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
+        """The draft of a version whose content stands at a URL.
 
         Args:
             base: without anything that comes of the content.
-
-        Raises:
-            As `Fetcher.fetch` and `Memory`.
         """
         basis = self._basis(event, base.cut)
         known = await self._memory.recall(base.tenant_id, base.document_id, basis)
-        draft = None if known is None else await self._fetched(event, base, basis, cut, known)
-        if draft is None:
-            draft = await self._fetched(event, base, basis, cut, None)
-        assert draft is not None
-        return draft
+        found = None if known is None else await self._fetched(event, base, basis, cut, known)
+        if found is None:
+            found = await self._fetched(event, base, basis, cut, None)
+        assert found is not None
+        return found
 
-    async def _fetched(self, event: Event[Changed], base: Draft, basis: bytes, cut: Cut, known: Known | None) -> Draft | None:
-        """The draft; None where nothing changed since what is known, and what is visible is not that."""
+    async def remember(self, found: Linked) -> None:
+        """Keep what a content is recognised by, once its draft is kept."""
+        draft = found.draft
+        if found.known is not None:
+            await self._memory.remember(draft.tenant_id, draft.document_id, draft.fence, found.basis, found.known)
+
+    async def _fetched(self, event: Event[Changed], base: Draft, basis: bytes, cut: Cut, known: Known | None) -> Linked | None:
+        """What was made; None where nothing changed since what is known, and what is visible is not that."""
         assert event.data.url is not None
         validator = None if known is None else known.validator
         async with self._fetcher.fetch(base.tenant_id, event.data.source, event.data.url, validator) as found:
             if found is not None:
                 draft, own = await cut(found)
-                now_known = _known(found, draft, own)
-            else:
-                assert known is not None
-                pieces = await self._memory.visible_pieces(base.tenant_id, base.document_id)
-                if made_of(pieces) != known.made:
-                    return None
-                draft, now_known = _as_before(base, known, pieces), known
-        if now_known is not None:
-            await self._memory.remember(base.tenant_id, base.document_id, base.fence, basis, now_known)
-        return draft
+                return Linked(draft, basis, _known(found, draft, own))
+        assert known is not None
+        pieces = await self._memory.visible_pieces(base.tenant_id, base.document_id)
+        return Linked(_as_before(base, known, pieces), basis, known) if made_of(pieces) == known.made else None
 
     def _basis(self, event: Event[Changed], cut: str) -> bytes:
         """Everything that decides what a version is made of but the content itself."""

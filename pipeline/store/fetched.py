@@ -16,6 +16,11 @@ class FetchedContents:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
+        """Whether a version is the visible one, or a newer one is known."""
+        async with self._database.tenant(tenant_id, f"look up {document_id} v{fence.version}") as connection:
+            return bool(await connection.fetchval(sql("is_ended"), tenant_id, document_id, fence.version, fence.digest))
+
     async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
         """What is known of the content that the visible version was made of."""
         async with self._database.tenant(tenant_id, f"recall the content of {document_id}") as connection:

@@ -144,7 +144,7 @@ def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
         made = place_of(sign(store, "GET", key, expires_in=_SIGNED_FOR))
     except (BaseError, TypeError, ValueError) as exc:
         raise RejectedError(_UNSIGNABLE, reason="not_fetched") from exc
-    if not unquote(made.path).endswith(f"/{key}"):
+    if not key or not unquote(made.path).endswith(f"/{key}"):
         raise RejectedError(_UNSIGNABLE, reason="not_fetched")
     return made.url
 

@@ -1,3 +1,10 @@
+-- name: is_ended
+-- Whether a version is the visible one, or a newer one is known. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+select exists (
+    select from documents d
+    where d.tenant_id = $1 and d.document_id = $2 and ((d.version, d.digest) >= ($3, $4) or (d.pending_version, d.pending_digest) > ($3, $4))
+);
+
 -- name: recall_fetched
 -- What the content of the visible version is recognised by, where it was fetched on this basis. $1 text: tenant  $2 text: document  $3 bytea: basis
 select f.place, f.etag, f.last_modified, f.made, f.outcome, f.error, f.own
