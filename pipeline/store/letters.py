@@ -13,6 +13,7 @@ import orjson
 
 from pipeline.errors import NotFoundError
 from pipeline.events import DEAD, Buried, Changed, Event, HeaderValue
+from pipeline.extract.cleaning import clean_text
 from pipeline.model import TenantId
 from pipeline.notices import NOTIFY
 from pipeline.store.database import Connection, Database
@@ -85,9 +86,14 @@ async def keep_letter(connection: Connection, letter: Letter) -> bool:
     """
     kept = await connection.fetchval(
         sql("insert_letter"), letter.letter_id, letter.tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
-        letter.detail[:_MAX_DETAIL], letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
+        _kept_detail(letter), letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
     )  # fmt: skip
     return kept is not None
+
+
+def _kept_detail(letter: Letter) -> str:
+    """What others said may be in it, and a letter that cannot be kept would never end."""
+    return clean_text(letter.detail[:_MAX_DETAIL])
 
 
 class Letters:
@@ -110,12 +116,7 @@ class Letters:
             is_new = await keep_letter(connection, letter)
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
-                    sql("mark_dead"),
-                    tenant_id,
-                    letter.document_id,
-                    letter.version,
-                    letter.detail[:_MAX_DETAIL],
-                    changed.source if changed else "",
+                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter), changed.source if changed else ""
                 )
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
             if is_new:
