@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from consumers.notify.schedule import wait_s
@@ -17,12 +17,14 @@ from consumers.notify.sending import Answer, Failed, Gone, Sender, Told
 from pipeline.errors import LivedexError, TenantDeletedError
 from pipeline.metrics import Metrics
 from pipeline.notices import NOTIFY, Notice
+from pipeline.stages.together import Together
 from pipeline.store.outbox import Look, Outbox
 from pipeline.store.subscribers import Registration, Subscribers
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 8
+_ROOM_BELOW = AT_ONCE // 2  # several are taken together
 LEASE_S = 60.0  # longer than an attempt and what is written after it
 _LOOK_AGAIN_S = 1.0
 _AWAY_S = 5.0
@@ -30,6 +32,11 @@ _KEEP_AGAIN_S = 0.5
 _DRAIN_S = 5.0
 _EXPIRE_EVERY_S = 60.0
 _EXPIRED_AT_ONCE = 200
+
+
+def component_of(subscriber: str) -> str:
+    """What a subscriber is called in the health."""
+    return f"subscriber:{subscriber}"
 
 
 class Courier:
@@ -47,6 +54,7 @@ class Courier:
     ) -> None:  # fmt: skip
         self._subscriber, self._sender, self._outbox, self._subscribers = subscriber, sender, outbox, subscribers
         self._metrics, self._tell, self._attempts, self._wait = metrics, tell, attempts, wait
+        self._told: Together[Notice, None] = Together(self._remove)
         self._woken = asyncio.Event()
         self._works = True
         self._said: str | None = ""
@@ -64,18 +72,23 @@ class Courier:
     async def run(self, stop: asyncio.Event) -> None:
         """Tell until `stop` is set; what was begun is finished, within `_DRAIN_S`."""
         under_way: set[asyncio.Task[None]] = set()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            under_way.discard(task)
+            if len(under_way) <= _ROOM_BELOW:
+                self.wake()
+
         try:
             while not stop.is_set():
                 self._woken.clear()
                 pause_s = _LOOK_AGAIN_S
-                if len(under_way) < AT_ONCE:
+                if len(under_way) <= _ROOM_BELOW:
                     look = await self._look(len(under_way))
                     pause_s = _AWAY_S if look is None else max(_LOOK_AGAIN_S, min(look.pause_s, _AWAY_S))
                     for notice in look.notices if look is not None else ():
                         task = asyncio.create_task(self._deliver(notice), name=f"tell {self.name}")
                         under_way.add(task)
-                        task.add_done_callback(under_way.discard)
-                        task.add_done_callback(lambda _: self.wake())
+                        task.add_done_callback(ended)
                 await self._sleep(stop, pause_s)
         finally:
             if under_way:
@@ -136,7 +149,7 @@ class Courier:
         """Keep what an answer means; its name in the metrics."""
         s = self._subscriber
         if isinstance(answer, Told):
-            await self._outbox.told(s.tenant_id, [notice])
+            await self._told(notice)
             if not self._works:
                 self._works = True
                 await self._subscribers.works(s.tenant_id, s.name)
@@ -150,6 +163,10 @@ class Courier:
         if isinstance(answer, Failed):
             return await self._fail(notice, answer)
         assert_never(answer)
+
+    async def _remove(self, notices: Sequence[Notice]) -> list[None]:
+        await self._outbox.told(self._subscriber.tenant_id, notices)
+        return [None] * len(notices)
 
     async def _fail(self, notice: Notice, answer: Failed) -> str:
         s, asked_s, pause_s = self._subscriber, answer.asked_s or 0.0, 0.0
@@ -183,7 +200,7 @@ class Courier:
     def _say(self, problem: str | None) -> None:
         if problem != self._said:
             self._said = problem
-            self._tell(f"subscriber:{self.name}", problem)
+            self._tell(component_of(self.name), problem)
 
 
 def _problem(look: Look) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from consumers.notify.courier import AT_ONCE, Courier
+from consumers.notify.courier import AT_ONCE, Courier, component_of
 from consumers.notify.sending import Route, open_sender
 from pipeline.metrics import Metrics
 from pipeline.store.database import Database
@@ -48,6 +48,7 @@ async def open_couriers(
     subscribers, outbox = Subscribers(database), Outbox(database)
     for name in await subscribers.configure([each.registration for each in subscriptions]):
         log.warning("notify: nothing more is written for the subscriber %s, which livedex.toml does not name", name)
+        tell(component_of(name), None)
     couriers: dict[str, Courier] = {}
     async with AsyncExitStack() as stack:
         for each in subscriptions:

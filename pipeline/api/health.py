@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _PATIENCE_S = 3.0
 _NEEDED = frozenset({"database", "broker"})
+_SUBSCRIBER = "subscriber:"  # they are of a tenant, and are not named to everybody
 
 
 @router.get(
@@ -37,7 +38,11 @@ async def ready(services: Services) -> Response:
     """Whether searches are answered. Without the embedder they are, by keywords: that is told as `degraded`."""
     down = await _down(services)
     reasons = [f"{component}: {reason}" for component, reason in down.items() if component in _NEEDED]
-    degraded = {component: reason for component, reason in down.items() if component not in _NEEDED}
+    degraded = {
+        component: reason for component, reason in down.items() if component not in _NEEDED and not component.startswith(_SUBSCRIBER)
+    }
+    if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
+        degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
 
 
