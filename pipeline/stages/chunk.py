@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import LivedexError, NoTextError, RejectedError
+from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 from pipeline.intake import Blobs
@@ -176,6 +176,8 @@ async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, link
         return await linked.draft(event, base, cut)
     except NoTextError as exc:
         return Linked(replace(base, outcome=exc.state, error=str(exc)))
+    except NoTurnError:
+        raise
     except LivedexError:
         if await linked.is_ended(base):
             return None
