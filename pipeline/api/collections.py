@@ -42,7 +42,7 @@ class NewCollection(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 
 
-@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 429, 503)})
+@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 422, 429, 503)})
 async def collections(reader: Reading, services: Services) -> Response:
     """Every collection by name, with the number of its documents that may be read."""
     return Json({"collections": await services.documents.collections(reader)})

@@ -14,13 +14,13 @@ from pipeline.api.shapes import Hits, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.errors import NotFoundError
 from pipeline.rights import Principals
-from pipeline.search.request import SearchRequest
+from pipeline.search.request import SearchRequest as Search
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
-class SearchBody(SearchRequest):
-    """A search, and on whose behalf."""
+class SearchRequest(Search):
+    """A search as it is sent: with whom it is for, which whoever asks the engine itself says apart."""
 
     principals: Principals | None = Field(
         default=None, description="on whose behalf is asked; only for credentials with the scope `act_as`; an empty list: on nobody's"
@@ -28,7 +28,7 @@ class SearchBody(SearchRequest):
 
 
 @router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)})
-async def search(request: SearchBody, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
+async def search(request: SearchRequest, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
     With `after`, the search waits up to `wait_s` seconds until that change has ended, and then answers in any case.
