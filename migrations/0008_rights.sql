@@ -6,7 +6,6 @@
 alter table documents
     add acl      text[],                            -- principals that may read it; null: everybody of the tenant; empty: nobody
     add next_acl text[];                            -- of a newer version that is not visible yet: who is not in this one does not read the old one any more
-create index documents_by_principal on documents using gin (acl) where acl is not null;
 
 -- Whether a reader with these principals may read a document with these rights; null: one that reads everything. Without a setting of its own,
 -- so that it becomes a part of the statement that uses it.

@@ -25,6 +25,7 @@ _BEGIN = (
     "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true),"
     " set_config('livedex.principals', coalesce($3::text[]::text, '*'), true)"
 )
+_PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
 
 _TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
 
@@ -125,6 +126,8 @@ class Database:
                 connection.transaction(isolation=isolation, readonly=readonly),
             ):
                 await connection.execute(_BEGIN, reader.tenant_id, "on" if durable else "off", principals_of(reader))
+                if reader.principals is not None:
+                    await connection.execute(_PLAN_ANEW)
                 yield connection
 
     @asynccontextmanager
