@@ -15,7 +15,7 @@ EVERYBODY = "*"
 """In a list on a document: everybody of the tenant, as if there were no list."""
 
 MAX_PRINCIPALS = 1_000  # of a document, and of a reader
-MAX_PRINCIPAL_CHARACTERS = 256  # in UTF-8 less than an entry of a GIN index can hold
+MAX_PRINCIPAL_CHARACTERS = 256
 
 
 def is_principal(name: object) -> bool:
