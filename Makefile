@@ -17,8 +17,8 @@ help: ## show this list
 run: $(STAMP) ## start everything on a folder of sample documents, or on another one: make run FOLDER=…
 	$(BIN)/livedex up $(FOLDER)
 
-test: $(STAMP) ## run every test
-	$(BIN)/python -m pytest
+test: $(STAMP) ## run every test, two files at a time: most of them wait for servers and processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 	$(BIN)/ruff check .

@@ -11,15 +11,15 @@ from pipeline.cli.running import run
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (
-    "kills", "tenants", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
+    "kills", "tenants", "written", "receiver", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
 )  # fmt: skip
 """Run only where they are named."""
 NUMBERS = {
     "kills": "how often something is killed",
     "files": "of the corpus that are used; all, if not given",
     "documents": "that are published",
-    "seconds": "that the embedder is away",
-    "operations": "of all tenants together",
+    "seconds": "that the embedder is away, or writes come in",
+    "operations": "of all tenants or clients together",
 }
 
 

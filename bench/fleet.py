@@ -16,7 +16,7 @@ from typing import Self
 
 from bench.member import Member
 from bench.postgres import OwnPostgres
-from bench.reader import Reader
+from bench.reader import Reader, free_port
 from migrations.runner import APPLICATION_ROLE
 from pipeline.flow import STAGES
 from pipeline.kafka_settings import KafkaSettings
@@ -37,6 +37,9 @@ class Fleet(Reader):
         home: an empty folder.
         counts: how many processes a role has.
         environment: settings beside those of broker and database.
+
+    Attributes:
+        receiver: the URL of the role `webhook`.
     """
 
     def __init__(self, home: Path, database: OwnPostgres, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
@@ -50,7 +53,9 @@ class Fleet(Reader):
         }  # fmt: skip
         super().__init__(home, {f"LIVEDEX_{name}": value for name, value in settings.items()} | environment)
         (home / "livedex.toml").write_text('[[source]]\nkind = "folder"\nname = "docs"\npath = "docs"\n')
-        more = {"api": ("--port", str(self.port))}
+        port = free_port()
+        self.receiver = f"http://127.0.0.1:{port}"
+        more = {"api": ("--port", str(self.port)), "webhook": ("--port", str(port))}
         self.members = [
             Member(f"{role}-{number}", (role, *more.get(role, ())), home, self.environment)
             for role, count in counts.items()

@@ -142,7 +142,7 @@ class Result:
     Attributes:
         kills: and how many of them while it started, and with texts in flight.
         seen: documents that were read after a start.
-        halves: those that were none of the versions written, as (kill, name).
+        halves: those that were none of the versions written.
         texts: different texts that were embedded.
         again: of these, embedded more than once, as a text in flight at a kill may be.
         too_often: those embedded more than once for each kill they were in flight at, and once.
@@ -156,7 +156,7 @@ class Result:
     starting: int = 0
     with_texts: int = 0
     seen: int = 0
-    halves: list[tuple[int, str]] = field(default_factory=list)
+    halves: list[str] = field(default_factory=list)
     texts: int = 0
     again: int = 0
     too_often: dict[str, int] = field(default_factory=dict)
@@ -238,12 +238,14 @@ def look(program: Reader, writer: Writer, rng: random.Random, sample: int, resul
     """Whether documents are whole: what a reader sees is a version that was written."""
     for document in rng.sample(found := program.documents(), min(sample, len(found))):
         name = document["document_id"].removeprefix("docs/")
-        if document["version"] is None or program.document(name) is None:
-            continue
-        seen = tuple(chunk["content"] for chunk in program.chunks(name))
+        version, chunks = program.seen(name)
+        if version is None:
+            if chunks:
+                result.halves.append(f"{name} has {len(chunks)} chunks and no version, after {result.kills} kills")
+            continue  # deleted since it was listed, and perhaps on its way back
         result.seen += 1
-        if seen not in {cut(name, text) for text in list(writer.versions[name])}:
-            result.halves.append((result.kills, name))
+        if tuple(chunks) not in {cut(name, text) for text in list(writer.versions[name])}:
+            result.halves.append(f"{name} v{version} has {len(chunks)} chunks of no version that was written, after {result.kills} kills")
 
 
 @lru_cache(maxsize=10_000)

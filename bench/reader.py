@@ -16,6 +16,13 @@ import httpx
 LIVEDEX = str(Path(sys.executable).with_name("livedex"))
 
 
+def free_port() -> int:
+    """A port of this machine that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 class Reader:
     """A working folder whose folder `docs` is watched, and the API on a port of its own.
 
@@ -27,9 +34,7 @@ class Reader:
         self.home = home
         self.docs = home / "docs"
         self.docs.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVEDEX_")} | environment
 
@@ -50,6 +55,14 @@ class Reader:
     def chunks(self, name: str) -> list[dict[str, Any]]:
         """The chunks of a document."""
         return list(self.http.get(f"/v1/documents/docs/{name}/chunks").raise_for_status().json()["chunks"])
+
+    def seen(self, name: str) -> tuple[int | None, list[str]]:
+        """The version of a document that is visible, None when there is none, and the contents of its chunks, of one answer."""
+        answer = self.http.get(f"/v1/documents/docs/{name}/chunks")
+        if answer.status_code == 404:
+            return None, []
+        found = answer.raise_for_status().json()
+        return found["version"], [chunk["content"] for chunk in found["chunks"]]
 
     def documents(self) -> list[dict[str, Any]]:
         """Every document, through all pages."""

@@ -27,7 +27,7 @@ from pipeline.store.protocol import VectorStore
 Key = tuple[TenantId, GenerationId, PassageId]
 Ask = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
 _OTHERS_S = 0.05  # until it is looked at again what another process embeds
-_DRAIN_S = 60.0
+_DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
 class StoringGatherer:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 TABLE = "queue"
 LEASE_S = 60.0
-DRAIN_S = 60.0
+DRAIN_S = 25.0
 _PUT_TOGETHER = 64
 ACKNOWLEDGED_TOGETHER = 8  # rows of a worker that has more waiting; an idle one acknowledges at once
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Protocol, assert_never
 
 from pipeline.errors import LivedexError, RejectedError
-from pipeline.events import Event, decode
+from pipeline.events import Event, HeaderValue, decode
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
@@ -38,7 +38,7 @@ class Record:
     topic: str
     payload: bytes | None
     place: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
     at: datetime | None = None
 
 

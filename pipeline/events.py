@@ -10,7 +10,7 @@ import base64
 import hashlib
 import uuid
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -130,11 +130,16 @@ class Step(Payload):
         return Fence(self.version, bytes.fromhex(self.digest))
 
 
+HeaderValue: TypeAlias = str | list[str | None] | None
+"""What stood under one name among the headers of a record; a list where the name stood there more than once."""
+
+
 class Buried(Payload):
     """An event that cannot be processed: what is told of a dead letter.
 
     Attributes:
         place: partition and offset, and key.
+        headers: text; what is no text in base64, behind "base64:".
         payload: the exact bytes, base64; None where they are too large for a message: the table of dead letters has them.
         payload_sha256: of the exact bytes, hexadecimal.
     """
@@ -149,7 +154,7 @@ class Buried(Payload):
     attempts: int
     topic: str
     place: dict[str, Any]
-    headers: dict[str, str]
+    headers: dict[str, HeaderValue]
     payload: str | None
     payload_sha256: str
     size_bytes: int

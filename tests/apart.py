@@ -6,8 +6,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import httpx
-
 from connectors.webhook import Receiver, routers
 from pipeline.access.keys import make_key
 from pipeline.access.ring import open_ring
@@ -23,6 +21,7 @@ from pipeline.store.keys import ApiKeys
 from pipeline.store.operations import Operations, QueueBacklog
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.versions import Versions
+from tests.app_client import client_of
 from tests.corpus import Space
 from tests.inline import InlinePipeline
 from tests.prying import Prier
@@ -50,6 +49,6 @@ async def priers(database: Database, url: str, tenants: int, seed: int) -> Async
             await ApiKeys(database).create(
                 TenantId(f"tenant {number}"), key.key_id, "test", key.sha256, ["search", "documents:write"], None
             )
-            http = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex", headers={"X-API-Key": key.key})
+            http = client_of(app, headers={"X-API-Key": key.key})
             made.append(Prier(number, await stack.enter_async_context(http), random.Random(seed * 1000 + number)))
         yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
@@ -69,11 +69,11 @@ def on_postgres(owner_url: str, database: Database) -> Start:
     @asynccontextmanager
     async def start(run: Run) -> AsyncIterator[Bench]:
         health: list[tuple[str, str | None]] = []
-        outlet, settlers = _settlers(database, run, health, frozenset())
-        async with open_engine(owner_url, PostgresBroker.connections(settlers)) as engine:
+        outlet, settler = _settler(database, run, health)
+        async with open_engine(owner_url, PostgresBroker.connections([settler])) as engine:
             broker = PostgresBroker(engine, database)
             outlet.connect(broker)
-            broker.add(settlers[0])
+            broker.add(settler)
             async with broker.running():
                 yield Bench(broker, QueueBacklog(database), Letters(database), health)
 
@@ -92,22 +92,19 @@ def on_kafka(servers: str, database: Database, settings: KafkaSettings | None = 
     @asynccontextmanager
     async def start(run: Run) -> AsyncIterator[Bench]:
         health: list[tuple[str, str | None]] = []
-        outlet, settlers = _settlers(database, run, health, frozenset())
+        outlet, settler = _settler(database, run, health)
         async with AsyncExitStack() as stack:
             backlog = KafkaBacklog(chosen, addresses)
             stack.push_async_callback(backlog.close)
             broker = KafkaBroker(chosen, addresses, lambda component, reason: health.append((component, reason)))
             outlet.connect(broker)
-            broker.add(settlers[0])
+            broker.add(settler)
             await stack.enter_async_context(broker.running())
             yield Bench(broker, backlog, Letters(database), health)
 
     return start
 
 
-def _settlers(
-    database: Database, run: Run, health: list[tuple[str, str | None]], skipped: frozenset[str]
-) -> tuple[OutletToBroker, Sequence[Settler]]:
-    outlet = OutletToBroker(Letters(database), topics_without_reader=skipped or frozenset({"livedex.synced", "livedex.dead"}))
-    told = lambda component, reason: health.append((component, reason))  # noqa: E731
-    return outlet, [Settler(stage("chunk"), run, outlet, Metrics(), told)]
+def _settler(database: Database, run: Run, health: list[tuple[str, str | None]]) -> tuple[OutletToBroker, Settler]:
+    outlet = OutletToBroker(Letters(database))
+    return outlet, Settler(stage("chunk"), run, outlet, Metrics(), lambda component, reason: health.append((component, reason)))

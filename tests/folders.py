@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.filesystem import FolderConnector, FolderOptions
+from connectors.filesystem.reconciling import Report
 from pipeline.errors import OutageError
 from pipeline.intake import Change, Intake
 from pipeline.model import TenantId
@@ -122,3 +123,21 @@ class Folders:
                 if is_readable(name) and not name.startswith(".") and path.is_file() and not path.is_symlink():
                     found[f"docs/{path.relative_to(self.root)}"] = path.read_bytes()
         return found
+
+
+async def scan(folders: Folders, connector: FolderConnector | None = None, **how: bool) -> Report:
+    """One reconcile of a connector that does not run, once the files are old enough to be at rest."""
+    await asyncio.sleep(0.03)
+    return await (connector or folders.connector()).reconcile(**how)
+
+
+def counts(report: Report) -> tuple[int, int, int, int]:
+    """Added, changed, deleted, unchanged."""
+    return report.added, report.changed, report.deleted, report.unchanged
+
+
+async def after_all(folders: Folders) -> None:
+    """Until a file written last is published, and what came before has had its turn."""
+    path = folders.write(f"last-{time.time_ns()}.md", "last")
+    await folders.intake.until(lambda now: f"docs/{path.name}" in now)
+    await asyncio.sleep(0.3)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 from fastapi import FastAPI
 
 from pipeline.access.ring import open_ring
@@ -44,10 +43,3 @@ async def served(
         made = create_app(services)
         async with made.router.lifespan_context(made):
             yield made
-
-
-@asynccontextmanager
-async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """Asks an app."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
-        yield client

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 
 from pipeline.embedding.counting import CountingEmbedder
+from tests.scripted_server import Received, ScriptedServer, Sent
 
 PROBES_ARE_SHORTER = 60
 """Documents' texts in tests have at least so many characters; probes and queries have less."""
@@ -42,7 +39,7 @@ HANG_UP = Reply(hang_up=True)
 Answer = Callable[[list[str], int], Reply | None]
 
 
-class ScriptedEmbedder:
+class ScriptedEmbedder(ScriptedServer):
     """A server in threads of its own.
 
     Attributes:
@@ -64,18 +61,8 @@ class ScriptedEmbedder:
         self.answered: list[str] = []
         self.answer: Answer = lambda texts, number: None
         self.delay_s = 0.0
-        self._server = _Server(self)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> ScriptedEmbedder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__()
+        self.url = f"{self.address}/v1"
 
     @property
     def sent(self) -> list[list[str]]:
@@ -95,6 +82,11 @@ class ScriptedEmbedder:
         """The items of a right answer."""
         return [{"object": "embedding", "index": i, "embedding": [float(x) for x in self.vector(text)]} for i, text in enumerate(texts)]
 
+    def reply_to(self, request: Received) -> Sent:
+        reply = self.respond({**json.loads(request.body), "path": request.path}, dict(request.headers))
+        raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        return Sent(reply.status, raw, {"content-type": "application/json", **reply.headers}, reply.missing_bytes, reply.hang_up)
+
     def respond(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         """The reply to a request."""
         texts = list(body["input"])
@@ -111,45 +103,3 @@ class ScriptedEmbedder:
         with self._lock:
             self.answered += texts
         return Reply(body={"object": "list", "model": body["model"], "data": self.data(texts)})
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, owner: ScriptedEmbedder) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is no error."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        sent = self.rfile.read(size := int(self.headers["content-length"]))
-        if len(sent) < size:
-            raise ConnectionResetError("the client went away in the middle of its request")
-        body = json.loads(sent)
-        reply = self.server.owner.respond({**body, "path": self.path}, {name.lower(): value for name, value in self.headers.items()})
-        raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        with contextlib.suppress(OSError):
-            if not reply.hang_up:
-                self.send_response(reply.status)
-                for name, value in {"content-type": "application/json", **reply.headers}.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw[: len(raw) - reply.missing_bytes])
-            if reply.hang_up or reply.missing_bytes:
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
+
+from tests.scripted_server import Received, ScriptedServer, Sent
 
 BUCKET = "shelf"
 KEY, SECRET = "AKIDLIVEDEXTEST", "secret-that-is-never-shown"
@@ -62,7 +59,7 @@ class Request:
         return "delete" if self.method == "POST" else "list"
 
 
-class ScriptedS3:
+class ScriptedS3(ScriptedServer):
     """A server in threads of its own, with one bucket.
 
     Attributes:
@@ -81,23 +78,20 @@ class ScriptedS3:
         self.requests: list[Request] = []
         self.answer: Callable[[Request], Answer | None] = lambda request: None
         self.delay_s = 0.0
-        self._server = _Server(self)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> ScriptedS3:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__()
+        self.endpoint = self.address
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables that lead a client here."""
         return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1"}
+
+    def reply_to(self, request: Received) -> Sent:
+        parts = urlsplit(request.path)
+        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+        query = parse_qs(parts.query, keep_blank_values=True)
+        answer = self.respond(Request(request.method, bucket, key, query, request.body))
+        return Sent(answer.status, answer.body, answer.headers, answer.missing_bytes, answer.hang_up)
 
     def respond(self, request: Request) -> Answer:
         """The answer to a request."""
@@ -142,46 +136,3 @@ class ScriptedS3:
             self.objects.pop(key, None)
         rows = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
         return Answer(200, f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{rows}</DeleteResult>'.encode())
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, owner: ScriptedS3) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _handle(self) -> None:
-        parts = urlsplit(self.path)
-        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        query = parse_qs(parts.query, keep_blank_values=True)
-        answer = self.server.owner.respond(Request(self.command, bucket, key, query, body))
-        with contextlib.suppress(OSError):
-            if not answer.hang_up:
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body[: len(answer.body) - answer.missing_bytes])
-            if answer.hang_up or answer.missing_bytes:
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle

@@ -24,6 +24,7 @@ from pipeline.settings import Settings
 from pipeline.stages.fetching import Fetcher
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
+from tests.app_client import client_of
 from tests.scripted_embedder import ScriptedEmbedder
 
 STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
@@ -106,9 +107,7 @@ async def open_site(
         )  # fmt: skip
         app = create_app(services, [*READING, *receiving(s, intake)])
         await stack.enter_async_context(app.router.lifespan_context(app))
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex", timeout=60)
-        )
+        http = await stack.enter_async_context(client_of(app, timeout=60))
         yield Site(s, http, embedder, intake)
 
 

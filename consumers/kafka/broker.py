@@ -15,7 +15,7 @@ from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from consumers.kafka.connection import security_of, token_provider, translated
 from consumers.kafka.consumer import StageConsumer
-from consumers.kafka.records import as_bytes, what_stood
+from consumers.kafka.records import header_pairs, what_stood
 from consumers.kafka.topics import MAX_CHANGE_BYTES, ensure_topics
 from consumers.kafka.watch import watch
 from consumers.settle import Settler
@@ -26,10 +26,10 @@ from pipeline.store.letters import Letter
 
 log = logging.getLogger(__name__)
 
-DRAIN_S = 60.0
-CLOSE_S = 10.0
+DRAIN_S = 25.0  # what was begun is finished within it when the process ends
+CLOSE_S = 5.0
 ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
-TELL_AFTER_S = 3.0  # a stage waits for as long as it takes, and says so after this
+TELL_AFTER_S = 3.0  # a stage waits for as long as it takes, and says so after this; less when the process ends
 FIRST_TRY_AGAIN_S = 1.0
 _SLOWEST_TRY_S = 10.0
 
@@ -62,6 +62,7 @@ class KafkaBroker:
             logger=_client_log(), log_level=logging.DEBUG,
         )  # fmt: skip
         self.stages: list[StageConsumer] = []
+        self._leaving = asyncio.Event()
 
     def add(self, settler: Settler) -> None:
         """Run a stage once the broker is started."""
@@ -78,7 +79,7 @@ class KafkaBroker:
         """Put an event of a stage on its topic, however long Kafka is away; a second copy would help nobody.
 
         Raises:
-            OutageError: Kafka does not take it.
+            OutageError: Kafka does not take it, or is away while the process ends.
         """
         with translated(f"publish to {topic}"):
             await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
@@ -90,22 +91,32 @@ class KafkaBroker:
             OutageError: Kafka does not take it.
         """
         key, value = what_stood(letter.payload, letter.place)
-        headers = {name: as_bytes(told).decode("utf-8", "replace") for name, told in letter.headers.items()}
+        topic = self._settings.prefix + letter.topic
+        if key is None and value is None:
+            value = b""  # the client refuses to send nothing at all, and either is the same mistake
         with translated(f"publish to {letter.topic}"):
             async with asyncio.timeout(ACCEPT_S):
-                await (await self._send(letter.topic, value, key, headers))
+                await self._client.send_and_wait(topic, value, key=key, headers=header_pairs(letter.headers))
 
-    async def _send(self, topic: str, value: bytes | None, key: str | bytes | None, headers: dict[str, str] | None = None) -> Any:
-        raw = key.encode() if isinstance(key, str) else key
-        return await self._broker.publish(value, self._settings.prefix + topic, key=raw, headers=headers, no_confirm=True)
+    async def _send(self, topic: str, value: bytes, key: str) -> Any:
+        return await self._broker.publish(value, self._settings.prefix + topic, key=key.encode(), no_confirm=True)
 
     async def _until_held(self, sent: asyncio.Future[Any], topic: str) -> None:
         done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
-        if not done:
-            self._on_health("broker", f"publishing to {topic} gets no answer")
+        if done:
+            await sent
+            return
+        self._on_health("broker", f"publishing to {topic} gets no answer")
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            await asyncio.wait([sent, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+        if not sent.done():
+            sent.cancel()  # the record it came from is read again, and finds everything done but this
+            raise OutageError("broker", f"{topic} was not reached before the process ended")
         await sent
-        if not done:
-            self._on_health("broker", None)
+        self._on_health("broker", None)
 
     @asynccontextmanager
     async def running(self, *, patient: bool = True) -> AsyncIterator[None]:
@@ -126,6 +137,7 @@ class KafkaBroker:
             try:
                 yield
             finally:
+                self._leaving.set()
                 await asyncio.gather(*(stage.drain(DRAIN_S) for stage in self.stages))
                 for task in tasks:
                     task.cancel()
@@ -166,8 +178,13 @@ class KafkaBroker:
 
     async def _hang_up(self) -> None:
         """Let go of a producer that waits for an answer; what it has not sent was not acknowledged to anybody."""
+        if client := self._client:
+            await client._sender.close()
+            await client.client.close()
+
+    @property
+    def _client(self) -> Any:
+        """aiokafka's producer below FastStream, which adds headers of its own and knows no record without a value; None where it is closed."""
         producer: Any = self._broker.config.producer
         state = producer._producer
-        if state:
-            await state.producer._sender.close()
-            await state.producer.client.close()
+        return state.producer if state else None

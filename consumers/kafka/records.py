@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from consumers.settle import Record, read_event
 from pipeline.errors import RejectedError
-from pipeline.events import CHANGED, Changed, Event, changed
+from pipeline.events import CHANGED, Changed, Event, HeaderValue, changed
 from pipeline.flow import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aiokafka import ConsumerRecord
 
@@ -30,9 +30,8 @@ def record_of(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
     place: dict[str, Any] = {"partition": raw.partition, "offset": raw.offset, "key": None if raw.key is None else as_text(raw.key)}
     if raw.value is None:
         place["value"] = None
-    headers = {as_text(name.encode("utf-8", "surrogateescape")): as_text(value or b"") for name, value in raw.headers}
     record_id = f"{raw.topic}-{raw.partition}-{raw.offset}"
-    return Record(record_id, raw.topic.removeprefix(prefix), raw.value, place, headers, _taken_at(raw.timestamp))
+    return Record(record_id, raw.topic.removeprefix(prefix), raw.value, place, headers_of(raw.headers), _taken_at(raw.timestamp))
 
 
 def _taken_at(milliseconds: int) -> datetime:
@@ -55,6 +54,23 @@ def as_text(raw: bytes) -> str:
 def as_bytes(text: str) -> bytes:
     """The bytes that `as_text` was given."""
     return base64.b64decode(text.removeprefix(_BASE64)) if text.startswith(_BASE64) else text.encode()
+
+
+def headers_of(pairs: Iterable[tuple[str, bytes | None]]) -> dict[str, HeaderValue]:
+    """Headers by their names, without loss but for the order of different names; `header_pairs` gives them back."""
+    found: dict[str, list[str | None]] = {}
+    for name, value in pairs:
+        found.setdefault(as_text(name.encode("utf-8", "surrogateescape")), []).append(None if value is None else as_text(value))
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def header_pairs(headers: Mapping[str, HeaderValue]) -> list[tuple[str, bytes | None]]:
+    """Headers as Kafka takes them; the client can send no name that is no UTF-8, its odd bytes are replaced."""
+    return [
+        (as_bytes(name).decode("utf-8", "replace"), None if value is None else as_bytes(value))
+        for name, values in headers.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
 
 
 def what_stood(payload: bytes, place: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.cli.wiring import Surroundings, health_teller
+from pipeline.cli.wiring import Surroundings
 from pipeline.flow import StageName
 from pipeline.intake import Intake
 
@@ -43,16 +43,15 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, pati
     from consumers.app import OutletToBroker, settlers_for
 
     async with AsyncExitStack() as stack:
-        teller = await stack.enter_async_context(health_teller(s.operations))
         kafka = s.settings.kafka_servers
         outlet = OutletToBroker(s.letters, topics_without_reader=frozenset()) if kafka else OutletToBroker(s.letters)
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=teller, fetcher=s.fetcher,
+                outlet=outlet, on_pause=s.tell, fetcher=s.fetcher,
             )
         )  # fmt: skip
-        begun = _kafka(s, outlet, settlers, teller, patient) if kafka else _postgres(s, outlet, settlers)
+        begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
         yield Running(broker, Intake(broker, s.blobs))
 
@@ -73,12 +72,10 @@ async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[
 
 
 @asynccontextmanager
-async def _kafka(
-    s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], teller: Callable[[str, str | None], None], patient: bool
-) -> AsyncIterator[Broker]:
+async def _kafka(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], patient: bool) -> AsyncIterator[Broker]:
     from consumers.kafka import KafkaBroker
 
-    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, teller)
+    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, s.tell)
     outlet.connect(broker)
     for settler in settlers:
         broker.add(settler)

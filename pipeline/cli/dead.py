@@ -11,7 +11,7 @@ import click
 
 from pipeline.cli.opening import opened
 from pipeline.cli.options import data_option, example, json_option
-from pipeline.cli.output import count, moment, print_json, print_table, printable, shortened
+from pipeline.cli.output import count, moment, print_json, print_list, print_table, printable, shortened
 from pipeline.cli.process import run_to_end
 from pipeline.errors import NotFoundError
 from pipeline.model import DocumentId
@@ -37,13 +37,7 @@ def dead() -> None:
 @json_option
 def list_letters(data: Path, as_json: bool) -> int:
     """List the dead letters, oldest first."""
-    letters = run_to_end(_all(data))
-    if as_json:
-        print_json({"dead": [_row(letter) for letter in letters]})
-    elif not letters:
-        click.echo("no dead letters")
-    else:
-        print_table([_line(letter) for letter in letters], _HEADS)
+    print_list(run_to_end(_all(data)), name="dead", what="dead letters", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 

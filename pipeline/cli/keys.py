@@ -11,7 +11,7 @@ import click
 from pipeline.api.tenancy import SCOPES
 from pipeline.cli.opening import opened
 from pipeline.cli.options import data_option, example, json_option, tenant_name
-from pipeline.cli.output import moment, print_json, print_table
+from pipeline.cli.output import moment, print_json, print_list
 from pipeline.cli.process import run_to_end
 from pipeline.model import TenantId
 
@@ -69,13 +69,7 @@ def create(tenant: str, name: str, scopes: tuple[str, ...], days: float | None, 
 @json_option
 def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
     """List the keys, without what would open anything."""
-    found = run_to_end(_list(data, tenant))
-    if as_json:
-        print_json({"keys": [_row(key) for key in found]})
-    elif not found:
-        click.echo("no keys")
-    else:
-        print_table([_line(key) for key in found], _HEADS)
+    print_list(run_to_end(_list(data, tenant)), name="keys", what="keys", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+T = TypeVar("T")
 
 
 def error_line(message: str) -> str:
@@ -48,6 +50,31 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def print_list(
+    rows: Sequence[T],
+    *,
+    name: str,
+    what: str,
+    item: Callable[[T], Any],
+    line: Callable[[T], Sequence[object]],
+    heads: Sequence[str],
+    as_json: bool,
+) -> None:
+    """What a command lists: JSON, or a table.
+
+    Args:
+        name: of the list in JSON.
+        what: the entries are called, where there are none.
+        item, line: an entry in JSON, and in the table.
+    """
+    if as_json:
+        print_json({name: [item(row) for row in rows]})
+    elif rows:
+        print_table([line(row) for row in rows], heads)
+    else:
+        click.echo(f"no {what}")
 
 
 def print_table(rows: Sequence[Sequence[object]], heads: Sequence[str] = ()) -> None:

@@ -11,7 +11,7 @@ import click
 
 from pipeline.cli.opening import is_running, opened
 from pipeline.cli.options import data_option, example, json_option, tenant_name
-from pipeline.cli.output import moment, print_json, print_table
+from pipeline.cli.output import moment, print_json, print_list, print_table
 from pipeline.cli.process import run_to_end
 from pipeline.errors import ConfigError
 from pipeline.model import TenantId
@@ -33,13 +33,7 @@ def tenants() -> None:
 @json_option
 def list_tenants(data: Path, as_json: bool) -> int:
     """List the tenants with the number of their documents and usable keys."""
-    found = run_to_end(_list(data))
-    if as_json:
-        print_json({"tenants": [_row(tenant) for tenant in found]})
-    elif not found:
-        click.echo("no tenants")
-    else:
-        print_table([(t.tenant_id, t.documents, t.keys, moment(t.created_at)) for t in found], _HEADS)
+    print_list(run_to_end(_list(data)), name="tenants", what="tenants", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 
@@ -127,6 +121,10 @@ def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> No
         fed |= {source.name for source in working_folders(s.settings, data) if source.tenant == tenant}
     if fed:
         raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: take it out of livedex.toml, and end what watches it")
+
+
+def _line(t: Tenant) -> tuple[object, ...]:
+    return t.tenant_id, t.documents, t.keys, moment(t.created_at)
 
 
 def _row(tenant: Tenant) -> dict[str, object]:

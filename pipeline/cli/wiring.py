@@ -6,11 +6,11 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.backlog import Backlog
@@ -37,6 +37,8 @@ from pipeline.store.pgvector import PgVectorStore
 
 log = logging.getLogger(__name__)
 
+Tell: TypeAlias = Callable[[str, str | None], None]
+
 REMEMBERED = "up.json"
 _WRITE_AGAIN_S = 1.0
 
@@ -50,6 +52,7 @@ class Surroundings:
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
         claims: None where no other process can embed.
+        tell: writes down that a component is away and why, or, with None, that it works.
         fetcher: gets contents by their URL; None: nothing does, and who sends one is told so.
     """
 
@@ -69,6 +72,7 @@ class Surroundings:
     letters: Letters
     metrics: Metrics
     liveness: Liveness
+    tell: Tell
     fetcher: Fetcher | None = None
 
     @property
@@ -120,7 +124,7 @@ async def open_surroundings(
         backlog = await stack.enter_async_context(_backlog(settings, database))
         yield Surroundings(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, Letters(database), metrics, Liveness(),
+            backlog, Letters(database), metrics, Liveness(), teller,
         )  # fmt: skip
 
 
@@ -167,7 +171,7 @@ class EmbedCounts:
 
 
 @asynccontextmanager
-async def health_teller(operations: Operations) -> AsyncIterator[Any]:
+async def health_teller(operations: Operations) -> AsyncIterator[Tell]:
     """A function that writes down how a component is, without holding up who tells.
 
     The last word on each is kept until it is written: what came back while the database was away would be down for ever.

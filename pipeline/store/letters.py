@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from pipeline.errors import NotFoundError
-from pipeline.events import DEAD, Buried, Changed, Event
+from pipeline.events import DEAD, Buried, Changed, Event, HeaderValue
 from pipeline.model import TenantId
 from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
@@ -41,7 +43,7 @@ class Letter:
     attempts: int
     topic: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
     payload: bytes = b""
     at: datetime | None = None
     size_bytes: int = 0
@@ -59,7 +61,7 @@ def buried(letter: Letter) -> Event[Buried]:
     data = Buried(
         letter_id=letter.letter_id, tenant_id=letter.tenant_id, document_id=letter.document_id or "", version=letter.version, stage=letter.stage,
         reason=letter.reason, detail=letter.detail[:_MAX_DETAIL], attempts=letter.attempts, topic=letter.topic, place=dict(letter.place),
-        headers=dict(letter.headers) if sum(map(len, letter.headers.values())) <= _MOST_TOLD_BYTES // 4 else {},
+        headers=dict(letter.headers) if len(orjson.dumps(letter.headers)) <= _MOST_TOLD_BYTES // 4 else {},
         payload=base64.b64encode(letter.payload).decode() if fits else None,
         payload_sha256=hashlib.sha256(letter.payload).hexdigest(), size_bytes=len(letter.payload),
     )  # fmt: skip

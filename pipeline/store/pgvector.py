@@ -74,7 +74,7 @@ class PgVectorStore:
             return await self._existing(connection, tenant_id, hashes)
 
     async def _existing(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> dict[bytes, PassageId]:
-        rows = await connection.fetch(sql("existing_passages"), tenant_id, list(hashes))
+        rows = await connection.fetch(sql("existing_passages"), tenant_id, sorted(hashes))
         return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
 
     async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,14 +31,6 @@ NAMES = ["..", "../../b", "a/b", "a//b", "/a", "a/", "a b+c%2F?#&", "ü\n☃", "
 
 def sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
-    with ScriptedS3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 @pytest.fixture(params=["database", "folder", "s3"])

@@ -14,32 +14,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from connectors.filesystem import FolderConnector, disk, walking
-from connectors.filesystem.reconciling import Report
+from connectors.filesystem import disk, walking
 from connectors.filesystem.watching import Watcher
 from pipeline.errors import OutageError
 from pipeline.model import GenerationId
-from pipeline.store.database import Database
 from pipeline.store.statements import all_statements
-from tests.folders import Folders
-
-NOBODY = 65_534
-
-
-@pytest.fixture
-def folders(database: Database, tmp_path: Path) -> Folders:
-    (tmp_path / "docs").mkdir()
-    return Folders(database, tmp_path / "docs")
-
-
-async def scan(folders: Folders, connector: FolderConnector | None = None, **how: bool) -> Report:
-    """One reconcile of a connector that does not run, once the files are old enough to be at rest."""
-    await asyncio.sleep(0.03)
-    return await (connector or folders.connector()).reconcile(**how)
-
-
-def counts(report: Report) -> tuple[int, int, int, int]:
-    return report.added, report.changed, report.deleted, report.unchanged
+from tests.folders import Folders, counts, scan
 
 
 @contextmanager
@@ -213,136 +193,6 @@ async def test_the_data_directory_is_no_part_of_the_folder(folders: Folders) -> 
     folders.write("a.md", "one")
     await scan(folders, folders.connector(ignored=[folders.root / "data"]))
     assert set(folders.intake.now) == {"docs/a.md"}
-
-
-async def test_a_missing_root_deletes_nothing(folders: Folders) -> None:
-    for n in range(5):
-        folders.write(f"{n}.md", str(n))
-    await scan(folders)
-    away = folders.root.rename(folders.root.with_name("away"))
-    report = await scan(folders)
-    assert report.problem
-    assert report.deleted == 0
-    away.rename(folders.root)
-    assert counts(await scan(folders)) == (0, 0, 0, 5)
-
-
-async def test_more_deletes_than_the_limit_are_withheld_until_they_are_released(folders: Folders) -> None:
-    for n in range(40):
-        folders.write(f"{n}.md", str(n))
-    connector = folders.connector()
-    await scan(folders, connector)
-    for n in range(21):
-        (folders.root / f"{n}.md").unlink()
-    for _ in range(2):
-        report = await scan(folders, connector)
-        assert (report.withheld, report.deleted, report.known) == (21, 0, 40)
-    assert "livedex verify --repair" in str(report.advice)
-    assert folders.health[-1] == ("down", report.advice)
-    assert len(folders.intake.now) == 40
-    report = await scan(folders, connector, repair=True)
-    assert (report.withheld, report.deleted) == (0, 21)
-    assert folders.intake.now == folders.on_disk()
-    assert folders.health[-1] == ("ok", None)
-
-
-async def test_half_of_the_files_and_all_of_a_few_may_go_at_once(folders: Folders) -> None:
-    for n in range(40):
-        folders.write(f"{n}.md", str(n))
-    await scan(folders)
-    for n in range(20):
-        (folders.root / f"{n}.md").unlink()
-    assert (await scan(folders)).deleted == 20
-    (folders.root / "39.md").unlink()
-    await scan(folders)
-    for path in folders.root.iterdir():
-        path.unlink()
-    assert (await scan(folders)).deleted == 19
-
-
-async def test_a_moved_directory_that_holds_most_files_is_no_mass_delete(folders: Folders) -> None:
-    for n in range(40):
-        folders.write(f"dir/{n}.md", str(n))
-    await scan(folders)
-    (folders.root / "dir").rename(folders.root / "moved")
-    report = await scan(folders)
-    assert (report.added, report.deleted, report.moved, report.withheld) == (40, 40, 40, 0)
-    assert folders.intake.now == folders.on_disk()
-
-
-@contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
-    """As a user that permissions apply to; root may read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for above in (folder, *folder.parents):
-        above.chmod(above.stat().st_mode | 0o011)
-    os.chown(folder, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-async def test_a_closed_folder_is_not_taken_for_empty(folders: Folders) -> None:
-    for n in range(20):
-        folders.write(f"closed/{n}.md", str(n))
-    folders.write("open.md", "open")
-    await scan(folders)
-    (folders.root / "closed").chmod(0)
-    with as_nobody(folders.root):
-        report = await scan(folders)
-    assert (report.deleted, report.withheld, report.unreadable, report.unchanged) == (0, 0, 20, 1)
-    assert len(folders.intake.now) == 21
-    (folders.root / "closed").chmod(0o755)
-    assert counts(await scan(folders)) == (0, 0, 0, 21)
-
-
-async def test_a_file_that_may_not_be_read_says_so_once_and_is_read_when_it_may(folders: Folders) -> None:
-    path = folders.write("a.md", "one")
-    await scan(folders)
-    path.chmod(0)
-    path.write_text("two") if os.geteuid() == 0 else None
-    with as_nobody(folders.root):
-        for _ in range(2):
-            assert (await scan(folders)).unreadable == 1
-    told = [change.data.unreadable for change in folders.intake.changes if change.data.unreadable]
-    assert len(told) == 1
-    assert "Permission denied" in told[0]
-    path.chmod(0o644)
-    await scan(folders)
-    assert folders.intake.versions("docs/a.md")[-1] == path.read_bytes()
-    assert counts(await scan(folders)) == (0, 0, 0, 1)
-
-
-async def test_a_file_that_is_too_large_is_not_read_and_read_when_it_is_allowed(folders: Folders) -> None:
-    folders.write("a.md", "x" * 100)
-    small = {"max_document_bytes": 99}
-    for _ in range(2):
-        await scan(folders, folders.connector(**small))
-    (change,) = folders.intake.changes
-    assert (change.content, change.data.size_bytes, change.data.unreadable) == (None, 100, None)
-    await scan(folders)
-    assert folders.intake.now == {"docs/a.md": b"x" * 100}
-    await scan(folders, folders.connector(**small))
-    assert folders.intake.now == {"docs/a.md": b"too large"}
-
-
-async def test_a_path_that_is_too_long_for_an_id_stops_nothing(folders: Folders) -> None:
-    here = os.open(folders.root, os.O_DIRECTORY)
-    for _ in range(10):
-        os.mkdir("d" * 250, dir_fd=here)
-        below = os.open("d" * 250, os.O_DIRECTORY, dir_fd=here)
-        os.close(here)
-        here = below
-    file = os.open("deep.md", os.O_CREAT | os.O_WRONLY, dir_fd=here)
-    os.close(file)
-    os.close(here)
-    folders.write("a.md", "one")
-    await scan(folders)
-    assert folders.intake.now == {"docs/a.md": b"one"}
 
 
 async def test_a_crash_between_publishing_and_recording_loses_nothing(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:

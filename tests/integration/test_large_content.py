@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,6 @@ def large(edited: int | None = None) -> bytes:
 def change(version: int, content: bytes, **more: Any) -> Change:
     data = Changed(tenant_id=DEFAULT_TENANT, document_id=DOCUMENT, version=version, name="large.md", source="docs", **more)
     return Change(data, content)
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
-    with ScriptedS3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 class Installation:

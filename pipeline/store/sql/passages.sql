@@ -1,5 +1,5 @@
 -- name: existing_passages
--- $1 text: tenant  $2 bytea[]: hashes
+-- $1 text: tenant  $2 bytea[]: hashes, ascending: the index is walked once
 select hash, passage_id from passages where tenant_id = $1 and hash = any($2);
 
 -- name: insert_passages

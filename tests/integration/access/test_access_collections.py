@@ -11,8 +11,9 @@ from pipeline.errors import OutageError
 from pipeline.intake import Change
 from pipeline.model import Reader
 from pipeline.store.database import Database
+from tests.app_client import client_of
 from tests.filling import Filling
-from tests.keyed import client_of, served
+from tests.keyed import served
 
 
 class Accepted:

@@ -14,8 +14,9 @@ from pipeline.errors import NotFoundError
 from pipeline.model import TenantId
 from pipeline.store.database import Database
 from pipeline.store.keys import ApiKeys
+from tests.app_client import client_of
 from tests.filling import Filling
-from tests.keyed import client_of, served
+from tests.keyed import served
 
 
 def bearer(key: Any) -> dict[str, str]:

@@ -14,7 +14,8 @@ from pipeline.access.rate import RateLimiter
 from pipeline.model import TenantId
 from pipeline.store.database import Database
 from pipeline.store.limits import LEASE_S, SharedLimits
-from tests.keyed import client_of, served
+from tests.app_client import client_of
+from tests.keyed import served
 
 
 async def test_two_processes_let_in_a_minute_s_requests_together_and_say_so(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.shelf import ACME, DIMENSIONS, OTHER, Shelf, sections
 from tests.shelf import fence as shelf_fence
 
 DOC = DocumentId("docs/a.md")
+Fill = Callable[[TenantId], Awaitable[None]]
 
 
 @pytest.fixture
@@ -33,8 +34,13 @@ def tenants(database: Database) -> Tenants:
     return Tenants(database, DatabaseBlobs(database))
 
 
-async def fill(tenant: TenantId, database: Database, owner: asyncpg.Connection, url: str, new_key: Callable[..., Any]) -> None:
-    """Something in every table."""
+@pytest.fixture
+def fill(database: Database, owner: asyncpg.Connection, owner_url: str, new_key: Callable[..., Any]) -> Fill:
+    """Puts something of a tenant into every table."""
+    return lambda tenant: _fill(tenant, database, owner, owner_url, new_key)
+
+
+async def _fill(tenant: TenantId, database: Database, owner: asyncpg.Connection, url: str, new_key: Callable[..., Any]) -> None:
     store, generation = PgVectorStore(database), await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS)
     shelf = Shelf(store, database, generation)
     await shelf.put(DOC, 1, sections(1, 2, 3), tenant=tenant)
@@ -72,16 +78,11 @@ async def rows_of(owner: asyncpg.Connection, tenant: str) -> dict[str, int]:
 
 
 async def test_everything_of_a_tenant_goes_and_nothing_of_another(
-    database: Database,
-    owner: asyncpg.Connection,
-    owner_url: str,
-    tenants: Tenants,
-    new_key: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    owner: asyncpg.Connection, tenants: Tenants, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.store.tenants._ROWS_AT_ONCE", 2)
     for tenant in (ACME, OTHER):
-        await fill(tenant, database, owner, owner_url, new_key)
+        await fill(tenant)
     before, others = await rows_of(owner, ACME), await rows_of(owner, OTHER)
     written = {"blobs", "dead_letters", "documents", "chunks", "passages", "vectors_1", "manifests", "source_files", "api_keys", "queue", "tenants",
                "word_counts", "word_totals", "embedding_claims", "unused_passages", "collections"}  # fmt: skip
@@ -110,9 +111,9 @@ async def test_every_table_of_tenants_is_guarded_or_stands_below_one_that_is(own
 
 
 async def test_an_event_under_way_does_not_bring_a_tenant_back(
-    database: Database, owner: asyncpg.Connection, owner_url: str, tenants: Tenants, new_key: Callable[..., Any]
+    database: Database, owner: asyncpg.Connection, tenants: Tenants, fill: Fill, new_key: Callable[..., Any]
 ) -> None:
-    await fill(ACME, database, owner, owner_url, new_key)
+    await fill(ACME)
     await tenants.delete(ACME)
     store, now = PgVectorStore(database), datetime.now(UTC)
     shelf = Shelf(store, database, await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS))
@@ -145,14 +146,9 @@ async def test_whoever_writes_while_the_mark_is_set_is_waited_for(database: Data
 
 
 async def test_a_deletion_that_was_cut_off_is_begun_again(
-    database: Database,
-    owner: asyncpg.Connection,
-    owner_url: str,
-    tenants: Tenants,
-    new_key: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    owner: asyncpg.Connection, tenants: Tenants, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await fill(ACME, database, owner, owner_url, new_key)
+    await fill(ACME)
 
     async def away(tenant_id: TenantId) -> None:
         raise asyncio.CancelledError

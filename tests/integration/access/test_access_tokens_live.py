@@ -14,9 +14,10 @@ from pipeline.access.tokens import TokenTenancy
 from pipeline.errors import OutageError
 from pipeline.jwt_settings import JwtSettings
 from pipeline.store.database import Database
+from tests.app_client import client_of
 from tests.filling import Filling
 from tests.issuer import AUDIENCE, ISSUER, public, token
-from tests.keyed import client_of, served
+from tests.keyed import served
 
 KEYS = orjson.dumps({"keys": [public("RSA", "a")]})
 

@@ -15,6 +15,7 @@ from pipeline.store.collections import Collections
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations, QueueBacklog
+from tests.app_client import client_of
 from tests.filling import Filling, NoModel
 
 
@@ -43,5 +44,5 @@ async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+    async with client_of(app) as client:
         yield client

@@ -12,10 +12,12 @@ import pytest
 from fastapi import FastAPI
 
 from pipeline.api.app import ApiServices, create_app
+from pipeline.backlog import Waiting
 from pipeline.metrics import Metrics
 from pipeline.model import Reader
 from pipeline.store.documents import ChunksView, ChunkView, CollectionView, DocumentView
-from pipeline.store.operations import Health, Waiting
+from pipeline.store.operations import Health
+from tests.app_client import client_of, problem
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -117,25 +119,11 @@ async def app(engine: Engine, documents: KnownDocuments, operations: Operations)
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the app."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+    async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
     """Checks that an answer is a problem of this status, and gives it."""
-
-    def check(answer: httpx.Response, status: int) -> dict[str, Any]:
-        assert answer.status_code == status, answer.text[:300]
-        assert answer.headers["content-type"].startswith("application/problem+json")
-        body = dict(answer.json())
-        assert body["status"] == status
-        assert body["type"]
-        assert body["title"]
-        assert body["detail"]
-        assert body["detail"].isprintable()
-        assert "Traceback" not in answer.text
-        assert answer.headers["x-request-id"]
-        return body
-
-    return check
+    return problem

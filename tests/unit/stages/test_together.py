@@ -107,7 +107,7 @@ async def test_two_of_one_identity_are_never_in_one_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "batches"), [({"most": 2}, [[1, 2], [3]]), ({"most_size": 4, "size": lambda n: n}, [[1, 2], [3]])], ids=str
+    ("bounds", "batches"), [({"most": 2}, [[1, 2], [3]]), ({"most_size": 4, "size": lambda n: n}, [[1, 2], [3]])], ids=["count", "size"]
 )
 async def test_a_batch_is_no_larger_than_allowed(bounds: dict[str, object], batches: list[list[int]]) -> None:
     work = Work()

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,14 +22,6 @@ from tests.scripted_s3 import BUCKET, HANG_UP, KEY, SECRET, Answer, Request, Scr
 
 PATIENCE = Patience(connect_s=2, request_s=0.5, retry_s=2, retries=2, start_s=10)
 CONTENT = b"large content " * 30_000
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
-    with ScriptedS3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 def in_s3(bucket: str = BUCKET) -> ObjectStorage:

@@ -16,6 +16,7 @@ from pipeline.intake import Change
 from pipeline.metrics import Metrics
 from pipeline.store.versions import Wanted
 from pipeline.webhook_settings import WebhookSource
+from tests.app_client import client_of, problem
 
 MAX_DOCUMENT_BYTES = 100_000
 
@@ -88,20 +89,11 @@ async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSour
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the app."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex") as client:
+    async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
     """Checks that an answer is a problem of this status, and gives it."""
-
-    def check(answer: httpx.Response, status: int) -> dict[str, Any]:
-        assert answer.status_code == status, answer.text[:300]
-        assert answer.headers["content-type"].startswith("application/problem+json")
-        body = dict(answer.json())
-        assert body["status"] == status
-        assert body["detail"].isprintable()
-        return body
-
-    return check
+    return problem
