@@ -15,9 +15,10 @@ from pipeline.api.tokens import make_token
 from pipeline.jwt_settings import JwtSettings
 from pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
 from pipeline.store.database import Database
+from tests.app_client import client_of
 from tests.filling import Filling
 from tests.issuer import AUDIENCE, ISSUER, Issuer, token
-from tests.keyed import client_of, served
+from tests.keyed import served
 
 ACME = TenantId("acme")
 ANN, HR = "user:ann", "group:h\u00fc & r"
