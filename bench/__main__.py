@@ -11,7 +11,7 @@ from pipeline.cli.running import run
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (
-    "kills", "tenants", "written", "receiver", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
+    "kills", "tenants", "written", "receiver", "openapi", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
 )  # fmt: skip
 """Run only where they are named."""
 NUMBERS = {
@@ -19,7 +19,7 @@ NUMBERS = {
     "files": "of the corpus that are used; all, if not given",
     "documents": "that are published",
     "seconds": "that the embedder is away, or writes come in",
-    "operations": "of all tenants or clients together",
+    "operations": "of all tenants, clients or runs together",
 }
 
 

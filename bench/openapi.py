@@ -1,0 +1,82 @@
+"""What schemathesis finds by the OpenAPI document: with all its checks, without a credential, with a key, and with a key that is no good.
+
+It is no dependency: `pip install schemathesis` into any environment, and name its program by SCHEMATHESIS where it is not on the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.program import Program
+from bench.table import show
+
+_EXPECTED = {
+    "ST202": "what the schema cannot say is refused: a cursor that no page gave, a vector without a direction",
+    "ST204": "a document may be called …/chunks, so PUT and DELETE work there",
+    "ST205": "as above",
+    "ST301": "a delete is accepted first (202) and done a moment later",
+}
+_PER_EXAMPLE = 25  # cases a run makes for each example that is asked of an operation, about
+
+
+async def run(operations: int = 21_000) -> None:
+    """Print what was found.
+
+    Args:
+        operations: cases of all runs together, about.
+    """
+    with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
+        runs = await asyncio.to_thread(_measure, Path(folder), operations)
+    rows, found = [], []
+    for name, report in runs.items():
+        wrong = [failure for failure in report["failures"] if failure["code"] not in _EXPECTED]
+        known = len(report["failures"]) - len(wrong)
+        rows.append([name, report["test_cases"]["generated"], sum(failure["count"] for failure in wrong), known])
+        found += wrong
+        for error in report["errors"]:
+            print(f"  {name}, schemathesis itself: {json.dumps(error)[:300]}")
+    show("Cases made by the OpenAPI document, all checks of schemathesis", ["", "cases", "findings", "known kinds (see below)"], rows)
+    for code, meaning in _EXPECTED.items():
+        print(f"  {code} is known: {meaning}")
+    for failure in found:
+        print(f"  FOUND: {json.dumps(failure)[:1000]}")
+
+
+def _measure(home: Path, operations: int) -> dict[str, dict[str, Any]]:
+    program = Program(home)
+    (program.docs / "tea.md").write_text("# Tea\n\nGreen tea wants 80 degrees.\n")
+    program.start()
+    try:
+        made = program.command("keys", "create", "--tenant", "acme", "--name", "fuzz", "--scope", "admin", "--json")
+        key = json.loads(made.stdout)["key"]
+        credentials = {"without a credential": None, "with a key": key, "with a key that is no good": key[:-4] + "0000"}
+        examples = max(1, operations // len(credentials) // _PER_EXAMPLE)
+        return {name: _schemathesis(program, credential, examples) for name, credential in credentials.items()}
+    finally:
+        program.stop()
+        program.close()
+
+
+def _schemathesis(program: Program, credential: str | None, examples: int) -> dict[str, Any]:
+    report = program.home / "report.json"
+    command = [
+        os.environ.get("SCHEMATHESIS", "schemathesis"), "run", f"{program.http.base_url}/openapi.json", "--checks", "all", "--no-color",
+        "--max-examples", str(examples), "--continue-on-failure", "--workers", "2", "--report-json-path", str(report),
+    ]  # fmt: skip
+    if credential is not None:
+        command += ["--header", f"Authorization: Bearer {credential}"]
+    try:
+        done = subprocess.run(command, cwd=program.home, capture_output=True, text=True, check=False)
+    except FileNotFoundError as exc:
+        raise SystemExit(f"{command[0]} is not there: pip install schemathesis, or set SCHEMATHESIS to its program") from exc
+    if not report.exists():
+        raise SystemExit(f"schemathesis gave no report: {(done.stderr or done.stdout)[-2000:]}")
+    found: dict[str, Any] = json.loads(report.read_text())
+    report.unlink()
+    return found
