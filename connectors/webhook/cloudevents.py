@@ -172,7 +172,7 @@ def _changed(body: ChangedData, document_id: DocumentId, place: Place) -> Incomi
     content, mime_type = _content(body, document_id, place)
     return Incoming(
         document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or body.url,
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {},
+        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def _incoming(document_id: DocumentId, body: DocumentBody) -> Incoming:
     content, mime_type = content_of(body, document_id)
     return Incoming(
         document_id, content=content, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri,
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {},
+        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
 
 

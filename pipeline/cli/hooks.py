@@ -84,6 +84,7 @@ def _shown(item: Incoming) -> dict[str, Any]:
         "collection": item.collection,
         "mime_type": item.mime_type,
         "metadata": item.metadata,
+        "acl": item.acl,
     }
 
 
