@@ -72,7 +72,7 @@ class OutletToBroker:
             document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
             detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=payload,
         )  # fmt: skip
-        await self._letters.bury(letter, source=getattr(event.data, "source", "") if event else "")
+        await self._letters.bury(letter, event)
         await self.forward(DEAD, buried(letter))
 
 

@@ -122,6 +122,9 @@ async def chunk(
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
+    waits = data.acl is not None and (data.url is not None or data.blob is not None)
+    if waits and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
+        return Finished(superseded=True)  # accepted first, so that who may read it no more is shut out while its content is slow or away
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
     found: Linked | None = None
     try:

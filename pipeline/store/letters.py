@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from pipeline.errors import NotFoundError
-from pipeline.events import DEAD, Buried, Event, HeaderValue
+from pipeline.events import DEAD, Buried, Changed, Event, HeaderValue
 from pipeline.model import TenantId
 from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
@@ -77,8 +77,14 @@ class Letters:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def bury(self, letter: Letter, *, source: str = "") -> None:
-        """Keep a letter and mark its document, in one transaction; the same letter again changes nothing."""
+    async def bury(self, letter: Letter, event: Event[Any] | None = None) -> None:
+        """Keep a letter and mark its document, in one transaction; the same letter again changes nothing.
+
+        Args:
+            event: that died; None where there is none in the bytes.
+        """
+        data = event.data if event is not None else None
+        changed = data if isinstance(data, Changed) else None
         tenant_id = letter.tenant_id
         async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
@@ -88,8 +94,9 @@ class Letters:
             )  # fmt: skip
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
-                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL], source
-                )
+                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL],
+                    changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
+                )  # fmt: skip
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
 
     async def all(self) -> list[Letter]:
