@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from bench.corpus import SHARED
 from bench.index import TENANT, Index, open_index
 from bench.table import show
+from pipeline.model import Reader
 from pipeline.search.engine import SearchEngine
 from pipeline.search.request import SearchRequest
 
@@ -69,7 +70,7 @@ async def _measure(index: Index, mode: str, questions: Sequence[str], relevant: 
 async def _documents(engine: SearchEngine, mode: str, question: str, hits: int) -> list[str]:
     """The documents of so many hits, each once."""
     request = SearchRequest.model_validate({"query": question, "mode": mode, "limit": hits, "include": []})
-    return list(dict.fromkeys(hit["document_id"] for hit in (await engine.search(TENANT, request)).hits))
+    return list(dict.fromkeys(hit["document_id"] for hit in (await engine.search(Reader(TENANT), request)).hits))
 
 
 def _ndcg(found: Sequence[str], relevant: set[str]) -> float:

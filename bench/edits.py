@@ -113,16 +113,16 @@ def _mime(name: str) -> str:
 
 async def _index(livedex: Livedex) -> dict[str, Any]:
     """Every visible document: its metadata, and text, offsets and heading of its chunks in order."""
-    from pipeline.model import DEFAULT_TENANT
+    from pipeline.model import DEFAULT_TENANT, Reader
     from pipeline.store.documents import Documents
 
     documents = Documents(livedex.surroundings.database)
     found: dict[str, Any] = {}
     cursor = None
     while True:
-        page, cursor = await documents.page(DEFAULT_TENANT, collection=None, source=None, state=None, limit=500, cursor=cursor)
+        page, cursor = await documents.page(Reader(DEFAULT_TENANT), collection=None, source=None, state=None, limit=500, cursor=cursor)
         for document in page:
-            view = await documents.chunks(DEFAULT_TENANT, document.document_id)
+            view = await documents.chunks(Reader(DEFAULT_TENANT), document.document_id)
             assert view is not None
             found[document.document_id] = (document.metadata, [(c.content, c.start, c.end, tuple(c.heading)) for c in view.chunks])
         if cursor is None:

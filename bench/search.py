@@ -17,6 +17,7 @@ from bench.asking import TOP, Question, Way, bare_keyword, bare_vector, both, co
 from bench.index import TENANT, Index, open_index
 from bench.program import Program
 from bench.table import show
+from pipeline.model import Reader
 from pipeline.search.keyword import Breadth, KeywordLeg
 from pipeline.search.request import SearchRequest
 from pipeline.search.selection import Selection
@@ -131,7 +132,7 @@ def _engine(index: Index, **options: Any) -> Way:
     engine = index.engine(**options)
 
     async def ask(question: Question) -> Mapping[int, float]:
-        await engine.search(TENANT, SearchRequest(query=question.text))
+        await engine.search(Reader(TENANT), SearchRequest(query=question.text))
         return {}
 
     return ask

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pipeline.errors import RejectedError
 from pipeline.model import Attributes, DocumentId, Fence, TenantId
+from pipeline.rights import Acl, for_everybody
 
 SCHEMA_VERSION = 1
 INLINE_LIMIT_BYTES = 262_144
@@ -51,6 +52,7 @@ class Changed(Payload):
         blob: SHA-256 of the content in the blob store, hexadecimal.
         url: where the content is to be had, instead of it: the chunk stage gets it, so that what fails there is tried again.
         name: a file name, for the format.
+        acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.
     """
 
     tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
@@ -71,14 +73,21 @@ class Changed(Payload):
     uri: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     changed_at: AwareDatetime | None = None
+    acl: Acl | None = None
+
+    @field_validator("acl")
+    @classmethod
+    def _everybody(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return for_everybody(value)
 
     @property
     def fence(self) -> Fence:
         """What decides between this event and another of the same document: see `Fence`."""
         own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
         own["sha256"] = self.content_sha256
-        if self.url is None:
-            del own["url"]
+        for name in ("url", "acl"):  # an event without them has the digest that it had before there were any
+            if own[name] is None:
+                del own[name]
         digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
         return Fence(self.version, bytes([self.deleted]) + digest)
 
@@ -103,7 +112,7 @@ class Changed(Payload):
     @property
     def attributes(self) -> Attributes:
         """What it carries besides its text."""
-        return Attributes(self.collection, self.source, self.title, self.uri, self.mime_type, self.metadata, self.changed_at)
+        return Attributes(self.collection, self.source, self.title, self.uri, self.mime_type, self.metadata, self.changed_at, self.acl)
 
 
 class Step(Payload):

@@ -17,7 +17,8 @@ class JwtSettings(BaseModel):
         audience: what `aud` of the tokens for this service says, or holds.
         tenant_claim: whose data a token opens. A claim within another is named with dots, as in `app.tenant`.
         scopes_claim: what it allows: a list, or words in one string; names that are no scopes are passed over.
-        principals_claim: on whose behalf it asks: a list, or one name. None: a token may see every document of its tenant.
+        principals_claim: on whose behalf it asks: a list, or one name; names that cannot be principals are passed over. None: on nobody's, so that
+            a token sees only documents without rights, unless its scopes open all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -79,6 +79,7 @@ class Attributes:
         source: the source it comes from.
         metadata: JSON object; no NUL, no lone surrogates.
         changed_at: when it changed at its source, aware.
+        acl: the principals that may read it, each once, in order; None: everybody of the tenant; see `pipeline.rights`.
     """
 
     collection: str = DEFAULT_COLLECTION
@@ -88,6 +89,20 @@ class Attributes:
     mime_type: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     changed_at: datetime | None = None
+    acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """For whom something is read.
+
+    Attributes:
+        tenant_id: whose documents.
+        principals: on whose behalf: only documents without rights, and those that one of these may read. None: every document.
+    """
+
+    tenant_id: TenantId
+    principals: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

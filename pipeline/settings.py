@@ -19,6 +19,7 @@ from pipeline.errors import ConfigError
 from pipeline.fetch_settings import FetchSettings
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
+from pipeline.rights import Acl
 from pipeline.store.object_places import object_place
 from pipeline.subscriber_settings import Subscriber
 from pipeline.webhook_settings import WebhookSource
@@ -38,6 +39,7 @@ class FolderSource(BaseModel):
     Attributes:
         include, exclude: globs relative to the folder; `include` empty means every format that can be read.
         metadata: given to each of its documents; a document's own front matter wins.
+        acl: the principals that may read its documents; None: everybody of the tenant, empty: nobody.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +52,7 @@ class FolderSource(BaseModel):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
+    acl: Acl | None = None
 
 
 def _kind(source: object) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from pipeline.errors import ConfigError
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
+from pipeline.rights import Acl
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
 Preset = Literal["github-push", "gitlab-push", "s3", "confluence", "notion"]
@@ -36,6 +37,7 @@ class WebhookMap(BaseModel):
         event_id: names the event, so that what comes again is known where there is no version.
         deleted: true or false; nothing is false.
         text, url: the content, or where it is; one of them, unless it is deleted.
+        acl: the principals that may read it, a list or one; `*` is everybody, and nothing is what the source says, else nobody.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +55,7 @@ class WebhookMap(BaseModel):
     metadata: str | None = None
     collection: str | None = None
     mime_type: str | None = None
+    acl: str | None = None
 
 
 class WebhookSource(BaseModel):
@@ -60,6 +63,7 @@ class WebhookSource(BaseModel):
 
     Attributes:
         tenant, collection, metadata: of its documents; a payload may name another collection and add metadata, never another tenant.
+        acl: the principals that may read its documents; None: everybody of the tenant.
         secret_env: the environment variables that hold the secret; several while it is being changed.
         header, prefix, encoding: of a signature of kind `hmac` or `token`; `encoding` of `hmac` alone.
         preset: what its payloads mean, for systems that are known here; or
@@ -80,6 +84,7 @@ class WebhookSource(BaseModel):
     tenant: str = Field(default="default", min_length=1, max_length=200)
     collection: str = Field(default="default", min_length=1, max_length=200)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    acl: Acl | None = None
     secret_env: tuple[str, ...] = Field(min_length=1)
     signature: Signature
     header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.embedding.counting import CountingEmbedder
 from pipeline.errors import LivedexError
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
 from pipeline.search.engine import SearchAnswer, SearchEngine
 from pipeline.search.request import SearchRequest
 from pipeline.store.database import Database
@@ -64,13 +64,13 @@ class Library:
 
     async def add(
         self, document_id: str, chunks: str | Sequence[str], *, tenant: TenantId = TENANT, collection: str = "default",
-        heading: tuple[str, ...] = (), **metadata: Any,
+        heading: tuple[str, ...] = (), acl: tuple[str, ...] | None = None, **metadata: Any,
     ) -> None:  # fmt: skip
         """Store a document, or its next version; one blank line is between its chunks."""
         texts = [chunks] if isinstance(chunks, str) else list(chunks)
         self._version += 1
         fence = Fence(self._version, b"\0" + hashlib.sha256(repr(texts).encode()).digest())
-        attributes = Attributes(collection=collection, title=document_id.rsplit("/", 1)[-1], metadata=metadata)
+        attributes = Attributes(collection=collection, title=document_id.rsplit("/", 1)[-1], metadata=metadata, acl=acl)
         pieces = [Piece(hashlib.sha256(text.encode()).digest(), text, 2 if n else 0, heading) for n, text in enumerate(texts)]
         name, generation = DocumentId(document_id), self.space.generation_id
         await self.store.accept(tenant, name, fence, attributes, NOW)
@@ -84,8 +84,10 @@ class Library:
         self._version += 1
         await self.store.delete_document(tenant, DocumentId(document_id), Fence(self._version, b"\1" + bytes(32)))
 
-    async def ask(self, query: str | None = None, *, tenant: TenantId = TENANT, **body: Any) -> SearchAnswer:
-        return await self.engine.search(tenant, SearchRequest(query=query, **body))
+    async def ask(
+        self, query: str | None = None, *, tenant: TenantId = TENANT, principals: frozenset[str] | None = None, **body: Any
+    ) -> SearchAnswer:
+        return await self.engine.search(Reader(tenant, principals), SearchRequest(query=query, **body))
 
     async def search(self, query: str | None = None, **body: Any) -> list[Any]:
         """The hits."""

@@ -18,7 +18,7 @@ from pipeline.events import Changed
 from pipeline.flow import StageName
 from pipeline.intake import Change
 from pipeline.kafka_settings import KafkaSettings
-from pipeline.model import DocumentId, TenantId
+from pipeline.model import DocumentId, Reader, TenantId
 from pipeline.settings import Settings
 from pipeline.store.documents import Documents
 from tests.indexed import paragraph
@@ -70,12 +70,12 @@ class Process:
 
     async def state(self, document_id: str) -> tuple[str, int | None] | None:
         """State and visible version of a document; None when there is none."""
-        found = await Documents(self.s.database).get(TENANT, DocumentId(document_id))
+        found = await Documents(self.s.database).get(Reader(TENANT), DocumentId(document_id))
         return None if found is None else (found.state, found.version)
 
     async def chunks(self, document_id: str) -> list[str]:
         """Contents of the visible chunks of a document."""
-        found = await Documents(self.s.database).chunks(TENANT, DocumentId(document_id))
+        found = await Documents(self.s.database).chunks(Reader(TENANT), DocumentId(document_id))
         return [] if found is None else [chunk.content for chunk in found.chunks]
 
     async def identities(self, document_id: str) -> list[tuple[int, int]]:

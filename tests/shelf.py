@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.embedding.counting import CountingEmbedder
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
 from pipeline.search.engine import SearchEngine
 from pipeline.search.request import SearchRequest
 from pipeline.store.database import Database
@@ -92,7 +92,7 @@ class Shelf:
 
     async def sight(self, document_id: DocumentId, tenant: TenantId = ACME) -> Sight | None:
         """What is visible of a document; its places are checked against each other."""
-        document, view = await self.documents.get(tenant, document_id), await self.documents.chunks(tenant, document_id)
+        document, view = await self.documents.get(Reader(tenant), document_id), await self.documents.chunks(Reader(tenant), document_id)
         if document is None or document.version is None:
             return None
         assert view is not None and [c.chunk_index for c in view.chunks] == list(range(len(view.chunks)))
@@ -102,7 +102,7 @@ class Shelf:
 
     async def found(self, word: str, mode: Any, tenant: TenantId = ACME, **body: Any) -> list[str]:
         """The documents with a hit that holds this word."""
-        answer = await self._engine.search(tenant, SearchRequest(query=word, mode=mode, limit=50, **body))
+        answer = await self._engine.search(Reader(tenant), SearchRequest(query=word, mode=mode, limit=50, **body))
         return sorted({hit["document_id"] for hit in answer.hits if word in re.findall(r"\w+", hit["content"])})
 
 

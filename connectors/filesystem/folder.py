@@ -54,6 +54,7 @@ class Folder:
             tenant_id=self.source.tenant, document_id=self.document_id(path), version=version, unreadable=unreadable, size_bytes=size_bytes,
             name=readable_path(path.rsplit(b"/", 1)[-1]), collection=self.source.collection, source=self.source.name,
             uri=file_uri(self.root, path), metadata=self.source.metadata, changed_at=_moment(found.st_mtime_ns),
+            acl=self.source.acl,
         )  # fmt: skip
 
     def deleted(self, path: bytes, version: int) -> Changed:
@@ -79,8 +80,11 @@ def folder_of(source: FolderSource, *, readable: Callable[[str], bool], ignored:
     single = path.is_file()
     root = path.parent if single else path
     matcher = Matcher(source, root, readable=readable, ignored=ignored, only=os.fsencode(path.name) if single else None)
-    carried = orjson.dumps([source.name, source.collection, source.metadata, os.fsencode(root).hex()], option=orjson.OPT_SORT_KEYS)
-    return Folder(source, os.fsencode(root), matcher, hashlib.sha256(carried).hexdigest()[:12], max_bytes)
+    carries = [source.name, source.collection, source.metadata, os.fsencode(root).hex()]
+    if source.acl is not None:  # without rights as it was before there were any, so that nothing is published anew
+        carries.append(source.acl)
+    carried = hashlib.sha256(orjson.dumps(carries, option=orjson.OPT_SORT_KEYS))
+    return Folder(source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes)
 
 
 def _moment(nanoseconds: int) -> datetime | None:

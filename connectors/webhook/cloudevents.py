@@ -162,7 +162,7 @@ def _changed(body: LinkedBody, document_id: DocumentId, place: Place) -> Incomin
     content, mime_type = content_of(body, document_id, place)
     return Incoming(
         document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {},
+        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def reader(source: WebhookSource) -> Callable[[Any], list[Incoming]]:
     assert source.preset is not None
     Paths(source)
     read = SENDERS[source.preset].read
-    return lambda payload: read(source, payload)
+    return lambda payload: [replace(item, acl=source.acl) for item in read(source, payload)]
 
 
 def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> Mapping[str, Hook]:

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from pipeline.extract.cleaning import MAX_DEPTH
 from pipeline.extract.formats import format_of
 from pipeline.model import DEFAULT_COLLECTION, DocumentId
+from pipeline.rights import Acl
 from pipeline.store.versions import LIMIT
 
 MAX_ID_BYTES = 2000
@@ -33,6 +34,7 @@ class Incoming:
         at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it arrives.
         exact_ns: how exactly `at_ns` is known, in nanoseconds.
         delivery_id: the sender's own name of what brought it; None: it cannot be told from another one.
+        acl: who may read it; None: everybody of the tenant.
     """
 
     document_id: DocumentId
@@ -49,6 +51,7 @@ class Incoming:
     collection: str = DEFAULT_COLLECTION
     metadata: dict[str, Any] = field(default_factory=dict)
     changed_at: datetime | None = None
+    acl: tuple[str, ...] | None = None
 
 
 def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:
@@ -122,6 +125,9 @@ class DocumentBody(Body):
     uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
     metadata: Metadata | None = None
     collection: Name | None = None
+    acl: Acl | None = Field(
+        default=None, description="the principals that may read it; default, and with `*`: everybody of the tenant; an empty list: nobody"
+    )
     version: Version | None = Field(default=None, description="grows with each change at its source; default: newer than every one before")
 
 

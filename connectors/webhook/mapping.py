@@ -18,6 +18,7 @@ from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, shown, whole
 from pipeline.errors import ConfigError
 from pipeline.model import DocumentId
+from pipeline.rights import Acl
 from pipeline.store.versions import LIMIT
 from pipeline.webhook_settings import WebhookMap, WebhookSource
 
@@ -53,6 +54,10 @@ def _url(value: str) -> str:
     return f"{scheme.lower()}:{rest}"
 
 
+def _one_or_several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class _Mapped(Body):
     """What the expressions gave for one document."""
 
@@ -67,6 +72,7 @@ class _Mapped(Body):
     metadata: Metadata | None = None
     collection: Name | None = None
     mime_type: Name | None = None
+    acl: Annotated[Acl, BeforeValidator(_one_or_several)] | None = None
 
 
 class Mapper:
@@ -124,12 +130,20 @@ def _found(expression: ParsedResult, value: Any, place: Place) -> Any:
         raise refused(place, f"the expression cannot be applied: {str(exc).splitlines()[0]}") from exc
 
 
+def _acl(found: _Mapped, source: WebhookSource) -> tuple[str, ...] | None:
+    """Who may read a document: as the map says, else as the source does. Where a map that says so gives nothing, nobody may."""
+    if found.acl is not None:
+        return found.acl
+    return () if source.acl is None and source.map is not None and source.map.acl is not None else source.acl
+
+
 def _incoming(found: _Mapped, source: WebhookSource, place: Place) -> Incoming:
     if not found.deleted and (found.text is None) == (found.url is None):
         raise refused((*place, "text"), "the map gives the content once: as text, or as url")
     made = Incoming(
         DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or shown(found.url),
         collection=found.collection or source.collection, metadata={**source.metadata, **(found.metadata or {})}, mime_type=found.mime_type,
+        acl=_acl(found, source),
     )  # fmt: skip
     if isinstance(found.version, datetime):
         made = replace(made, at_ns=nanoseconds(found.version), exact_ns=exactness_ns(found.version), changed_at=found.version)

@@ -131,5 +131,5 @@ def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int) -> 
     return Changed(
         tenant_id=tenant_id, document_id=item.document_id, version=version, deleted=item.deleted, url=item.url, mime_type=item.mime_type,
         collection=item.collection, source=source, title=item.title, uri=item.uri, metadata=item.metadata,
-        changed_at=item.changed_at or datetime.now(UTC),
+        changed_at=item.changed_at or datetime.now(UTC), acl=item.acl,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from pipeline.api.tenancy import SCOPES, Caller
 from pipeline.errors import TenantRequiredError
 from pipeline.jwt_settings import JwtSettings
 from pipeline.model import TenantId
+from pipeline.rights import is_principal
 
 LEEWAY_S = 30.0
 UNKNOWN = "this token is not honoured here: it is expired or not valid yet, for another service, or not signed by the issuer"
@@ -44,7 +45,7 @@ class TokenTenancy:
             return None
         tenant_id = _tenant(claim(claims, self._settings.tenant_claim))
         named = self._settings.principals_claim
-        principals = None if named is None else frozenset(_names(claim(claims, named)))
+        principals = frozenset(filter(is_principal, _names(claim(claims, named)))) if named is not None else frozenset[str]()
         scopes = frozenset(name for name in _names(claim(claims, self._settings.scopes_claim), words=True) if name in SCOPES)
         return Caller(tenant_id, scopes, credential=_credential(tenant_id, claims), principals=principals)
 

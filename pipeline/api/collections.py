@@ -13,12 +13,12 @@ from starlette.responses import Response
 from pipeline.api.answers import Json
 from pipeline.api.bodies import StrictRoute
 from pipeline.api.paths import WHOLE
-from pipeline.api.services import ApiServices, Services, Tenant, Writer
+from pipeline.api.services import ApiServices, Reading, Services, Writer
 from pipeline.api.shapes import Collection, Collections, DeletedCollection, answers, problems
 from pipeline.errors import NotFoundError
 from pipeline.events import Changed
 from pipeline.intake import Change
-from pipeline.model import TenantId
+from pipeline.model import Reader, TenantId
 
 router = APIRouter(tags=["collections"])
 strict = APIRouter(route_class=StrictRoute, tags=["collections"])
@@ -42,10 +42,10 @@ class NewCollection(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 
 
-@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 429, 503)})
-async def collections(tenant: Tenant, services: Services) -> Response:
-    """Every collection by name, with the number of its documents."""
-    return Json({"collections": await services.documents.collections(tenant)})
+@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 422, 429, 503)})
+async def collections(reader: Reading, services: Services) -> Response:
+    """Every collection by name, with the number of its documents that may be read."""
+    return Json({"collections": await services.documents.collections(reader)})
 
 
 @strict.post(
@@ -59,9 +59,9 @@ async def create(wanted: NewCollection, caller: Writer, services: Services) -> R
 
 
 @router.get(_COLLECTION, responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 429, 503)})
-async def collection(name: str, tenant: Tenant, services: Services) -> Response:
-    """A collection, with the number of its documents."""
-    found = await services.documents.collection(tenant, name)
+async def collection(name: str, reader: Reading, services: Services) -> Response:
+    """A collection, with the number of its documents that may be read."""
+    found = await services.documents.collection(reader, name)
     if found is None:
         raise NotFoundError(_NONE)
     return Json(found)
@@ -76,8 +76,8 @@ async def collection(name: str, tenant: Tenant, services: Services) -> Response:
     },
 )
 async def delete(name: str, caller: Writer, services: Services) -> Response:
-    """Delete a collection with its documents, which go through the pipeline one by one. After a 503 the rest is still there: delete it again."""
-    if await services.documents.collection(caller.tenant_id, name) is None:
+    """Delete a collection with all of its documents, which go through the pipeline one by one. After a 503 the rest is still there: delete it again."""
+    if await services.documents.collection(Reader(caller.tenant_id), name) is None:
         raise NotFoundError(_NONE)
     deleted = await _delete_documents(services, caller.tenant_id, name)
     await services.collections.remove(caller.tenant_id, name)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pipeline.api.answers import Json
 from pipeline.api.paths import WHOLE, rest_of_path
-from pipeline.api.services import Services, Tenant
+from pipeline.api.services import Reading, Services
 from pipeline.api.shapes import Chunks, Document, DocumentPage, answers, problems
 from pipeline.errors import NotFoundError
 from pipeline.model import DocumentId, DocumentState
@@ -19,12 +19,12 @@ router = APIRouter(tags=["documents"])
 _PREFIX = "/v1/documents/"
 _DOCUMENT = f"{_PREFIX}{{document_id:{WHOLE}}}"
 _CHUNKS = "/chunks"
-_NONE = "no document is called so, or it was deleted"
+_NONE = "no document is called so, or it was deleted, or it is not for who asks"
 
 
 @router.get("/v1/documents", responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)})
 async def page(
-    tenant: Tenant,
+    reader: Reading,
     services: Services,
     collection: str | None = None,
     source: str | None = None,
@@ -34,28 +34,28 @@ async def page(
 ) -> Response:
     """The documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
-        tenant, collection=collection, source=source, state=state, limit=limit, cursor=cursor
+        reader, collection=collection, source=source, state=state, limit=limit, cursor=cursor
     )
     return Json({"documents": documents, "next_cursor": next_cursor})
 
 
 @router.get(_DOCUMENT + _CHUNKS, responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 429, 503)})
-async def chunks(request: Request, document_id: str, tenant: Tenant, services: Services) -> Response:
+async def chunks(request: Request, document_id: str, reader: Reading, services: Services) -> Response:
     """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer."""
     whole = rest_of_path(request, _PREFIX)
-    document = await services.documents.get(tenant, DocumentId(whole))
+    document = await services.documents.get(reader, DocumentId(whole))
     if document is not None:
         return Json(document)
-    found = await services.documents.chunks(tenant, DocumentId(document_id)) if whole == document_id + _CHUNKS else None
+    found = await services.documents.chunks(reader, DocumentId(document_id)) if whole == document_id + _CHUNKS else None
     if found is None:
         raise NotFoundError(_NONE)
     return Json(found)
 
 
 @router.get(_DOCUMENT, responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
-async def document(document_id: str, tenant: Tenant, services: Services) -> Response:
+async def document(document_id: str, reader: Reading, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
-    found = await services.documents.get(tenant, DocumentId(document_id))
+    found = await services.documents.get(reader, DocumentId(document_id))
     if found is None:
         raise NotFoundError(_NONE)
     return Json(found)

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
 from pipeline.api.bodies import StrictRoute
 from pipeline.api.problems import invalid
-from pipeline.api.services import Services, Tenant, Waiting
+from pipeline.api.services import Asker, Services, Waiting
 from pipeline.api.shapes import Hits, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.errors import NotFoundError
-from pipeline.search.request import SearchRequest
+from pipeline.rights import Principals
+from pipeline.search.request import SearchRequest as Search
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
+class SearchRequest(Search):
+    """A search as it is sent: with whom it is for, which whoever asks the engine itself says apart."""
+
+    principals: Principals | None = Field(
+        default=None, description="on whose behalf is asked; only for credentials with the scope `act_as`; an empty list: on nobody's"
+    )
+
+
 @router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)})
-async def search(request: SearchRequest, tenant: Tenant, services: Services, waiting: Waiting) -> Response:
-    """Search by meaning, by keywords, or both.
+async def search(request: SearchRequest, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
+    """Search by meaning, by keywords, or both, in the documents that may be read.
 
     With `after`, the search waits up to `wait_s` seconds until that change has ended, and then answers in any case.
     """
+    if "principals" in http.query_params:
+        return invalid([{"loc": ("query", "principals"), "msg": "a search has them in its body"}])
+    reader = caller.reader(request.principals)
     if request.after is not None:
         try:
-            document_id, version = read_token(tenant, request.after)
+            document_id, version = read_token(caller.tenant_id, request.after)
         except NotFoundError as exc:
             return invalid([{"loc": ("after",), "msg": str(exc)}])
-        await waiting.wait(tenant, document_id, version, request.wait_s)
-    return Json(await services.engine.search(tenant, request))
+        await waiting.wait(caller.follower(reader), document_id, version, request.wait_s)
+    return Json(await services.engine.search(reader, request))

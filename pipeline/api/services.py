@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
@@ -15,7 +15,8 @@ from pipeline.backlog import Backlog
 from pipeline.intake import Accepting, NoIntake
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
-from pipeline.model import TenantId
+from pipeline.model import Reader
+from pipeline.rights import Principals
 from pipeline.search.answer import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.store.collections import Collections
@@ -26,8 +27,8 @@ from pipeline.store.operations import Operations
 class Searcher(Protocol):
     """Answers searches; `pipeline.search.engine.SearchEngine` does."""
 
-    async def search(self, tenant_id: TenantId, request: SearchRequest) -> SearchAnswer:
-        """The answer.
+    async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
+        """The answer, for who asks.
 
         Raises:
             OutageError: what the asked mode needs is away.
@@ -81,16 +82,23 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
     return caller
 
 
-Reader = Annotated[Caller, Depends(needs("search"))]
+Asker = Annotated[Caller, Depends(needs("search"))]
 Writer = Annotated[Caller, Depends(needs("documents:write"))]
 Sender = Annotated[Caller, Depends(needs("events:write"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 
 
-async def _tenant(caller: Reader) -> TenantId:
-    return caller.tenant_id
+async def _reading(
+    caller: Asker,
+    principals: Annotated[
+        Principals | None,
+        Query(description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times"),
+    ] = None,
+) -> Reader:
+    return caller.reader(principals)
 
 
 Services = Annotated[ApiServices, Depends(_services)]
 Waiting = Annotated[Waiter, Depends(_waiter)]
-Tenant = Annotated[TenantId, Depends(_tenant)]
+Reading = Annotated[Reader, Depends(_reading)]
+"""For whom something is read, as the credential and the query of the request say."""

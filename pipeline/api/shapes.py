@@ -44,6 +44,9 @@ class Document(BaseModel):
     error: str | None = Field(description="what to do about a state without text, or about a dead letter")
     changed_at: datetime | None
     synced_at: datetime | None
+    acl: list[str] | None = Field(
+        description="who may read it; null: everybody of the tenant. Of these, whoever asks on somebody's behalf is told only of those"
+    )
 
 
 class DocumentPage(BaseModel):

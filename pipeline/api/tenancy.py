@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
@@ -9,9 +10,9 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from pipeline.errors import ForbiddenError
-from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.model import DEFAULT_TENANT, Reader, TenantId
 
-Scope: TypeAlias = Literal["search", "documents:write", "events:write", "admin"]
+Scope: TypeAlias = Literal["search", "act_as", "documents:all", "documents:write", "events:write", "admin"]
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 
@@ -22,7 +23,7 @@ class Caller:
     Attributes:
         scopes: what the credential allows; `admin` allows everything.
         credential: the id of the key, or the subject of the token, for logs and limits; empty where none is needed.
-        principals: on whose behalf it asks; None: the credential may see every document of its tenant.
+        principals: on whose behalf it asks, said by the credential itself; None: it says nothing, as a key.
     """
 
     tenant_id: TenantId
@@ -36,8 +37,32 @@ class Caller:
         Raises:
             ForbiddenError: the credential does not have it.
         """
-        if scope not in self.scopes and "admin" not in self.scopes:
+        if not self.may(scope):
             raise ForbiddenError(f"this credential may not do that: it needs the scope {scope}")
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it has a scope."""
+        return scope in self.scopes or "admin" in self.scopes
+
+    def reader(self, principals: Collection[str] | None = None) -> Reader:
+        """For whom it reads.
+
+        Args:
+            principals: on whose behalf the request says that it asks; None: it does not say.
+
+        Raises:
+            ForbiddenError: it says so, and the credential may not.
+        """
+        if principals is not None:
+            if self.principals is not None:
+                raise ForbiddenError("a token says itself on whose behalf it asks: leave `principals` out")
+            self.require("act_as")
+            return Reader(self.tenant_id, frozenset(principals))
+        return Reader(self.tenant_id, None if self.may("documents:all") else self.principals or frozenset())
+
+    def follower(self, reader: Reader) -> Reader:
+        """For whom it asks what became of a change: whoever may write any document is told of each; others of what they may read."""
+        return Reader(self.tenant_id) if self.may("documents:write") or self.may("events:write") else reader
 
 
 class Tenancy(Protocol):

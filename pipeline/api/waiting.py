@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pipeline.model import DocumentId, TenantId
+from pipeline.model import DocumentId, Reader
 from pipeline.store.documents import Documents, Progress
 from pipeline.store.listening import keep_listening
 from pipeline.store.syncing import ENDED_CHANNEL, ended_key
@@ -32,10 +32,11 @@ class Waiter:
         self._listener: asyncio.Task[None] | None = None
         self._listening = False
 
-    async def wait(self, tenant_id: TenantId, document_id: DocumentId, version: int, timeout_s: float) -> Progress:
+    async def wait(self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float) -> Progress:
         """Wait while the version is pending.
 
         Args:
+            reader: to whom a document that it may not read is one of which nothing is known, and so pending.
             timeout_s: seconds at most, >= 0; 0 looks once.
 
         Returns:
@@ -45,14 +46,14 @@ class Waiter:
             OutageError: the database is away.
         """
         end = asyncio.get_running_loop().time() + min(timeout_s, MAX_WAIT_S)
-        key, woken = ended_key(tenant_id, document_id), asyncio.Event()
+        key, woken = ended_key(reader.tenant_id, document_id), asyncio.Event()
         if timeout_s > 0:
             self._listen()
         self._waiting[key].add(woken)
         try:
             while True:
                 woken.clear()
-                state = await self._documents.sync_state(tenant_id, document_id, version)
+                state = await self._documents.sync_state(reader, document_id, version)
                 left_s = end - asyncio.get_running_loop().time()
                 if state != "pending" or left_s <= 0:
                     return state

@@ -87,6 +87,7 @@ def _shown(item: Incoming, settings: Settings, source: WebhookSource) -> dict[st
         "collection": item.collection,
         "mime_type": item.mime_type,
         "metadata": item.metadata,
+        "acl": item.acl,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, Step, changed
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, TenantId, TextFormat
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
@@ -75,11 +75,13 @@ class Livedex:
     async def ingest(
         self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",
         title: str | None = None, uri: str | None = None, mime_type: str = "text/markdown", version: int | None = None,
+        acl: Collection[str] | None = None,
     ) -> Ingested:  # fmt: skip
         """Make a text the visible version of a document.
 
         Args:
             version: grows with each change; default: the clock in nanoseconds.
+            acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -92,6 +94,7 @@ class Livedex:
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
             content=base64.b64encode(content).decode(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
             title=title, uri=uri, metadata=dict(metadata or {}), changed_at=datetime.now(UTC),
+            acl=None if acl is None else tuple(acl),
         )  # fmt: skip
         return await self._ingest(changed(data))
 
@@ -119,14 +122,20 @@ class Livedex:
             event.tenant_id, event.document_id, event.data.fence, await self.surroundings.generations.active()
         )
 
-    async def search(self, query: str, *, tenant_id: str | None = None, **fields: Any) -> SearchAnswer:
+    async def search(
+        self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
+    ) -> SearchAnswer:
         """Search, with the fields of POST /v1/search.
+
+        Args:
+            principals: on whose behalf: only documents that one of them may read, and those that everybody may. None: every document.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
             pydantic.ValidationError: a field without sense.
         """
-        return await self.surroundings.engine.search(self._tenant(tenant_id), SearchRequest(query=query, **fields))
+        reader = Reader(self._tenant(tenant_id), None if principals is None else frozenset(principals))
+        return await self.surroundings.engine.search(reader, SearchRequest(query=query, **fields))
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
         """Delete a document; a document that is not there is no error.

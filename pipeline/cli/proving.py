@@ -14,6 +14,7 @@ from pipeline.cli.wiring import Surroundings, working_folders
 from pipeline.errors import OutageError
 from pipeline.extract import clean_json
 from pipeline.model import Attributes, DocumentId, PassageId, TenantId
+from pipeline.rights import for_everybody
 from pipeline.stages.chunk import Cut
 from pipeline.store.verification import Inspection, ShownChunk, ShownDocument
 
@@ -23,7 +24,7 @@ Kind = Literal[
     "left_over",  # a document without its file
     "under_way",  # accepted, and not in the index yet
     "dead",  # the newest version is a dead letter
-    "attributes",  # title, metadata, collection, type or place differ
+    "attributes",  # title, metadata, collection, type, place or rights differ
     "chunks",  # the chunks are not those of the text
     "passage",  # a passage is not there, or not what its hash says
     "words",  # the keyword index has something else of a passage, or its length is wrong
@@ -210,7 +211,7 @@ def _against_cut(folder: Folder, path: bytes, document: ShownDocument, cut: Cut)
             f"not those of the file from chunk {first} on ({len(stored)}, not {len(wanted)})",
         )
     should, are = _attributes(folder, path, cut), replace(document.attributes, changed_at=None)
-    names = ("collection", "title", "uri", "mime_type", "metadata")
+    names = ("collection", "title", "uri", "mime_type", "metadata", "acl")
     differing = [name for name in names if getattr(should, name) != getattr(are, name)]
     if differing:
         yield Difference("attributes", document.document_id, f"not those of the file: {', '.join(differing)}")
@@ -222,6 +223,7 @@ def _attributes(folder: Folder, path: bytes, cut: Cut) -> Attributes:
     return Attributes(
         source.collection, source.name, found.title if found else None, file_uri(folder.root, path), found.mime_type if found else None,
         {**clean_json(source.metadata), **(found.metadata if found else {})},
+        acl=for_everybody(source.acl),
     )  # fmt: skip
 
 

@@ -43,14 +43,18 @@ def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--collection", multiple=True, help="Only this collection; may be given more than once.")
 @click.option("--where", callback=_json_object, metavar="JSON", help="Only documents with this metadata, as in POST /v1/search.")
 @click.option("--tenant", default="default", show_default=True, help="Whose documents.")
+@click.option(
+    "--principal", "principals", multiple=True, help="Only what this principal may read; may be given more than once. Default: everything."
+)
 @data_option
 @json_option
 def search(
-    query: str, limit: int, mode: str, collection: tuple[str, ...], where: dict[str, Any] | None, tenant: str, data: Path, as_json: bool
-) -> int:
+    query: str, limit: int, mode: str, collection: tuple[str, ...], where: dict[str, Any] | None, tenant: str, principals: tuple[str, ...],
+    data: Path, as_json: bool,
+) -> int:  # fmt: skip
     """Ask the index a question; the same answer as POST /v1/search."""
     fields = {"query": query, "limit": limit, "mode": mode, "collection": list(collection) or None, "where": where}
-    answer = run_to_end(_search(data, tenant, fields))
+    answer = run_to_end(_search(data, tenant, frozenset(principals) or None, fields))
     if as_json:
         print_json(answer)
     else:
@@ -58,11 +62,11 @@ def search(
     return 0
 
 
-async def _search(data: Path, tenant: str, fields: dict[str, Any]) -> SearchAnswer:
+async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]) -> SearchAnswer:
     from pydantic import ValidationError
 
     from pipeline.errors import RejectedError
-    from pipeline.model import TenantId
+    from pipeline.model import Reader, TenantId
     from pipeline.search.request import SearchRequest
 
     try:
@@ -72,7 +76,7 @@ async def _search(data: Path, tenant: str, fields: dict[str, Any]) -> SearchAnsw
         message = first["msg"].removeprefix("Value error, ")
         raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
     async with opened(data) as s:
-        return await s.engine.search(TenantId(tenant), request)
+        return await s.engine.search(Reader(TenantId(tenant), principals), request)
 
 
 def _print(answer: SearchAnswer) -> None:

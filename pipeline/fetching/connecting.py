@@ -16,7 +16,7 @@ from pipeline.fetching.hosts import Hosts, is_address
 AWAY_FIRST_WAIT_S = 1.0
 """Before the second attempt at a server that is away; four times as long before each further one."""
 
-_THREADS = 4
+_THREADS = 16  # a look-up goes on when nobody waits for it any more
 _MOST_ADDRESSES = 4
 _UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 

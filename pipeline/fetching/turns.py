@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pipeline.errors import NoTurnError, RetryableError
 from pipeline.fetching.bounds import Bounds
@@ -27,6 +27,8 @@ LONGEST_WAIT_S = 300.0
 _AWAY = 3
 _LONGEST_PAUSE_S = 30.0
 _COME_BACK_S = 0.5
+_REFUSED_A_SECOND = 20
+_LONGEST_COME_BACK_S = 10.0
 _MOST_SERVERS = 1000
 
 
@@ -39,13 +41,15 @@ class _Server:
         ask_at: while it is away, the time from which one may ask it again.
         patience_until: what it asked for.
         users: fetches that hold or wait for a turn.
+        refused: since somebody got a turn: the more wait, the later they come back.
     """
 
     turns: asyncio.Semaphore
     failures: int = 0
     ask_at: float = 0.0
     patience_until: float = 0.0
-    users: int = field(default=0)
+    users: int = 0
+    refused: int = 0
 
 
 class Turns:
@@ -71,14 +75,20 @@ class Turns:
         """
         server = self._server(origin)
         share = self._shares.setdefault(tenant, asyncio.Semaphore(self._bounds.share))
+        self._look(server, origin)
+        if server.users >= 2 * self._bounds.each:
+            raise self._none(server, origin)
         server.users += 1
         try:
-            self._look(server, origin)
             async with AsyncExitStack() as taken:
                 for turns in (server.turns, share, self._all):
-                    await self._take(turns, origin)
+                    try:
+                        await asyncio.wait_for(turns.acquire(), self._bounds.turn_s)
+                    except TimeoutError:
+                        raise self._none(server, origin) from None
                     taken.callback(turns.release)
                 self._look(server, origin)
+                server.refused = 0
                 server.ask_at = self._clock() + self._bounds.whole_s  # while it is away, this one asks, and the others fail
                 yield
         finally:
@@ -108,11 +118,10 @@ class Turns:
         if server.failures >= _AWAY and now < server.ask_at:
             raise RetryableError(f"{origin[1]} does not answer", first_wait_s=AWAY_FIRST_WAIT_S)
 
-    async def _take(self, turns: asyncio.Semaphore, origin: Origin) -> None:
-        try:
-            await asyncio.wait_for(turns.acquire(), self._bounds.turn_s)
-        except TimeoutError:
-            raise NoTurnError(f"{origin[1]}: others are fetched first", retry_after_s=_COME_BACK_S) from None
+    def _none(self, server: _Server, origin: Origin) -> NoTurnError:
+        server.refused += 1
+        wait_s = min(_COME_BACK_S + server.refused / _REFUSED_A_SECOND, _LONGEST_COME_BACK_S)
+        return NoTurnError(f"{origin[1]}: others are fetched first", retry_after_s=wait_s)
 
     def _server(self, origin: Origin) -> _Server:
         found = self._servers.get(origin)

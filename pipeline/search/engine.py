@@ -14,7 +14,7 @@ from pgvector import HalfVector
 
 from pipeline.errors import OutageError, RejectedError, RetryableError
 from pipeline.metrics import Metrics
-from pipeline.model import GenerationId, TenantId
+from pipeline.model import GenerationId, Reader, TenantId
 from pipeline.search.answer import Hit, SearchAnswer
 from pipeline.search.counts import Counts, read_counts
 from pipeline.search.feedback import moved
@@ -72,8 +72,11 @@ class SearchEngine:
         self._metrics = metrics
         self._exact_passages = exact_passages
 
-    async def search(self, tenant_id: TenantId, request: SearchRequest) -> SearchAnswer:
+    async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
         """Answer a request; `after` is left to the caller.
+
+        Args:
+            reader: who may be shown only hits in documents that it may read.
 
         Raises:
             RejectedError: the query's vector has other dimensions than the active generation, or the model refuses the query.
@@ -81,9 +84,9 @@ class SearchEngine:
         """
         begin = time.perf_counter()
         vector, degraded = await self._query_vector(request)
-        selection = selection_of(request)
-        async with self._database.tenant(tenant_id, "search", snapshot=True) as connection:
-            search = _Search(connection, tenant_id, request, selection)
+        selection = selection_of(request, reader)
+        async with self._database.reading(reader, "search", snapshot=True) as connection:
+            search = _Search(connection, reader.tenant_id, request, selection)
             hits = await search.run(vector, self._generation.generation_id, self._config, self._exact_passages)
         took_s = time.perf_counter() - begin
         if self._metrics is not None:
@@ -134,7 +137,7 @@ class _Search:
         legs = await self._legs(query, counts, space)
         places = await places_of(self._connection, self._tenant_id, legs, self._selection, self._wanted)
         ranked = rank(legs, places, request, self._wanted)[: request.limit]
-        return await read_hits(self._connection, self._tenant_id, ranked, request, legs, space)
+        return await read_hits(self._connection, self._tenant_id, ranked, request, self._selection, legs, space)
 
     async def _legs(self, query: QueryWords, counts: Counts, space: Space | None) -> Legs:
         request = self._request

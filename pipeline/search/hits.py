@@ -9,13 +9,20 @@ from pipeline.model import TenantId
 from pipeline.search.answer import Hit
 from pipeline.search.ranking import Legs, Ranked
 from pipeline.search.request import SearchRequest
+from pipeline.search.selection import Selection
 from pipeline.search.vector import Space, score, similarities
 from pipeline.store.database import Connection
 from pipeline.store.statements import sql
 
 
 async def read_hits(
-    connection: Connection, tenant_id: TenantId, ranked: Sequence[Ranked], request: SearchRequest, legs: Legs, space: Space | None
+    connection: Connection,
+    tenant_id: TenantId,
+    ranked: Sequence[Ranked],
+    request: SearchRequest,
+    selection: Selection,
+    legs: Legs,
+    space: Space | None,
 ) -> list[Hit]:
     """The chunks of an answer, in its order.
 
@@ -27,8 +34,9 @@ async def read_hits(
     places = [r.place for r in ranked]
     include: set[str] = set(request.include)
     rows = await connection.fetch(
-        sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include
-    )
+        sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include,
+        selection.principals,
+    )  # fmt: skip
     known = {} if legs.is_moved else dict(legs.vectors or {})
     vectors: Mapping[int, list[float]] = {}
     passages = {row["passage_id"] for row in rows}

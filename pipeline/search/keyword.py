@@ -113,7 +113,7 @@ class KeywordLeg:
     async def _visible(self, scores: Mapping[int, float]) -> dict[int, float]:
         """The visible ones; not all of them where the best are enough."""
         parts = [scores]
-        if self._selection.is_everything:  # hardly any is not
+        if self._selection.asks_for_all:  # hardly any is not
             parts.insert(0, _best(scores, self._wanted + self._wanted // 4 + 20))
         visible: set[int] = set()
         for part in parts:

@@ -22,6 +22,7 @@ from pipeline.store.statements import sql
 
 EXACT_PASSAGES = 20_000  # of a tenant: scanned in 9 ms at 256 dimensions; Source: measured, see bench/search.py
 MAX_SCANNED = 40_000  # rows that one scan of the index looks at before the exact scan is quicker
+MAX_SCANNED_FOR_SOMEBODY = 10_000  # the same for who may not read everything: where that is little, the exact scan reads it alone
 EF_SEARCH = 100
 MAX_EF_SEARCH = 1000
 
@@ -80,7 +81,8 @@ async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, 
 
 async def _indexed(connection: Connection, tenant_id: TenantId, space: Space, selection: Selection, wanted: int) -> list[Any]:
     breadth = min(MAX_EF_SEARCH, max(space.ef_search or EF_SEARCH, wanted))
-    await connection.fetchrow(sql("tune_vector_index"), str(breadth), str(max(MAX_SCANNED, 4 * wanted)))
+    scanned = MAX_SCANNED if selection.principals is None else MAX_SCANNED_FOR_SOMEBODY
+    await connection.fetchrow(sql("tune_vector_index"), str(breadth), str(max(scanned, 4 * wanted)))
     return list(await connection.fetch(sql("nearest_indexed", space.generation_id), tenant_id, space.query, wanted, *selection.arguments))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import LivedexError, NoTextError, RejectedError
+from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 from pipeline.intake import Blobs
@@ -122,6 +122,9 @@ async def chunk(
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
+    waits = data.acl is not None and (data.url is not None or data.blob is not None)
+    if waits and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
+        return Finished(superseded=True)  # accepted first, so that who may read it no more is shut out while its content is slow or away
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
     found: Linked | None = None
     try:
@@ -176,6 +179,8 @@ async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, link
         return await linked.draft(event, base, cut)
     except NoTextError as exc:
         return Linked(replace(base, outcome=exc.state, error=str(exc)))
+    except NoTurnError:
+        raise
     except LivedexError:
         if await linked.is_ended(base):
             return None

@@ -1,6 +1,6 @@
 """The connection pool, transactions that belong to one tenant, and the one place where driver errors become ours.
 
-Invariants: the tenant is set inside the transaction and ends with it; a unit of work holds one connection; nothing here waits for
+Invariants: the tenant, and for whom is read, are set inside the transaction and end with it; a unit of work holds one connection; nothing here waits for
 anything but the database while a transaction is open.
 """
 
@@ -17,11 +17,15 @@ from pgvector.asyncpg import register_vector
 
 from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
-from pipeline.model import TenantId
+from pipeline.model import Reader, TenantId
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0
-_BEGIN = "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true)"
+_BEGIN = (
+    "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true),"
+    " set_config('livedex.principals', coalesce($3::text[]::text, '*'), true)"
+)
+_PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
 
 _TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
 
@@ -30,6 +34,11 @@ _AWAY = (
     asyncpg.TooManyConnectionsError, asyncpg.InsufficientResourcesError, asyncpg.DiskFullError, ConnectionError, TimeoutError, OSError,
 )  # fmt: skip
 _AGAIN = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
+
+
+def principals_of(reader: Reader) -> list[str] | None:
+    """On whose behalf is read, as statements take it."""
+    return None if reader.principals is None else sorted(reader.principals)
 
 
 @contextmanager
@@ -78,7 +87,7 @@ class Database:
     async def tenant(
         self, tenant_id: TenantId, what: str = "transaction", *, snapshot: bool = False, durable: bool = True
     ) -> AsyncIterator[Connection]:
-        """A transaction that sees and writes the rows of one tenant.
+        """A transaction that sees and writes all rows of one tenant. What is read for somebody else is read with `reading`.
 
         Args:
             what: named in errors.
@@ -89,13 +98,36 @@ class Database:
         Raises:
             OutageError, RetryableError, RejectedError, TenantDeletedError: see `translated`.
         """
+        async with self._begun(
+            Reader(tenant_id), what, snapshot=snapshot, readonly=snapshot, durable=durable or self._always_durable
+        ) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def reading(self, reader: Reader, what: str, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+        """A transaction that only reads, and sees only the documents that its reader may read.
+
+        Args:
+            what: named in errors.
+            snapshot: read everything as of one moment.
+
+        Raises:
+            OutageError, RetryableError, RejectedError: see `translated`.
+        """
+        async with self._begun(reader, what, snapshot=snapshot, readonly=True, durable=False) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _begun(self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool) -> AsyncIterator[Connection]:
         with translated(what):
             isolation = "repeatable_read" if snapshot else None
             async with (
                 self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
-                connection.transaction(isolation=isolation, readonly=snapshot),
+                connection.transaction(isolation=isolation, readonly=readonly),
             ):
-                await connection.execute(_BEGIN, tenant_id, "on" if durable or self._always_durable else "off")
+                await connection.execute(_BEGIN, reader.tenant_id, "on" if durable else "off", principals_of(reader))
+                if reader.principals is not None:
+                    await connection.execute(_PLAN_ANEW)
                 yield connection
 
     @asynccontextmanager

@@ -15,8 +15,8 @@ import asyncpg
 import orjson
 
 from pipeline.errors import RejectedError
-from pipeline.model import DEFAULT_COLLECTION, DocumentId, DocumentState, TenantId
-from pipeline.store.database import Database
+from pipeline.model import DEFAULT_COLLECTION, DocumentId, DocumentState, Reader
+from pipeline.store.database import Database, principals_of
 from pipeline.store.statements import sql
 
 Progress = Literal["pending", "synced", "superseded", "dead"]
@@ -32,6 +32,7 @@ class DocumentView:
         chunk_count: visible chunks.
         error: what to do, where the state is one without text, or `dead`.
         changed_at: when it changed at its source, never after `synced_at`.
+        acl: the principals that may read it, None: everybody of the tenant. Whoever reads on somebody's behalf is told only of those.
     """
 
     document_id: DocumentId
@@ -48,6 +49,7 @@ class DocumentView:
     error: str | None
     changed_at: datetime | None
     synced_at: datetime | None
+    acl: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +92,24 @@ class CollectionView:
 
 
 class Documents:
-    """What is known of one tenant's documents. Every method may raise OutageError and RetryableError."""
+    """What is known of a tenant's documents, as far as somebody may read them: others are as if they were not there.
+
+    Every method may raise OutageError and RetryableError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, tenant_id: TenantId, document_id: DocumentId) -> DocumentView | None:
+    async def get(self, reader: Reader, document_id: DocumentId) -> DocumentView | None:
         """A document; None where there is none, or it was deleted."""
         if not _can_exist(document_id):
             return None
-        async with self._database.tenant(tenant_id, "read a document") as connection:
-            row = await connection.fetchrow(sql("read_document"), tenant_id, document_id)
-        return _document(row) if row is not None and row["state"] is not None else None
+        async with self._database.reading(reader, "read a document") as connection:
+            row = await connection.fetchrow(sql("read_document"), reader.tenant_id, document_id, principals_of(reader))
+        return _document(row, reader) if row is not None and row["state"] is not None else None
 
     async def page(
-        self, tenant_id: TenantId, *, collection: str | None = None, source: str | None = None, state: str | None = None, limit: int = 100,
+        self, reader: Reader, *, collection: str | None = None, source: str | None = None, state: str | None = None, limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[list[DocumentView], str | None]:  # fmt: skip
         """A page of documents in the order of their ids: what is there all the while is seen exactly once.
@@ -123,44 +128,46 @@ class Documents:
         above = "" if cursor is None else _read_cursor(cursor)
         if not all(_can_exist(value) for value in (collection, source, state) if value is not None):
             return [], None
-        async with self._database.tenant(tenant_id, "list documents") as connection:
-            rows = await connection.fetch(sql("page_documents"), tenant_id, above, collection, source, state, limit + 1)
-        documents = [_document(row) for row in rows[:limit]]
+        async with self._database.reading(reader, "list documents") as connection:
+            rows = await connection.fetch(
+                sql("page_documents"), reader.tenant_id, above, collection, source, state, limit + 1, principals_of(reader)
+            )
+        documents = [_document(row, reader) for row in rows[:limit]]
         return documents, _make_cursor(documents[-1].document_id) if len(rows) > limit else None
 
-    async def chunks(self, tenant_id: TenantId, document_id: DocumentId) -> ChunksView | None:
+    async def chunks(self, reader: Reader, document_id: DocumentId) -> ChunksView | None:
         """The visible chunks of a document; None where there is no such document."""
         if not _can_exist(document_id):
             return None
-        async with self._database.tenant(tenant_id, "read chunks") as connection:
-            rows = await connection.fetch(sql("read_document_chunks"), tenant_id, document_id)
+        async with self._database.reading(reader, "read chunks") as connection:
+            rows = await connection.fetch(sql("read_document_chunks"), reader.tenant_id, document_id, principals_of(reader))
         if not rows or rows[0]["state"] is None:
             return None
         return ChunksView(document_id, _visible_version(rows[0]), _placed(rows) if rows[0]["content"] is not None else [])
 
-    async def collections(self, tenant_id: TenantId) -> list[CollectionView]:
-        """Every collection by name; the default one is always there."""
-        async with self._database.tenant(tenant_id, "list collections") as connection:
-            rows = await connection.fetch(sql("read_collections"), tenant_id, None)
+    async def collections(self, reader: Reader) -> list[CollectionView]:
+        """Every collection by name, with the number of its documents that may be read; the default one is always there."""
+        async with self._database.reading(reader, "list collections") as connection:
+            rows = await connection.fetch(sql("read_collections"), reader.tenant_id, None, principals_of(reader))
         found = [CollectionView(**row) for row in rows]
         if all(collection.name != DEFAULT_COLLECTION for collection in found):
             found.append(CollectionView(DEFAULT_COLLECTION, 0, None))
         return sorted(found, key=lambda collection: collection.name)
 
-    async def collection(self, tenant_id: TenantId, name: str) -> CollectionView | None:
+    async def collection(self, reader: Reader, name: str) -> CollectionView | None:
         """A collection; None where there is none."""
         if not _can_exist(name):
             return None
-        async with self._database.tenant(tenant_id, "read a collection") as connection:
-            row = await connection.fetchrow(sql("read_collections"), tenant_id, name)
+        async with self._database.reading(reader, "read a collection") as connection:
+            row = await connection.fetchrow(sql("read_collections"), reader.tenant_id, name, principals_of(reader))
         if row is not None:
             return CollectionView(**row)
         return CollectionView(name, 0, None) if name == DEFAULT_COLLECTION else None
 
-    async def sync_state(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> Progress:
+    async def sync_state(self, reader: Reader, document_id: DocumentId, version: int) -> Progress:
         """What became of an accepted version of a document; one of which nothing is known yet is pending."""
-        async with self._database.tenant(tenant_id, "read progress") as connection:
-            row = await connection.fetchrow(sql("read_progress"), tenant_id, document_id)
+        async with self._database.reading(reader, "read progress") as connection:
+            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_of(reader))
         if row is None:
             return "pending"
         return _progress(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
@@ -186,7 +193,7 @@ def _visible_version(row: asyncpg.Record) -> int | None:
     return row["version"] if row["synced_state"] not in (None, "deleted") else None
 
 
-def _document(row: asyncpg.Record) -> DocumentView:
+def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
     version = _visible_version(row)
     changed_at, synced_at = row["changed_at"], row["synced_at"] if version is not None else None
     if changed_at is not None and synced_at is not None:
@@ -195,8 +202,13 @@ def _document(row: asyncpg.Record) -> DocumentView:
         document_id=row["document_id"], state=cast(DocumentState, row["state"]), version=version, pending_version=row["pending_version"],
         chunk_count=row["chunk_count"], collection=row["collection"], source=row["source"], title=row["title"], uri=row["uri"],
         mime_type=row["mime_type"], metadata=row["metadata"], error=row["dead_error"] if row["state"] == "dead" else row["error"],
-        changed_at=changed_at, synced_at=synced_at,
+        changed_at=changed_at, synced_at=synced_at, acl=_told(row["acl"], reader),
     )  # fmt: skip
+
+
+def _told(acl: Sequence[str] | None, reader: Reader) -> Sequence[str] | None:
+    """Who may read a document, as far as its reader is to know."""
+    return acl if acl is None or reader.principals is None else [principal for principal in acl if principal in reader.principals]
 
 
 def _placed(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:

@@ -116,8 +116,9 @@ class Letters:
             is_new = await keep_letter(connection, letter)
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
-                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter), changed.source if changed else ""
-                )
+                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter),
+                    changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
+                )  # fmt: skip
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
             if is_new:
                 await connection.execute(

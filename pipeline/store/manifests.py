@@ -58,12 +58,15 @@ def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[Entry, ...]]:
 
 def _attributes_out(a: Attributes) -> dict[str, Any]:
     changed_at = a.changed_at.isoformat() if a.changed_at else None
+    acl = None if a.acl is None else list(a.acl)
     return {
         "collection": a.collection, "source": a.source, "title": a.title, "uri": a.uri, "mime_type": a.mime_type, "metadata": dict(a.metadata),
-        "changed_at": changed_at,
+        "changed_at": changed_at, "acl": acl,
     }  # fmt: skip
 
 
 def _attributes_in(value: dict[str, Any]) -> Attributes:
-    changed_at = value.pop("changed_at")
-    return Attributes(**value, changed_at=datetime.fromisoformat(changed_at) if changed_at else None)
+    changed_at, acl = value.pop("changed_at"), value.pop("acl", None)  # those of an older release have no rights
+    return Attributes(
+        **value, changed_at=datetime.fromisoformat(changed_at) if changed_at else None, acl=None if acl is None else tuple(acl)
+    )

@@ -21,7 +21,7 @@ from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_manifests
 from pipeline.store.protocol import Draft, Piece, Synced, Version
 from pipeline.store.statements import sql
-from pipeline.store.syncing import columns, swap, sync_versions
+from pipeline.store.syncing import columns, rights, swap, sync_versions
 from pipeline.store.words import for_index
 
 MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
@@ -60,7 +60,7 @@ class PgVectorStore:
         rows = await connection.fetch(
             sql("accept_documents"), drafts[0].tenant_id, *columns((d.document_id, d.fence) for d in drafts), [a.collection for a in of],
             [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
-            [a.changed_at for a in of], [draft.accepted_at for draft in drafts],
+            [a.changed_at for a in of], [draft.accepted_at for draft in drafts], rights(of),
         )  # fmt: skip
         return {DocumentId(row["document_id"]) for row in rows}
 

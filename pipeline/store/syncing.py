@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline.errors import RejectedError
-from pipeline.model import DocumentId, Entry, GenerationId, PassageId, TenantId
+from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId
 from pipeline.notices import told_of
 from pipeline.store.alignment import Row, Swap, align
 from pipeline.store.database import Connection
@@ -31,6 +31,11 @@ def columns(versions: Iterable[Version]) -> tuple[list[DocumentId], list[int], l
     """Documents, versions and digests, as statements take them."""
     found = list(versions)
     return [document_id for document_id, _ in found], [fence.version for _, fence in found], [fence.digest for _, fence in found]
+
+
+def rights(attributes: Iterable[Attributes]) -> list[list[str] | None]:
+    """Who may read documents, as statements take it."""
+    return [None if a.acl is None else list(a.acl) for a in attributes]
 
 
 async def sync_versions(
@@ -113,7 +118,7 @@ async def _fence(
     if kept:
         rows += await connection.fetch(
             sql("fence_keeping_chunks"), tenant_id, *columns(map(_version, kept)), [draft.outcome for draft in kept],
-            [draft.error for draft in kept],
+            [draft.error for draft in kept], rights(draft.attributes for draft in kept),
         )  # fmt: skip
     if shown:
         drafts = [draft for draft, _ in shown]
@@ -122,7 +127,7 @@ async def _fence(
             sql("fence_documents"), tenant_id, *columns(map(_version, drafts)), [draft.outcome for draft in drafts], [a.collection for a in of],
             [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
             [a.changed_at for a in of], [draft.cut for draft in drafts], [len(entries) for _, entries in shown],
-            [draft.error for draft in drafts], generation_id,
+            [draft.error for draft in drafts], generation_id, rights(of),
         )  # fmt: skip
     return {DocumentId(row["document_id"]): row for row in rows}
 

@@ -151,12 +151,16 @@ class Inspection:
 
 def _document(rows: Sequence[Any]) -> ShownDocument:
     d = rows[0]
-    attributes = Attributes(d["collection"], d["source"], d["title"], d["uri"], d["mime_type"], d["metadata"])
+    attributes = Attributes(d["collection"], d["source"], d["title"], d["uri"], d["mime_type"], d["metadata"], acl=_acl(d["acl"]))
     return ShownDocument(
         DocumentId(d["document_id"]), d["state"], d["under_way"], d["is_dead"],
         d["is_dead"] or d["is_coming"] or (d["state"] or "deleted") != "deleted", attributes, d["chunk_count"],
         tuple(_chunk(row) for row in rows if row["position"] is not None),
     )  # fmt: skip
+
+
+def _acl(value: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)
 
 
 def _chunk(row: Any) -> ShownChunk:

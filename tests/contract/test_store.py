@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError, RejectedError
-from pipeline.model import Attributes
+from pipeline.model import Attributes, Reader
 from pipeline.store.database import Database
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft, Synced
@@ -252,7 +252,7 @@ async def test_readers_see_the_old_version_or_the_new_one(shelf: Shelf) -> None:
     async def read() -> int:
         reads = 0
         while not ended.is_set():
-            view = await shelf.documents.chunks(ACME, A)
+            view = await shelf.documents.chunks(Reader(ACME), A)
             assert view is not None and view.version is not None and len(view.chunks) == sizes[view.version]
             reads += 1
         return reads

@@ -110,6 +110,21 @@ def test_keys_tenants_and_addresses_from_the_first_start_on(home: Path) -> None:
         assert http.get("/v1/documents", headers={"Host": "attacker.example"}).status_code == 403
 
 
+def test_rights_from_the_source_to_the_reader(home: Path) -> None:
+    (home / "pay").mkdir()
+    (home / "pay" / "days.md").write_text("# Salaries\n\nThey are paid on the 25th.\n")
+    (home / "livedex.toml").write_text(f'[[source]]\nname = "pay"\nkind = "folder"\npath = "{home / "pay"}"\nacl = ["group:hr"]\n')
+    with up(home, "127.0.0.1") as (url, _), httpx.Client(base_url=url) as http:
+        assert livedex(home, "status", "--wait", "60").returncode == 0
+        trusted = shown(answer(home, "keys", "create", "--tenant", "default", "--name", "x", "--scope", "search", "--scope", "act_as"))
+        for principals, status in (["group:hr"], 200), (["user:ann"], 404):
+            assert http.get("/v1/documents/pay/days.md", params={"principals": principals}, headers=trusted).status_code == status
+        assert http.get("/v1/documents/pay/days.md", headers=trusted).status_code == 404
+        for said, right in ((), True), (("--principal", "user:ann"), False), (("--principal", "user:ann", "--principal", "group:hr"), True):
+            hits = answer(home, "search", "when are salaries paid", *said)["hits"]
+            assert ("pay/days.md" in [hit["document_id"] for hit in hits]) is right, said
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

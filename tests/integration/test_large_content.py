@@ -22,7 +22,7 @@ from pipeline.errors import OutageError
 from pipeline.events import INLINE_LIMIT_BYTES, Changed
 from pipeline.flow import StageName
 from pipeline.intake import Change
-from pipeline.model import DEFAULT_TENANT, DocumentId
+from pipeline.model import DEFAULT_TENANT, DocumentId, Reader
 from pipeline.settings import Settings
 from pipeline.store.documents import Documents
 from pipeline.store.letters import Letter
@@ -129,7 +129,7 @@ async def ended(s: Surroundings) -> None:
 
 
 async def state(s: Surroundings) -> tuple[str, int | None] | None:
-    found = await Documents(s.database).get(DEFAULT_TENANT, DOCUMENT)
+    found = await Documents(s.database).get(Reader(DEFAULT_TENANT), DOCUMENT)
     return None if found is None else (found.state, found.version)
 
 

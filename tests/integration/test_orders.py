@@ -24,7 +24,7 @@ from pipeline.embedding.counting import CountingEmbedder
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import RetryableError
 from pipeline.events import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
-from pipeline.model import DocumentId, GenerationId, TenantId
+from pipeline.model import DocumentId, GenerationId, Reader, TenantId
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
 from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.keeping import DocumentSyncer, DraftKeeper, MissingVectors
@@ -140,11 +140,11 @@ async def check(stages: Stages, sent: list[What], choices: random.Random) -> Non
     events = [await stages.accepted(tenant_id, what) for what in sent]
     await stages.deliver([*events, *choices.choices(events, k=2)], choices)
     won = winner(events)
-    document = await stages.documents.get(tenant_id, DOCUMENT)
+    document = await stages.documents.get(Reader(tenant_id), DOCUMENT)
     if won.deleted:
         assert document is None
     else:
-        view = await stages.documents.chunks(tenant_id, DOCUMENT)
+        view = await stages.documents.chunks(Reader(tenant_id), DOCUMENT)
         text = next(text for text in TEXTS if hashlib.sha256(text.encode()).hexdigest() == won.content_sha256)
         assert document is not None and view is not None
         assert (document.version, document.pending_version, document.title) == (won.version, None, won.title)
@@ -178,7 +178,7 @@ async def test_every_whole_order_ends_the_same(stages: Stages, order: list[int])
     events = [await stages.accepted(tenant_id, what) for what in sent]
     for index in order:
         await stages.deliver([events[index]], random.Random(0))
-    won, document = winner(events), await stages.documents.get(tenant_id, DOCUMENT)
+    won, document = winner(events), await stages.documents.get(Reader(tenant_id), DOCUMENT)
     assert document is not None and (document.version, document.pending_version) == (won.version, None)
     assert max(Counter(stages.embedder.texts[before:]).values(), default=0) <= 1
 
@@ -202,7 +202,7 @@ async def test_large_content_of_an_equal_version_stays_until_it_is_known_who_win
     events = [await stages.accepted(tenant_id, What(1, text, large=True)) for text in (0, 1)]
     for event in sorted(events, key=lambda event: event.data.fence.digest):
         await stages.deliver([event], random.Random(0))
-    document, view = await stages.documents.get(tenant_id, DOCUMENT), await stages.documents.chunks(tenant_id, DOCUMENT)
+    document, view = await stages.documents.get(Reader(tenant_id), DOCUMENT), await stages.documents.chunks(Reader(tenant_id), DOCUMENT)
     assert document is not None and document.version == 1 and view is not None
     text = next(text for text in TEXTS if hashlib.sha256(text.encode()).hexdigest() == winner(events).content_sha256)
     assert [piece.content for piece in view.chunks] == contents(text)

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
 from pipeline.metrics import Metrics
-from pipeline.model import TenantId
+from pipeline.model import Reader, TenantId
 from pipeline.search import vector
 from pipeline.search.engine import SearchEngine
 from pipeline.search.request import SearchRequest
@@ -192,7 +192,7 @@ async def test_vectors_that_another_process_was_the_first_to_store_are_found(dat
     engine = SearchEngine(database, Space(None, None), generation)
     library = await Library.open(database)
     await library.add("tea", TEXTS["tea"])
-    answer = await engine.search(TENANT, SearchRequest(query="brewed tea"))
+    answer = await engine.search(Reader(TENANT), SearchRequest(query="brewed tea"))
     assert answer.degraded == [] and answer.hits[0]["vector_rank"] == 1
 
 

@@ -176,7 +176,7 @@ async def _leg(library: Library, text: str, breadth: Breadth, *, wanted: int) ->
     async with library.database.tenant(TENANT, snapshot=True) as connection:
         counts, _ = await read_counts(connection, TENANT, "english", query, "none")
         scores = (await KeywordLeg(connection, TENANT, Selection(), wanted, breadth).run(query, counts)).scores
-        rows = await connection.fetch(sql("chunks_of_passages"), TENANT, list(scores), 1, None, None, None, None)
+        rows = await connection.fetch(sql("chunks_of_passages"), TENANT, list(scores), 1, *Selection().arguments)
     names = {row["passage_id"]: row["document_id"] for row in rows}
     return [names[passage] for passage in sorted(scores, key=lambda passage: -scores[passage])]
 

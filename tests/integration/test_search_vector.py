@@ -160,7 +160,7 @@ async def test_the_exact_scan_uses_no_vector_index_and_the_other_one_does(vector
     vectors.settings = {"enable_seqscan": "off"}
     assert index_name(vectors.generation) not in await _plan(vectors, "nearest_passages")
     vectors.settings = {}
-    assert index_name(vectors.generation) in await _plan(vectors, "nearest_indexed", None, None, None, None)
+    assert index_name(vectors.generation) in await _plan(vectors, "nearest_indexed", *Selection().arguments)
 
 
 async def test_settings_of_a_search_do_not_outlive_its_transaction(vectors: Vectors, owner_url: str) -> None:

@@ -12,16 +12,20 @@ where tenant_id = $1 and document_id = $2 and accepted_at <= $3 and (state is di
 -- Note that newer versions are under way. A document does not come back when the stored state or another accepted version is newer, or is this very
 -- one and ended. Rows are locked in the order of their documents. $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions
 -- $4 bytea[]: digests  $5 text[]: collections  $6 text[]: sources  $7 text[]: titles  $8 text[]: URIs  $9 text[]: MIME types
--- $10 jsonb[]: metadata  $11 timestamptz[]: changed at  $12 timestamptz[]: accepted at
+-- $10 jsonb[]: metadata  $11 timestamptz[]: changed at  $12 timestamptz[]: accepted at  $13 jsonb: rights, a list of lists and nulls
+-- Rights that the new version has hold for the old one too, from now on; a delete says none, nor does a version older than one that died.
 with tenant as (insert into tenants (tenant_id) values ($1) on conflict do nothing)
-insert into documents as d (tenant_id, document_id, pending_version, pending_digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at)
-select $1, n.*
+insert into documents as d (tenant_id, document_id, pending_version, pending_digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at,
+                            acl, next_acl)
+select $1, n.document_id, n.version, n.digest, n.collection, n.source, n.title, n.uri, n.mime_type, n.metadata, n.changed_at, n.accepted_at, r.acl, r.acl
 from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::jsonb[], $11::timestamptz[], $12::timestamptz[])
-     as n (document_id, version, digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at)
+     with ordinality as n (document_id, version, digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at, place)
+cross join lateral acl_of($13::jsonb -> (n.place::integer - 1)) as r (acl)
 order by n.document_id
 on conflict (tenant_id, document_id) do update
 set pending_version = excluded.pending_version, pending_digest = excluded.pending_digest, accepted_at = excluded.accepted_at,
-    source = case when d.state is null then excluded.source else d.source end
+    source = case when d.state is null then excluded.source else d.source end,
+    next_acl = case when get_byte(excluded.pending_digest, 0) = 1 or d.dead_version > excluded.pending_version then d.next_acl else excluded.next_acl end
 where (d.version is null or (d.version, d.digest) < (excluded.pending_version, excluded.pending_digest))
   and (d.pending_version is null or (d.pending_version, d.pending_digest) <= (excluded.pending_version, excluded.pending_digest))
 returning document_id;
@@ -36,7 +40,8 @@ from documents where tenant_id = $1 and document_id = any($2) order by document_
 -- Make versions the visible ones, unless what is stored is as new; a document that lost does not come back. Its row is locked before.
 -- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: collections
 -- $7 text[]: sources  $8 text[]: titles  $9 text[]: URIs  $10 text[]: MIME types  $11 jsonb[]: metadata  $12 timestamptz[]: changed at
--- $13 text[]: cuts  $14 integer[]: chunks  $15 text[]: errors  $16 bigint: generation
+-- $13 text[]: cuts  $14 integer[]: chunks  $15 text[]: errors  $16 bigint: generation  $17 jsonb: rights, a list of lists and nulls; a deleted
+-- document keeps those that it had
 -- What comes back of a document as it was before is read under the lock on its row.
 with before as materialized (
     select document_id, collection, source from documents where tenant_id = $1 and document_id = any($2) for no key update
@@ -48,24 +53,29 @@ set version = n.version, digest = n.digest, state = n.state, collection = n.coll
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
     pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
     dead_version = case when d.dead_version > n.version then d.dead_version end,
-    dead_error = case when d.dead_version > n.version then d.dead_error end
+    dead_error = case when d.dead_version > n.version then d.dead_error end,
+    acl = case when n.state = 'deleted' then d.acl else acl_of($17::jsonb -> (n.place::integer - 1)) end,
+    next_acl = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) or d.dead_version > n.version then d.next_acl end
 from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::jsonb[],
-            $12::timestamptz[], $13::text[], $14::integer[], $15::text[])
-     as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error)
+            $12::timestamptz[], $13::text[], $14::integer[], $15::text[]) with ordinality
+     as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error, place)
 join before using (document_id)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
 returning d.document_id, d.doc_id, before.collection, before.source;
 
 -- name: fence_keeping_chunks
--- As `fence_documents`, for documents that could not be read: what is visible stays as it is.
+-- As `fence_documents`, for documents that could not be read: what is visible stays as it is, for whom their source says now.
 -- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: errors
+-- $7 jsonb: rights, a list of lists and nulls
 update documents d
 set version = n.version, digest = n.digest, state = n.state, error = n.error, synced_at = now(),
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
     pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
     dead_version = case when d.dead_version > n.version then d.dead_version end,
-    dead_error = case when d.dead_version > n.version then d.dead_error end
-from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[]) as n (document_id, version, digest, state, error)
+    dead_error = case when d.dead_version > n.version then d.dead_error end,
+    acl = acl_of($7::jsonb -> (n.place::integer - 1)),
+    next_acl = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) or d.dead_version > n.version then d.next_acl end
+from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[]) with ordinality as n (document_id, version, digest, state, error, place)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
 returning d.document_id, d.doc_id, d.collection, d.source;
 
@@ -75,9 +85,12 @@ select version, digest, pending_version, pending_digest from documents where ten
 
 -- name: mark_dead
 -- $1 text: tenant  $2 text: document  $3 bigint: version  $4 text: error  $5 text: source, where the row is new
-insert into documents as d (tenant_id, document_id, dead_version, dead_error, source) values ($1, $2, $3, $4, $5)
+-- $6 jsonb: rights that the version would have, a list; null where it says none  $7 boolean: whether these are known; a new row has none to read it otherwise
+insert into documents as d (tenant_id, document_id, dead_version, dead_error, source, acl)
+values ($1, $2, $3, $4, $5, case when $7::boolean then acl_of($6) else '{}' end)
 on conflict (tenant_id, document_id) do update
 set dead_version = $3, dead_error = $4,
+    next_acl = case when d.pending_version > $3 then d.next_acl else coalesce(acl_of($6), d.next_acl) end,
     pending_version = case when d.pending_version > $3 then d.pending_version end,
     pending_digest = case when d.pending_version > $3 then d.pending_digest end
 where (d.version is null or d.version < $3) and (d.dead_version is null or d.dead_version <= $3);

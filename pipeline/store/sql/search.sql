@@ -1,5 +1,8 @@
+-- Principals are those on whose behalf is searched, null for who reads everything.
+
 -- name: keyword_candidates
--- Passages that match; `ranks`: `ts_rank` by each word alone, which says how often it stands there, see pipeline.search.bm25. Where more
+-- Passages that match, of documents that the reader of the transaction may read; `ranks`: `ts_rank` by each word alone, which says how often it
+-- stands there, see pipeline.search.bm25. Where more
 -- match than may come, those whose words weigh most for their length.
 -- $1 tsquery: what a candidate must match  $2 tsquery[]: each word alone  $3 double precision[]: their weights
 -- $4 double precision: mean length in BM25, > 0  $5 integer: passages at most
@@ -8,6 +11,7 @@ select passage_id, terms, ranks from keyword_candidates($1, $2, $3, $4, $5);
 -- name: keyword_matches
 -- The same from the documents that are asked for, each of whose passages is looked at. $1 to $5 as above  $6 text: tenant
 -- $7 text[]: collections or null  $8 text[]: documents or null  $9 jsonpath: predicate on the metadata or null  $10 jsonb: the values it names
+-- $11 text[]: principals
 select p.passage_id, p.terms, found.ranks
 from passages p
 cross join lateral (
@@ -17,25 +21,27 @@ where p.tenant_id = $6 and p.tsv @@ $1
   and p.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $6 and d.doc_id = c.doc_id
                        where c.tenant_id = $6
                          and ($7::text[] is null or d.collection = any($7)) and ($8::text[] is null or d.document_id = any($8))
-                         and ($9::jsonpath is null or jsonb_path_match(d.metadata, $9, $10, true)))
+                         and ($9::jsonpath is null or jsonb_path_match(d.metadata, $9, $10, true))
+                         and readable(d.acl, d.next_acl, $11))
 order by found.total / ($4::float8 + p.terms) desc, p.passage_id
 limit $5::integer;
 
 -- name: visible_passages
 -- Those that a document shows which is asked for. $1 text: tenant  $2 bigint[]: passages  $3 text[]: collections or null
--- $4 text[]: documents or null  $5 jsonpath: predicate on the metadata or null  $6 jsonb: the values it names
+-- $4 text[]: documents or null  $5 jsonpath: predicate on the metadata or null  $6 jsonb: the values it names  $7 text[]: principals
 select n.passage_id
 from unnest($2::bigint[]) as n (passage_id)
 where exists (select from chunks c
               where c.tenant_id = $1 and c.passage_id = n.passage_id
-                and (($3::text[] is null and $4::text[] is null and $5::jsonpath is null)
+                and (($3::text[] is null and $4::text[] is null and $5::jsonpath is null and $7::text[] is null)
                      or exists (select from documents d
                                 where d.tenant_id = $1 and d.doc_id = c.doc_id
                                   and ($3 is null or d.collection = any($3)) and ($4 is null or d.document_id = any($4))
-                                  and ($5 is null or jsonb_path_match(d.metadata, $5, $6, true)))));
+                                  and ($5 is null or jsonb_path_match(d.metadata, $5, $6, true))
+                                  and readable(d.acl, d.next_acl, $7))));
 
 -- name: nearest_passages
--- By an exact scan: no index serves this order. `visible`: a document shows it.
+-- For who reads everything, by an exact scan: no index serves this order. `visible`: a document shows it.
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
 select n.passage_id, n.distance,
        exists (select from chunks c where c.tenant_id = $1 and c.passage_id = n.passage_id) as visible
@@ -49,14 +55,15 @@ order by n.distance;
 -- name: nearest_matches
 -- By an exact scan of what the documents that are asked for show; those as near as the last one come too.
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages  $4 text[]: collections or null  $5 text[]: documents or null
--- $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names
+-- $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names  $8 text[]: principals
 select v.passage_id, (v.embedding <=> $2) + 0 as distance, true as visible
 from {vectors} v
 where v.tenant_id = $1
   and v.passage_id in (select c.passage_id from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
                        where c.tenant_id = $1
                          and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
-                         and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true)))
+                         and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
+                         and readable(d.acl, d.next_acl, $8))
 order by 2
 fetch first $3 rows with ties;
 
@@ -70,6 +77,7 @@ where v.tenant_id = $1
        where c.tenant_id = $1 and c.passage_id = v.passage_id
          and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
          and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
+         and readable(d.acl, d.next_acl, $8)
        limit 1)
 order by v.embedding <=> $2
 limit $3;
@@ -86,6 +94,7 @@ from {vectors} v where v.tenant_id = $1 and v.passage_id = any($3);
 -- name: chunks_of_passages
 -- Where passages stand, of each the first by document and place. $1 text: tenant  $2 bigint[]: passages  $3 integer: of each at most
 -- $4 text[]: collections or null  $5 text[]: documents or null  $6 jsonpath: predicate on the metadata or null  $7 jsonb: the values it names
+-- $8 text[]: principals
 select n.passage_id, f.document_id, f.doc_id, f.position
 from unnest($2::bigint[]) as n (passage_id)
 cross join lateral (
@@ -94,12 +103,13 @@ cross join lateral (
     where c.tenant_id = $1 and c.passage_id = n.passage_id
       and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
       and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
+      and readable(d.acl, d.next_acl, $8)
     order by d.document_id, c.position
     limit $3) f;
 
 -- name: read_hits
 -- In the order of the parameters. $1 text: tenant  $2 bigint[]: documents' numbers  $3 bigint[]: positions  $4 boolean: contents too
--- $5 boolean: metadata too
+-- $5 boolean: metadata too  $6 text[]: principals
 with wanted as (
     select w.doc_id, w.position, w.place from unnest($2::bigint[], $3::bigint[]) with ordinality as w (doc_id, position, place)
 ), places as (
@@ -114,6 +124,6 @@ select d.document_id, p.chunk_index, p.heading, (p."end" - p.length)::bigint as 
        d.version, d.synced_at
 from wanted w
 join places p on p.doc_id = w.doc_id and p.position = w.position
-join documents d on d.tenant_id = $1 and d.doc_id = w.doc_id
+join documents d on d.tenant_id = $1 and d.doc_id = w.doc_id and readable(d.acl, d.next_acl, $6)
 join passages s on s.tenant_id = $1 and s.passage_id = p.passage_id
 order by w.place;

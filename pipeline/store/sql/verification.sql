@@ -3,7 +3,7 @@
 -- so that no document is seen half in one version and half in another.
 -- $1 text: tenant  $2 text: after this document  $3 integer: documents at most
 with page as (select * from documents where tenant_id = $1 and document_id > $2 order by document_id limit $3)
-select d.document_id, d.doc_id, d.state, d.version, d.source, d.collection, d.title, d.uri, d.mime_type, d.metadata, d.chunk_count,
+select d.document_id, d.doc_id, d.state, d.version, d.source, d.collection, d.title, d.uri, d.mime_type, d.metadata, d.acl, d.chunk_count,
        d.pending_version is not null as under_way,
        d.pending_version is not null and get_byte(d.pending_digest, 0) = 0 as is_coming,
        d.dead_version is not null and (d.version is null or d.dead_version > d.version) as is_dead,

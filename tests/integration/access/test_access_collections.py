@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.errors import OutageError
 from pipeline.intake import Change
+from pipeline.model import Reader
 from pipeline.store.database import Database
 from tests.app_client import client_of
 from tests.filling import Filling
@@ -90,7 +91,7 @@ async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_
 async def filling_collections(database: Database, tenant: str) -> Any:
     from pipeline.store.documents import Documents
 
-    return await Documents(database).collections(tenant)  # type: ignore[arg-type]
+    return await Documents(database).collections(Reader(tenant))  # type: ignore[arg-type]
 
 
 async def test_while_the_broker_is_away_it_stays(database: Database, owner_url: str, filling: Filling, key: dict[str, str]) -> None:

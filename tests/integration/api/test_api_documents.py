@@ -5,16 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipeline.errors import RejectedError
+from pipeline.model import Reader
 from pipeline.store.statements import sql
 
 FIELDS = {
     "document_id", "state", "version", "pending_version", "chunk_count", "collection", "source", "title", "uri", "mime_type", "metadata",
-    "error", "changed_at", "synced_at",
+    "error", "changed_at", "synced_at", "acl",
 }  # fmt: skip
 
 
 async def mark_dead(owner, document_id, version, error="no such model"):
-    await owner.execute(sql("mark_dead"), "default", document_id, version, error, "docs")
+    await owner.execute(sql("mark_dead"), "default", document_id, version, error, "docs", None, True)
 
 
 async def test_a_synced_document_tells_all_about_itself(http, filling):
@@ -32,49 +33,49 @@ async def test_a_synced_document_tells_all_about_itself(http, filling):
 
 async def test_a_document_never_synced_is_pending(documents, filling):
     await filling.accept("a", 3, title="Soon")
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.version, seen.pending_version, seen.synced_at, seen.title) == ("pending", None, 3, None, "Soon")
-    assert (await documents.chunks("default", "a")).chunks == []
+    assert (await documents.chunks(Reader("default"), "a")).chunks == []
 
 
 async def test_a_newer_version_under_way_leaves_the_document_as_it_is(documents, filling):
     await filling.sync("a", 3, "text")
     await filling.accept("a", 5)
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.version, seen.pending_version) == ("synced", 3, 5)
 
 
 async def test_a_deleted_document_is_none_until_it_comes_back(documents, filling):
     await filling.sync("a", 1, "text")
     await filling.delete("a", 2)
-    assert await documents.get("default", "a") is None
-    assert await documents.chunks("default", "a") is None
-    assert await documents.page("default") == ([], None)
+    assert await documents.get(Reader("default"), "a") is None
+    assert await documents.chunks(Reader("default"), "a") is None
+    assert await documents.page(Reader("default")) == ([], None)
     await filling.accept("a", 3)
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.version, seen.pending_version, seen.synced_at) == ("pending", None, 3, None)
 
 
 async def test_a_delete_under_way_of_what_never_was_is_no_document(documents, filling):
     await filling.accept("a", 1, deleted=True)
-    assert await documents.get("default", "a") is None
+    assert await documents.get(Reader("default"), "a") is None
 
 
 async def test_a_dead_event_is_told_and_what_was_visible_stays(documents, filling, owner):
     await filling.sync("a", 1, "text")
     await mark_dead(owner, "a", 2)
     await mark_dead(owner, "never synced", 4)
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.version, seen.chunk_count, seen.error) == ("dead", 1, 1, "no such model")
-    assert [chunk.content for chunk in (await documents.chunks("default", "a")).chunks] == ["text"]
-    seen = await documents.get("default", "never synced")
+    assert [chunk.content for chunk in (await documents.chunks(Reader("default"), "a")).chunks] == ["text"]
+    seen = await documents.get(Reader("default"), "never synced")
     assert (seen.state, seen.version, seen.error) == ("dead", None, "no such model")
 
 
 async def test_a_newer_version_ends_what_is_dead(documents, filling, owner):
     await mark_dead(owner, "a", 2)
     await filling.sync("a", 3, "text")
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.error) == ("synced", None)
 
 
@@ -82,21 +83,21 @@ async def test_a_newer_version_ends_what_is_dead(documents, filling, owner):
 async def test_a_document_without_text_says_why(documents, filling, state):
     await filling.sync("a", 1, "text")
     await filling.sync("a", 2, outcome=state, error="what to do")
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.version, seen.chunk_count, seen.error) == (state, 2, 0, "what to do")
 
 
 async def test_an_unreadable_document_keeps_its_chunks(documents, filling):
     await filling.sync("a", 1, "text")
     await filling.sync("a", 2, outcome="unreadable", error="permission denied")
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert (seen.state, seen.chunk_count, seen.error) == ("unreadable", 1, "permission denied")
-    assert len((await documents.chunks("default", "a")).chunks) == 1
+    assert len((await documents.chunks(Reader("default"), "a")).chunks) == 1
 
 
 async def test_a_source_whose_clock_is_ahead_does_not_change_after_it_was_synced(documents, filling):
     await filling.sync("a", 1, "text", changed_at=datetime.now(UTC) + timedelta(days=400))
-    seen = await documents.get("default", "a")
+    seen = await documents.get(Reader("default"), "a")
     assert seen.changed_at == seen.synced_at
 
 
@@ -112,12 +113,12 @@ async def test_chunks_have_their_places_in_the_text(http, filling):
 
 async def test_chunks_that_overlap_have_their_places_too(documents, filling):
     await filling.sync("a", 1, "abcdef", "defghi", gap=-3)
-    assert [(c.start, c.end) for c in (await documents.chunks("default", "a")).chunks] == [(0, 6), (3, 9)]
+    assert [(c.start, c.end) for c in (await documents.chunks(Reader("default"), "a")).chunks] == [(0, 6), (3, 9)]
 
 
 async def test_a_passage_shown_twice_is_two_chunks(documents, filling):
     await filling.sync("a", 1, "same", "other", "same")
-    assert [c.content for c in (await documents.chunks("default", "a")).chunks] == ["same", "other", "same"]
+    assert [c.content for c in (await documents.chunks(Reader("default"), "a")).chunks] == ["same", "other", "same"]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
@@ -139,11 +140,11 @@ async def test_pages_hold_every_document_once_and_in_order(http, filling, limit)
 async def test_what_stays_is_seen_once_while_others_come_and_go(documents, filling):
     for name in ("b", "d", "f"):
         await filling.sync(name, 1, name)
-    first, cursor = await documents.page("default", limit=1)
+    first, cursor = await documents.page(Reader("default"), limit=1)
     await filling.sync("a", 1, "a")
     await filling.sync("c", 1, "c")
     await filling.delete("b", 2)
-    rest, end = await documents.page("default", limit=10, cursor=cursor)
+    rest, end = await documents.page(Reader("default"), limit=10, cursor=cursor)
     assert ([d.document_id for d in first + rest], end) == (["b", "c", "d", "f"], None)
 
 
@@ -175,15 +176,15 @@ async def test_a_cursor_that_no_page_gave_is_refused(http, documents, cursor):
     assert answer.status_code == 422
     assert answer.json()["type"].endswith(":invalid-cursor")
     with pytest.raises(RejectedError):
-        await documents.page("default", cursor=cursor)
+        await documents.page(Reader("default"), cursor=cursor)
 
 
 @pytest.mark.parametrize("document_id", ["a\x00b", "\x00", "\ud800", "x" * 100_000, "' or true --", "%", ""], ids=lambda i: ascii(i[:9]))
 async def test_an_id_that_cannot_be_is_no_document(documents, filling, document_id):
     await filling.sync("a", 1, "text")
-    assert await documents.get("default", document_id) is None
-    assert await documents.chunks("default", document_id) is None
-    assert await documents.collection("default", document_id) is None
+    assert await documents.get(Reader("default"), document_id) is None
+    assert await documents.chunks(Reader("default"), document_id) is None
+    assert await documents.collection(Reader("default"), document_id) is None
 
 
 async def test_the_default_collection_is_there_before_any_document(http):
@@ -207,10 +208,10 @@ async def test_a_tenant_sees_only_its_own(documents, filling):
     await filling.sync("a", 1, "mine", title="mine")
     await filling.sync("a", 1, "theirs", tenant="other", title="theirs", collection="secret")
     await filling.sync("b", 1, "theirs too", tenant="other")
-    assert (await documents.get("default", "a")).title == "mine"
-    assert (await documents.get("other", "a")).title == "theirs"
-    assert await documents.get("default", "b") is None
-    assert [d.title for d in (await documents.page("default"))[0]] == ["mine"]
-    assert [c.content for c in (await documents.chunks("default", "a")).chunks] == ["mine"]
-    assert [c.name for c in await documents.collections("default")] == ["default"]
-    assert await documents.get("", "a") is None
+    assert (await documents.get(Reader("default"), "a")).title == "mine"
+    assert (await documents.get(Reader("other"), "a")).title == "theirs"
+    assert await documents.get(Reader("default"), "b") is None
+    assert [d.title for d in (await documents.page(Reader("default")))[0]] == ["mine"]
+    assert [c.content for c in (await documents.chunks(Reader("default"), "a")).chunks] == ["mine"]
+    assert [c.name for c in await documents.collections(Reader("default"))] == ["default"]
+    assert await documents.get(Reader(""), "a") is None

@@ -8,6 +8,7 @@ from asyncpg import Connection
 
 from pipeline.api.tokens import make_token
 from pipeline.api.waiting import Waiter, open_waiter
+from pipeline.model import Reader
 from pipeline.store.statements import sql
 
 LISTENING = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
@@ -48,7 +49,7 @@ async def test_a_change_that_a_newer_one_overtook_is_superseded(http, filling):
 async def test_a_change_among_the_dead_letters_is_dead(http, filling, owner):
     await filling.sync("a", 1, "text")
     await filling.accept("a", 2)
-    await owner.execute(sql("mark_dead"), "default", "a", 2, "why", "")
+    await owner.execute(sql("mark_dead"), "default", "a", 2, "why", "", None, True)
     assert (await state_of(http, 1), await state_of(http, 2)) == ("synced", "dead")
 
 
@@ -77,7 +78,7 @@ async def test_a_wait_ends_with_its_time(http):
 
 async def test_all_waits_share_one_connection_that_ends_with_the_waiter(documents, filling, owner_url, owner):
     async with open_waiter(documents, owner_url) as waiter:
-        waits = [asyncio.create_task(waiter.wait("default", f"d{n}", 1, 20)) for n in range(20)]
+        waits = [asyncio.create_task(waiter.wait(Reader("default"), f"d{n}", 1, 20)) for n in range(20)]
         await until_listening(owner, 1)
         for n in range(20):
             await filling.sync(f"d{n}", 1, f"text {n}")
@@ -91,7 +92,7 @@ async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, 
     monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_S", 25.0)
     monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_LISTENING_S", 25.0)
     async with open_waiter(documents, owner_url) as waiter:
-        waiting = asyncio.create_task(waiter.wait("default", "a", 1, 30))
+        waiting = asyncio.create_task(waiter.wait(Reader("default"), "a", 1, 30))
         await until_listening(owner, 1)
         await filling.sync("a", 1, "text")
         async with asyncio.timeout(10):
@@ -101,7 +102,7 @@ async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, 
 async def test_a_wait_goes_on_without_the_connection_that_wakes(documents, filling):
     waiter = Waiter(documents, "postgresql://nobody@127.0.0.1:1/nothing")
     try:
-        waiting = asyncio.create_task(waiter.wait("default", "a", 1, 20))
+        waiting = asyncio.create_task(waiter.wait(Reader("default"), "a", 1, 20))
         await asyncio.sleep(0.05)
         await filling.sync("a", 1, "text")
         assert await waiting == "synced"

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.model import Attributes, DocumentId, Fence, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, Reader, TenantId
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
@@ -69,7 +69,7 @@ async def sync(database: Database, version: int) -> None:
 
 async def state(database: Database) -> str | None:
     """Of the note, as a reader sees it; None: there is no such document."""
-    found = await Documents(database).get(TENANT, NOTE)
+    found = await Documents(database).get(Reader(TENANT), NOTE)
     return None if found is None else found.state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -169,6 +170,28 @@ async def test_a_content_that_never_comes_is_a_dead_letter_and_what_was_there_st
         await site.s.letters.remove(letter, forget=False)
         await site.ended()
     assert (await site.text("d"), await site.version("d"), site.embedder.paid) == (B, 2, [A, B])
+
+
+async def test_a_content_that_is_deleted_before_it_was_fetched_ends_deleted(site: Site, web: ScriptedWeb) -> None:
+    token = await link(site, "d", f"{web.url}/a")
+    while web.asked("/a") < 2:
+        await asyncio.sleep(0.05)
+    await site.delete("d")
+    await site.ended()
+    assert await site.text("d") is None and await site.state(token) in ("superseded", "dead")
+    if not site.s.settings.kafka_servers:  # there, the delete waits for the records of its key before it
+        assert await site.s.operations.dead_count() == 0
+
+
+async def test_a_type_that_says_nothing_yields_to_the_name(site: Site, web: ScriptedWeb) -> None:
+    text = f"# Tea\n\n{A}"
+    for n, kind in enumerate(("text/plain", "application/octet-stream", "text/markdown; charset=utf-8", "text/plain; charset=us-ascii")):
+        web.pages[f"/{n}/notes.md?x=1"] = Page(text.encode(), headers={"content-type": kind})
+        document = await linked(site, f"d{n}", f"{web.url}/{n}/notes.md?x=1")
+        assert (document["mime_type"], document["title"]) == ("text/markdown", "Tea"), kind
+    web.pages["/page"] = Page(text.encode(), headers={"content-type": "text/plain"})
+    assert (await linked(site, "plain", f"{web.url}/page"))["mime_type"] == "text/plain"
+    assert len(site.embedder.paid) == 1
 
 
 async def test_a_server_that_refuses_us_is_a_dead_letter_at_once(site: Site, web: ScriptedWeb) -> None:

@@ -44,7 +44,7 @@ def tenancy(issuer: Issuer, clock: Clock, **settings: Any) -> TokenTenancy:
 async def test_a_good_token_opens_the_tenant_that_it_names_for_its_scopes(issuer: Issuer, clock: Clock) -> None:
     caller = await tenancy(issuer, clock).caller_of(token(scope="search openid documents:write"))
     assert caller is not None
-    assert (caller.tenant_id, caller.scopes, caller.principals) == ("acme", {"search", "documents:write"}, None)
+    assert (caller.tenant_id, caller.scopes, caller.principals) == ("acme", {"search", "documents:write"}, frozenset())
     assert caller.credential.startswith("jwt-") and "someone" not in caller.credential
 
 

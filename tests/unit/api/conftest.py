@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from pipeline.api.app import ApiServices, create_app
 from pipeline.backlog import Waiting
 from pipeline.metrics import Metrics
+from pipeline.model import Reader
 from pipeline.store.documents import ChunksView, ChunkView, CollectionView, DocumentView
 from pipeline.store.operations import Health
 from tests.app_client import client_of, problem
@@ -25,12 +26,12 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 class Engine:
     """Notes the searches it is asked, and answers with `answer` or raises `error`."""
 
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    asked: list[tuple[Reader, Any]] = field(default_factory=list)
     answer: Any = field(default_factory=lambda: {"hits": [], "degraded": [], "took_ms": 0.1})
     error: Exception | None = None
 
-    async def search(self, tenant_id: str, request: Any) -> Any:
-        self.asked.append((tenant_id, request))
+    async def search(self, reader: Reader, request: Any) -> Any:
+        self.asked.append((reader, request))
         if self.error is not None:
             raise self.error
         return self.answer
@@ -44,19 +45,19 @@ class KnownDocuments:
     asked: list[str] = field(default_factory=list)
     progress: list[str] = field(default_factory=lambda: ["pending"])
 
-    async def get(self, tenant_id: str, document_id: str) -> DocumentView | None:
+    async def get(self, reader: Reader, document_id: str) -> DocumentView | None:
         self.asked.append(document_id)
         if document_id not in self.known:
             return None
         return DocumentView(document_id, "synced", 1, None, 1, "default", "docs", None, None, None, {}, None, NOON, NOON)
 
-    async def chunks(self, tenant_id: str, document_id: str) -> ChunksView | None:
+    async def chunks(self, reader: Reader, document_id: str) -> ChunksView | None:
         return ChunksView(document_id, 1, [ChunkView(0, "text", 0, 4, [])]) if document_id in self.known else None
 
-    async def collection(self, tenant_id: str, name: str) -> CollectionView | None:
+    async def collection(self, reader: Reader, name: str) -> CollectionView | None:
         return CollectionView(name, 0, None) if name == "default" else None
 
-    async def sync_state(self, tenant_id: str, document_id: str, version: int) -> str:
+    async def sync_state(self, reader: Reader, document_id: str, version: int) -> str:
         return self.progress.pop(0) if len(self.progress) > 1 else self.progress[0]
 
 

@@ -119,7 +119,7 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
             assert "application/json" in answered, name
     fields = described["components"]["schemas"]["SearchRequest"]["properties"]
     assert {"query", "limit", "mode", "where", "after"} <= set(fields)
-    assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == ["document_id"]
+    assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == ["document_id", "principals"]
 
 
 async def test_every_reference_in_the_description_leads_somewhere(http):

@@ -8,6 +8,7 @@ import pytest
 from pipeline.api.bodies import MAX_BODY_BYTES
 from pipeline.api.tokens import make_token
 from pipeline.errors import NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
+from pipeline.model import Reader
 
 JSON = {"content-type": "application/json"}
 
@@ -17,8 +18,8 @@ async def test_a_search_reaches_the_engine_and_its_answer_comes_back(http, engin
     answer = await http.post("/v1/search", json={"query": "refunds", "limit": 3})
     assert answer.status_code == 200
     assert answer.json() == engine.answer
-    ((tenant, request),) = engine.asked
-    assert (tenant, request.query, request.limit) == ("default", "refunds", 3)
+    ((reader, request),) = engine.asked
+    assert (reader, request.query, request.limit) == (Reader("default"), "refunds", 3)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ async def test_a_wrong_key_is_refused_though_none_is_needed(http, engine, proble
 
 async def test_the_tenant_is_not_taken_from_the_request(http, engine):
     await http.post("/v1/search?tenant_id=other", json={"query": "a"}, headers={"X-Tenant": "other", "X-Tenant-Id": "other"})
-    assert engine.asked[0][0] == "default"
+    assert engine.asked[0][0] == Reader("default")
 
 
 async def test_the_answer_is_utf8_json(http, engine):

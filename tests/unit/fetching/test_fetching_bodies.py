@@ -16,7 +16,7 @@ from email.utils import format_datetime
 import pytest
 
 from pipeline.errors import NoTextError, RejectedError, RetryableError, ThrottledError
-from pipeline.fetching.answers import as_utf8
+from pipeline.fetching.answers import as_utf8, validator_of
 from pipeline.fetching.unpacking import Unpacking
 from tests.scripted_web import Page, ScriptedWeb
 from tests.unit.fetching.conftest import QUICK, Client
@@ -190,6 +190,33 @@ def test_the_charset_that_a_server_names_counts_where_it_fits(content: bytes, mi
 @pytest.mark.parametrize("charset", ["utf-8", "shift_jis", None, "utf-16-le"])
 def test_bytes_that_do_not_fit_the_charset_stay_as_they_are(charset: str | None) -> None:
     assert as_utf8(b"\xff\x81\xfe", "text/plain", charset) == b"\xff\x81\xfe"
+
+
+@pytest.mark.parametrize(
+    ("headers", "known"),
+    [
+        ({"etag": '"a"', "last-modified": "x"}, ('"a"', None)), ({"etag": 'W/"a"'}, ('W/"a"', None)), ({"etag": '""'}, ('""', None)), ({}, None), ({"etag": "a"}, None),
+        ({"etag": '"a", "b"'}, None), ({"etag": '"a\u0080"'}, None), ({"etag": f'"{"a" * 600}"'}, None), ({"etag": '"a"\r\nx: y'}, None),
+        ({"last-modified": "Mon, 30 Nov 2026 10:00:00 GMT", "date": "Mon, 30 Nov 2026 10:00:02 GMT"}, (None, "Mon, 30 Nov 2026 10:00:00 GMT")),
+        ({"last-modified": "Mon, 30 Nov 2026 10:00:00 GMT", "date": "Mon, 30 Nov 2026 10:00:01 GMT"}, None), ({"last-modified": "Mon, 30 Nov 2026 10:00:00 GMT"}, None),
+        ({"last-modified": "yesterday", "date": "Mon, 30 Nov 2026 10:00:01 GMT"}, None), ({"last-modified": "Mon, 30 Nov 2026 10:00:00 -0000", "date": "Mon, 30 Nov 2026 10:00:05 GMT"}, None),
+    ],
+)  # fmt: skip
+def test_a_content_is_recognised_only_by_what_cannot_be_the_same_for_another_one(
+    headers: dict[str, str], known: tuple[str | None, str | None] | None
+) -> None:
+    found = validator_of(headers, b"place")
+    assert (None if found is None else (found.etag, found.last_modified)) == known
+
+
+async def test_a_validator_is_sent_to_its_own_place_alone(web: ScriptedWeb, client: Client) -> None:
+    at = {"last-modified": "Mon, 30 Nov 2020 10:00:00 GMT"}
+    web.pages |= {"/a": Page(b"a", headers=at), "/b": Page(b"b", headers=at)}
+    first = await client.get("/a")
+    assert first is not None and first.validator is not None
+    await client.get("/b", validator=first.validator)
+    await client.get("/a", validator=first.validator)
+    assert [visit.headers.get("if-modified-since") for visit in web.visits] == [None, None, at["last-modified"]]
 
 
 async def test_the_type_and_the_name_of_a_content_are_known(web: ScriptedWeb, client: Client) -> None:

@@ -65,6 +65,21 @@ async def test_a_turn_that_failed_to_be_had_takes_none_away(turns: Turns) -> Non
             pass
 
 
+async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait_for_nothing_here(turns: Turns) -> None:
+    async def refused() -> float:
+        with pytest.raises(NoTurnError) as none:
+            async with turns.turn(SLOW, "t"):
+                raise AssertionError
+        assert none.value.retry_after_s is not None
+        return none.value.retry_after_s
+
+    async with turns.turn(SLOW, "t"), turns.turn(SLOW, "t"):
+        waits = await asyncio.gather(*(refused() for _ in range(500)))
+        assert min(waits) < 1 < max(waits) == 10
+    async with turns.turn(SLOW, "t"), turns.turn(SLOW, "t"):
+        assert await refused() < 1
+
+
 async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_the_others_fail_at_once(turns: Turns, clock: Clock) -> None:
     asked_at = []
     for _ in range(4000):

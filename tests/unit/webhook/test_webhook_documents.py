@@ -32,16 +32,31 @@ async def test_a_document_of_any_name_is_taken_and_its_token_names_it(http, inta
 async def test_everything_that_is_said_of_a_document_arrives(http, intake, versions):
     said = {
         "content_base64": base64.b64encode(b"\x00\xff").decode(), "mime_type": "application/pdf", "title": "T", "uri": "https://x/y",
-        "metadata": {"deep": [{"a": None}]}, "collection": "c", "version": 7,
+        "metadata": {"deep": [{"a": None}]}, "collection": "c", "version": 7, "acl": ["user:b", "user:a", "user:b"],
     }  # fmt: skip
     assert (await http.put("/v1/documents/d", json=said)).json()["version"] == 7
     [change] = intake.changes
     data = change.data
     assert change.content == b"\x00\xff"
-    assert (data.tenant_id, data.version, data.mime_type, data.title, data.uri, data.metadata, data.collection) == (
-        "default", 7, "application/pdf", "T", "https://x/y", {"deep": [{"a": None}]}, "c",
+    assert (data.tenant_id, data.version, data.mime_type, data.title, data.uri, data.metadata, data.collection, data.acl) == (
+        "default", 7, "application/pdf", "T", "https://x/y", {"deep": [{"a": None}]}, "c", ("user:a", "user:b"),
     )  # fmt: skip
     assert versions.tenants == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("said", "acl"), [({}, None), ({"acl": None}, None), ({"acl": ["*", "a"]}, None), ({"acl": []}, ()), ({"acl": ["a"]}, ("a",))]
+)
+async def test_a_document_without_a_list_is_for_everybody_and_one_with_an_empty_list_for_nobody(http, intake, said, acl):
+    assert (await http.put("/v1/documents/d", json={"text": "x"} | said)).status_code == 202
+    assert intake.changes[0].data.acl == acl
+
+
+@pytest.mark.parametrize("acl", ["user:a", {"a": 1}, 7, [7], [None], [""], ["a\x00"], ["a" * 257], [["a"]], [" a"], ["a"] * 1001])
+async def test_rights_without_sense_are_refused_and_nothing_is_taken(http, intake, problem_of, acl):
+    problem = problem_of(await http.put("/v1/documents/d", json={"text": "x", "acl": acl}), 422)
+    assert problem["errors"][0]["pointer"].startswith("#/acl")
+    assert intake.changes == []
 
 
 @pytest.mark.parametrize(

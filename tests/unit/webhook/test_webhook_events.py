@@ -70,6 +70,15 @@ async def test_a_binary_delete_needs_no_body(http, intake):
     assert [(change.data.document_id, change.data.deleted) for change in intake.changes] == [("docs/a", True)] * 2
 
 
+async def test_an_event_says_who_may_read_the_document(http, intake, problem_of):
+    said = [{"text": "x", "acl": ["user:b", "user:a"]}, {"text": "x", "acl": []}, {"text": "x"}]
+    assert (await post(http, [event(number=str(n), data=data) for n, data in enumerate(said)], BATCH)).status_code == 202
+    assert [change.data.acl for change in intake.changes] == [("user:a", "user:b"), (), None]
+    problem = problem_of(await post(http, event(data={"text": "x", "acl": "user:a"})), 422)
+    assert problem["errors"][0]["pointer"] == "#/data/acl"
+    problem_of(await post(http, event(acl=["user:a"]) | deleted(data={"acl": ["user:a"]})), 422)
+
+
 async def test_data_may_be_in_base64(http, intake):
     body = event(data_base64=base64.b64encode(b'{"text": "other"}').decode())
     del body["data"]

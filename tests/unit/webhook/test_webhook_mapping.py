@@ -52,6 +52,34 @@ def test_what_the_payload_does_not_say_is_said_by_the_source() -> None:
     assert (item.collection, item.metadata, item.version, item.mime_type) == ("c", {"team": "ops"}, None, "text/markdown")
 
 
+@pytest.mark.parametrize(
+    ("page", "of_source", "acl"),
+    [
+        ({"readers": ["b", "a", "b"]}, None, ("a", "b")),
+        ({"readers": "group:a b"}, None, ("group:a b",)),
+        ({"readers": ["*"]}, None, ("*",)),
+        ({"readers": []}, ["s"], ()),
+        ({}, ["s"], ("s",)),
+        ({"readers": None}, None, ()),
+        ({}, None, ()),
+    ],
+)
+def test_rights_that_a_map_does_not_find_are_those_of_the_source_or_nobodys(page: Any, of_source: Any, acl: Any) -> None:
+    assert read(page, source(MAP | {"acl": "page.readers"}, acl=of_source)).acl == acl
+
+
+@pytest.mark.parametrize("readers", [7, {"a": 1}, "", ["a", ""], [None], [["a"]], ["a\x00"], ["a"] * 1001])
+def test_rights_without_sense_are_refused_and_do_not_let_everybody_in(readers: Any) -> None:
+    with pytest.raises(RequestValidationError) as refused:
+        read({"readers": readers}, source(MAP | {"acl": "page.readers"}))
+    assert refused.value.errors()[0]["loc"][0] == "acl"
+
+
+def test_without_rights_in_the_map_a_document_has_those_of_its_source() -> None:
+    assert read({"readers": ["a"]}, source(acl=["s"])).acl == ("s",)
+    assert read({"readers": ["a"]}).acl is None
+
+
 def test_a_delete_needs_no_content() -> None:
     [item] = reader(source())({"event": "page_removed", "page": {"id": 16777227}})
     assert (item.document_id, item.deleted, item.content) == ("16777227", True, None)

@@ -52,6 +52,11 @@ def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> No
     )
 
 
+def test_the_documents_of_a_preset_have_the_rights_of_its_source() -> None:
+    assert {item.acl for item in read("github-push", payload("github_push"), acl=["group:docs"]).values()} == {("group:docs",)}
+    assert {item.acl for item in read("github-push", payload("github_push")).values()} == {None}
+
+
 def test_only_the_branch_and_the_repository_that_are_meant_count() -> None:
     pushed = payload("github_push")
     assert read("github-push", pushed, branch="other") == {}
