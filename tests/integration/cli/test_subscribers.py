@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.model import DEFAULT_TENANT
+from pipeline.model import DEFAULT_TENANT, Reader
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.letters import Letter, Letters
@@ -161,9 +161,9 @@ async def test_status_shows_what_waits_and_waits_for_none_of_it(program: Program
 async def test_a_notice_that_is_dead_says_nothing_against_its_document(program: Program, filling: Filling, database: Database) -> None:
     await filling.sync("a", 1, "text")
     letter = await bury_for(database, "shop")
-    found = await Documents(database).get(DEFAULT_TENANT, "a")
+    found = await Documents(database).get(Reader(DEFAULT_TENANT), "a")
     assert found is not None and found.state == "synced"
-    assert await Documents(database).sync_state(DEFAULT_TENANT, "a", 1) == "synced"
+    assert await Documents(database).sync_state(Reader(DEFAULT_TENANT), "a", 1) == "synced"
     assert (await program.run("status", "--wait", "5")).returncode == 0, "the index is whole"
     [listed] = json.loads(await program.told("dead", "list", "--json"))["dead"]
     assert (listed["id"], listed["stage"], listed["document_id"], listed["reason"], listed["attempts"]) == (
@@ -172,7 +172,7 @@ async def test_a_notice_that_is_dead_says_nothing_against_its_document(program: 
     shown = json.loads(await program.told("dead", "show", letter.letter_id, "--json"))
     assert (shown["place"], json.loads(shown["payload"])["type"]) == ({"subscriber": "shop"}, "livedex.synced")
     assert await program.told("dead", "drop", letter.letter_id) == "dropped 1 letter\n"
-    found = await Documents(database).get(DEFAULT_TENANT, "a")
+    found = await Documents(database).get(Reader(DEFAULT_TENANT), "a")
     assert found is not None and found.state == "synced"
 
 
