@@ -17,7 +17,7 @@ from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
 from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
-from pipeline.stages.fetching import Fetcher
+from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.outcome import Dead
 from pipeline.store.claims import Claims
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
@@ -89,14 +89,14 @@ async def settlers_for(
     metrics: Metrics,
     outlet: OutletToBroker,
     on_pause: Callable[[str, str | None], None],
-    fetcher: Fetcher | None = None,
+    linked: LinkedContents | None = None,
 ) -> AsyncIterator[list[Settler]]:
     """A settler for each stage; what they opened is closed at the end of the block."""
     async with AsyncExitStack() as stack:
         found = []
         for name in stages:
             if name == "chunk":
-                found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, fetcher)))
+                found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked)))
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause))

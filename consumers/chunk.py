@@ -15,7 +15,7 @@ from pipeline.metrics import Metrics
 from pipeline.stages.bulk import BulkCutter
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
 from pipeline.stages.elsewhere import ProcessCutter
-from pipeline.stages.fetching import Fetcher
+from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import VectorStore
@@ -31,7 +31,7 @@ async def chunk_settler(
     metrics: Metrics,
     outlet: Outlet,
     on_pause: Callable[[str, str | None], None],
-    fetcher: Fetcher | None = None,
+    linked: LinkedContents | None = None,
 ) -> AsyncIterator[Settler]:
     """The chunk stage, with processes for large documents and for many."""
     elsewhere = ProcessCutter()
@@ -43,7 +43,7 @@ async def chunk_settler(
         async with large if event.data.blob is not None else nullcontext():
             return await chunk(
                 event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc,
-                fetcher=fetcher,
+                linked=linked,
             )  # fmt: skip
 
     try:

@@ -122,6 +122,8 @@ class Settler:
         if pauses:
             self._resume()
         if isinstance(outcome, Again):
+            if not outcome.counted:
+                return outcome
             self._attempts[record.id] = attempt
             self._metrics.events_total.labels(self.stage.name, "again").inc()
             log.warning("%s: %s, again in %.1f s", self.stage.name, outcome.detail, outcome.after_s)

@@ -3,7 +3,8 @@
     LivedexError
     ├── RetryableError          try again later; the input is not to blame
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
-    │   └── ThrottledError      asked for patience: slow down, no input is to blame
+    │   ├── ThrottledError      asked for patience: slow down, no input is to blame
+    │   └── NoTurnError         nothing was tried yet: come back, no attempt is used up
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
@@ -34,11 +35,13 @@ class RetryableError(LivedexError):
     Args:
         message: what happened, without text of documents.
         retry_after_s: seconds to wait at least, >= 0, where the other side said so.
+        first_wait_s: before the second attempt, where attempts should lie further apart than usual; the waits grow from there.
     """
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after_s: float | None = None, first_wait_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.first_wait_s = first_wait_s
 
 
 class OutageError(RetryableError):
@@ -57,6 +60,10 @@ class OutageError(RetryableError):
 
 class ThrottledError(RetryableError):
     """The other side asks for patience (HTTP 429): slow down. It says nothing about the input."""
+
+
+class NoTurnError(RetryableError):
+    """Nothing was tried, since it is not its turn: come back after `retry_after_s`. It is no attempt."""
 
 
 class RejectedError(LivedexError):

@@ -125,3 +125,18 @@ class Manifest:
     cut: str = ""
     keep: bool = False
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """What an unchanged resource is recognised by; one of the two.
+
+    Attributes:
+        place: names where the answer came from, redirects followed: the same validator of another place means nothing.
+        etag: as its server said it.
+        last_modified: a date, as its server said it.
+    """
+
+    place: bytes
+    etag: str | None = None
+    last_modified: str | None = None

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
+from pipeline.fetch_settings import FetchSettings
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.rights import Acl
@@ -25,7 +26,7 @@ from pipeline.webhook_settings import WebhookSource
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
 KAFKA = "kafka://"
-_GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings}
+_GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings, "fetch": FetchSettings}
 """Settings whose names begin alike, by how they begin."""
 
 
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
+    fetch: FetchSettings = FetchSettings()
     source: tuple[Source, ...] = ()
 
     @property

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from pipeline.errors import ConfigError
+from pipeline.fetching.hosts import Hosts
+from pipeline.fetching.places import place_of
 from pipeline.rights import Acl
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
@@ -66,8 +68,8 @@ class WebhookSource(BaseModel):
         header, prefix, encoding: of a signature of kind `hmac` or `token`; `encoding` of `hmac` alone.
         preset: what its payloads mean, for systems that are known here; or
         map: the same in JMESPath.
-        base_url: of the system's API, for presets that get contents there.
-        token_env: the environment variable that holds the token for it.
+        base_url: of the system's API, for presets that get contents there; its host may be private. A bucket's is without the bucket.
+        token_env: the environment variable that holds the token for it, and for nothing else; `ACCESS_KEY_ID:SECRET_ACCESS_KEY` of a bucket.
         allow_hosts: hosts that contents may come from though they are private, as `host` or `host:port`.
         branch: of a push; default: the default branch of the repository.
         repository: pushes of others mean nothing, as `owner/name`, or notifications of other buckets; default: any, so paths must not collide.
@@ -117,6 +119,18 @@ class WebhookSource(BaseModel):
             raise ValueError(f"source {self.name}: give a preset, or a map, and not both")
         if self.signature in ("hmac", "token") and self.header is None:
             raise ValueError(f"source {self.name}: a signature of kind {self.signature} needs the name of its header")
+        if self.token_env is not None and self.base_url is None and self.preset in (None, "confluence"):
+            raise ValueError(f"source {self.name}: token_env needs base_url: a token is sent to the API that it is for, and nowhere else")
+        return self
+
+    @model_validator(mode="after")
+    def _reachable(self) -> WebhookSource:
+        try:
+            Hosts(self.allow_hosts)
+            if self.base_url is not None:
+                place_of(self.base_url)
+        except ValueError as exc:
+            raise ValueError(f"source {self.name}: allow_hosts or base_url: {exc}") from exc
         return self
 
 

@@ -96,10 +96,11 @@ async def open_site(
     Args:
         stages: that run; those left out leave their events where they are.
         intake_of: what to hand the receiver instead of the intake.
-        fetcher: gets contents by their URL.
+        fetcher: gets contents by their URL; default: by the settings.
     """
     async with AsyncExitStack() as stack:
-        s = replace(await stack.enter_async_context(open_surroundings(settings, folder, connections=8)), fetcher=fetcher)
+        s = await stack.enter_async_context(open_surroundings(settings, folder, connections=8))
+        s = s if fetcher is None else replace(s, fetcher=fetcher)
         running = await stack.enter_async_context(open_broker(s, stages))
         intake = intake_of(running.intake)
         services = ApiServices(

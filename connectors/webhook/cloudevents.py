@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from connectors.webhook.answering import Place, parsed, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, Version, content_of, once, refused
+from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, LinkedBody, Version, content_of, refused, shown
 from pipeline.api.bodies import is_json
 from pipeline.events import DOCUMENT_CHANGED, DOCUMENT_DELETED
 from pipeline.model import DEFAULT_COLLECTION, DocumentId
@@ -56,16 +56,6 @@ class CloudEvent(BaseModel):
     data_base64: str | None = Field(default=None, strict=True)
 
 
-class ChangedData(DocumentBody):
-    """What `data` says of a document that changed: its content, or the URL of it."""
-
-    model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
-
-    url: str | None = Field(
-        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it"
-    )
-
-
 class DeletedData(Body):
     """What `data` may say of a document that was deleted."""
 
@@ -77,7 +67,7 @@ def schema(*, can_fetch: bool) -> dict[str, Any]:
     common = CloudEvent.model_json_schema()
     for name in ("data", "data_base64", "datacontenttype", "type"):
         common["properties"].pop(name)
-    content: type[DocumentBody] = ChangedData if can_fetch else DocumentBody
+    content: type[DocumentBody] = LinkedBody if can_fetch else DocumentBody
     changed = {"type": {"const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
     deleted = {"type": {"const": DOCUMENT_DELETED}, "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]}}
     needed = common["required"]
@@ -159,7 +149,7 @@ def _incoming(value: Any, place: Place) -> Incoming:
         body = validated(DeletedData, {} if data is None else data, (*place, "data"))
         found = Incoming(document_id, deleted=True, version=body.version)
     else:
-        found = _changed(validated(ChangedData, data, (*place, "data")), document_id, (*place, "data"))
+        found = _changed(validated(LinkedBody, data, (*place, "data")), document_id, (*place, "data"))
     found = replace(found, delivery_id=f"{event.source}\x00{event.id}", changed_at=event.time)
     if event.time is None:
         return found
@@ -168,20 +158,12 @@ def _incoming(value: Any, place: Place) -> Incoming:
     return replace(found, at_ns=nanoseconds(event.time), exact_ns=exactness_ns(event.time))
 
 
-def _changed(body: ChangedData, document_id: DocumentId, place: Place) -> Incoming:
-    content, mime_type = _content(body, document_id, place)
+def _changed(body: LinkedBody, document_id: DocumentId, place: Place) -> Incoming:
+    content, mime_type = content_of(body, document_id, place)
     return Incoming(
-        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or body.url,
+        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
         collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
-
-
-def _content(body: ChangedData, document_id: str, place: Place) -> tuple[bytes | None, str | None]:
-    if body.url is None:
-        return content_of(body, document_id, place)
-    if body.text is not None or body.content_base64 is not None:
-        raise refused((*place, "url"), "give the content once: as text, as content_base64, or as url")
-    return None, body.mime_type
 
 
 def _data(event: CloudEvent, place: Place) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
-from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, content_of
+from connectors.webhook.events import check_content, check_urls
+from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, LinkedBody, content_of, shown
 from connectors.webhook.receiver import Receiver
 from pipeline.api.answers import Json
 from pipeline.api.bodies import require_json
@@ -40,7 +40,7 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         _DOCUMENT,
         status_code=202,
         responses=accepted(AcceptedDocument, *REFUSALS),
-        openapi_extra=described(("application/json", DocumentBody)),
+        openapi_extra=described(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody)),
     )
     async def put(request: Request, document_id: str, caller: Writer) -> Response:
         """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
@@ -48,11 +48,9 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         require_json(request)
         name = _named(document_id)
         async with admission.body(request, most_bytes) as raw:
-            incoming = _incoming(name, validated(DocumentBody, parsed(raw)))
-            if len(incoming.content or b"") > max_document_bytes:
-                raise HTTPException(
-                    413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES"
-                )
+            incoming = _incoming(name, validated(LinkedBody, parsed(raw)))
+            check_content(receiver, [incoming], [("url",)], max_document_bytes)
+            check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
 
     @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 409, 422, 429, 503))
@@ -71,10 +69,10 @@ def _named(document_id: str) -> DocumentId:
     return DocumentId(validated(_Named, {"document_id": document_id}).document_id)
 
 
-def _incoming(document_id: DocumentId, body: DocumentBody) -> Incoming:
+def _incoming(document_id: DocumentId, body: LinkedBody) -> Incoming:
     content, mime_type = content_of(body, document_id)
     return Incoming(
-        document_id, content=content, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri,
+        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
         collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
 

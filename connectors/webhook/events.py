@@ -17,6 +17,7 @@ from connectors.webhook.receiver import Accepted, Receiver
 from pipeline.api.answers import Json
 from pipeline.api.bodies import media_type
 from pipeline.api.services import Sender
+from pipeline.model import TenantId
 
 _SENDER = "events"
 
@@ -29,7 +30,7 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
         max_document_bytes: of each document in it.
     """
     router = APIRouter(tags=["events"])
-    event = schema(can_fetch=receiver.can_fetch)
+    event = schema(can_fetch=receiver.fetcher is not None)
     batch: dict[str, Any] = {"type": "array", "items": event}
 
     @router.post(
@@ -47,6 +48,7 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
             incoming = read_events(media_type(request), request.headers, raw)
             places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
             check_content(receiver, incoming, places, max_document_bytes)
+            check_urls(receiver, caller.tenant_id, incoming, places)
             return answer(await receiver.accept(caller.tenant_id, _SENDER, incoming))
 
     return router
@@ -65,8 +67,20 @@ def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequ
     for item, place in zip(incoming, places, strict=True):
         if len(item.content or b"") > max_document_bytes:
             raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
-        if item.url is not None and not receiver.can_fetch:
+        if item.url is not None and receiver.fetcher is None:
             raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
+
+
+def check_urls(receiver: Receiver, tenant_id: TenantId, incoming: Sequence[Incoming], places: Sequence[Place]) -> None:
+    """Go on only with URLs that nothing is wrong with as far as they say themselves; where their hosts are is looked at when they are fetched.
+
+    Raises:
+        RequestValidationError: one is never fetched.
+    """
+    for item, place in zip(incoming, places, strict=True):
+        objection = receiver.fetcher.objection(tenant_id, "", item.url) if item.url is not None and receiver.fetcher is not None else None
+        if objection is not None:
+            raise refused(place, objection)
 
 
 def answer(done: Sequence[Accepted]) -> Response:

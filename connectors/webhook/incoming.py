@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
@@ -130,8 +131,18 @@ class DocumentBody(Body):
     version: Version | None = Field(default=None, description="grows with each change at its source; default: newer than every one before")
 
 
-def content_of(body: DocumentBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes, str | None]:
-    """The bytes of a document and their MIME type.
+class LinkedBody(DocumentBody):
+    """A document: its content, or the URL of it."""
+
+    model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
+
+    url: str | None = Field(
+        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it"
+    )
+
+
+def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:
+    """The bytes of a document, None where it says where they are, and their MIME type.
 
     Args:
         place: of the body in the request, for what is refused.
@@ -139,14 +150,27 @@ def content_of(body: DocumentBody, document_id: str, place: tuple[str | int, ...
     Raises:
         RequestValidationError: there are none, or two, or they are no base64.
     """
-    if (body.text is None) == (body.content_base64 is None):
-        raise refused((*place, "text"), "give the content once: as text, or as content_base64")
+    if [body.text, body.content_base64, body.url].count(None) != 2:
+        raise refused((*place, "text" if body.url is None else "url"), "give the content once: as text, as content_base64, or as url")
+    if body.url is not None:
+        return None, body.mime_type
     if body.text is not None:
         return body.text.encode("utf-8", "surrogatepass"), body.mime_type or mime_type_of_text(document_id)
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
         raise refused((*place, "content_base64"), "it is no base64") from exc
+
+
+_SECRET = re.compile(r"(?:^|[&;])[^=&;]*(?:sig|token|secret|passw|credential|key|auth)[^=&;]*=", re.I)
+
+
+def shown(url: str | None) -> str | None:
+    """A URL as people may see it: without what follows its path where that holds what looks like a signature or a key."""
+    if url is None:
+        return None
+    bare, *rest = re.split(r"[?#]", url)
+    return bare if _SECRET.search("&".join(rest)) else url
 
 
 def mime_type_of_text(document_id: str) -> str | None:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from connectors.webhook.answering import Place, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, whole
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, shown, whole
 from pipeline.errors import ConfigError
 from pipeline.model import DocumentId
 from pipeline.rights import Acl
@@ -48,9 +48,10 @@ def _version(value: object) -> int | datetime:
 
 
 def _url(value: str) -> str:
-    if not value.lower().startswith(("http://", "https://")):
+    scheme, colon, rest = value.partition(":")
+    if not f"{scheme.lower()}{colon}{rest}".startswith(("http://", "https://")):
         raise PydanticCustomError("url", "it begins with http:// or https://")
-    return value
+    return f"{scheme.lower()}:{rest}"
 
 
 def _one_or_several(value: object) -> object:
@@ -140,7 +141,7 @@ def _incoming(found: _Mapped, source: WebhookSource, place: Place) -> Incoming:
     if not found.deleted and (found.text is None) == (found.url is None):
         raise refused((*place, "text"), "the map gives the content once: as text, or as url")
     made = Incoming(
-        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or found.url,
+        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or shown(found.url),
         collection=found.collection or source.collection, metadata={**source.metadata, **(found.metadata or {})}, mime_type=found.mime_type,
         acl=_acl(found, source),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from pipeline.errors import OutageError
 from pipeline.events import Changed
 from pipeline.intake import Accepting, Change
 from pipeline.model import DocumentId, TenantId
+from pipeline.stages.fetching import Fetcher
 from pipeline.stages.together import Together
 from pipeline.store.versions import Versions, Wanted, delivery_key, from_now_on
 
@@ -61,16 +62,16 @@ class Receiver:
     """Accepts what was sent. What is sent at the same time goes to the database and to the broker together.
 
     Args:
-        can_fetch: whether something gets the content of changes that only say where it is.
+        fetcher: gets the content of changes that only say where it is; None: nothing does.
     """
 
-    def __init__(self, versions: Versions, intake: Accepting, *, can_fetch: bool = False) -> None:
+    def __init__(self, versions: Versions, intake: Accepting, fetcher: Fetcher | None = None) -> None:
         self._versions = versions
         self._intake = intake
         self._together: Together[_Request, list[Accepted]] = Together(
             self._accept, group=lambda request: request.tenant_id, size=lambda request: request.size, most_size=_MOST_TOGETHER, at_once=2
         )
-        self.can_fetch = can_fetch
+        self.fetcher = fetcher
 
     async def accept(self, tenant_id: TenantId, sender: str, incoming: Sequence[Incoming], *, source: str = "") -> list[Accepted]:
         """Accept changes as a whole.

@@ -75,13 +75,14 @@ class Window:
         self._lanes: dict[Lane, deque[Raw]] = {}
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._waiting = 0
+        self._sleeping = 0
         self._working = 0
         self._bytes = 0
 
     @property
     def full(self) -> bool:
         """Whether nothing more should be read for now."""
-        return self._waiting >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes
+        return self._waiting - self._sleeping >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes
 
     @property
     def size(self) -> int:
@@ -176,13 +177,22 @@ class Window:
             except StoppingError:
                 return  # nothing was decided; the next process reads it again
             if wait_s is not None:
-                await asyncio.sleep(wait_s)
+                await self._sleep(wait_s)
                 continue
             raw = queue.popleft()
             self._leave(raw)
             state.end(raw.offset)
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
+
+    async def _sleep(self, wait_s: float) -> None:
+        """Wait before a record is tried again; meanwhile it takes room by its bytes alone, since others are not to blame for it."""
+        self._sleeping += 1
+        try:
+            self._progressed()
+            await asyncio.sleep(wait_s)
+        finally:
+            self._sleeping -= 1
 
     async def _settle(self, raw: Raw, state: Partition) -> float | None:
         """Seconds to wait before it is tried again; None when it has its outcome."""

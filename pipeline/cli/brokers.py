@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pipeline.cli.wiring import Surroundings
 from pipeline.flow import StageName
 from pipeline.intake import Intake
+from pipeline.stages.fetching import LinkedContents
+from pipeline.store.fetched import FetchedContents
 
 if TYPE_CHECKING:
     from consumers.app import Broker, OutletToBroker
@@ -48,7 +50,7 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, pati
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, fetcher=s.fetcher,
+                outlet=outlet, on_pause=s.tell, linked=None if s.fetcher is None else LinkedContents(s.fetcher, FetchedContents(s.database)),
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)

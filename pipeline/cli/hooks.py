@@ -37,10 +37,12 @@ def test(source: str, file: Path, as_json: bool) -> int:
     from pipeline.cli.output import print_json, print_table
     from pipeline.settings import load_settings
 
-    read = reader(_source(load_settings(Path.cwd()), source))
+    settings = load_settings(Path.cwd())
+    configured = _source(settings, source)
+    read = reader(configured)
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
-        changes = [_shown(item) for item in read(parsed(raw))]
+        changes = [_shown(item, settings, configured) for item in read(parsed(raw))]
     except RequestValidationError as exc:
         problems = [{"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]} for error in exc.errors()]
         if as_json:
@@ -55,7 +57,7 @@ def test(source: str, file: Path, as_json: bool) -> int:
     else:
         heads = ("action", "document_id", "version", "content", "title")
         print_table(
-            [(c["action"], c["document_id"], c["version"] or c["time"] or "arrival", c["url"] or _size(c), c["title"]) for c in changes],
+            [(c["action"], c["document_id"], c["version"] or c["time"] or "arrival", _content(c), c["title"]) for c in changes],
             heads,
         )
     return 0
@@ -71,7 +73,7 @@ def _source(settings: Settings, name: str) -> WebhookSource:
     raise NotFoundError(f"livedex.toml has no source {name} of kind webhook: there is {known}")
 
 
-def _shown(item: Incoming) -> dict[str, Any]:
+def _shown(item: Incoming, settings: Settings, source: WebhookSource) -> dict[str, Any]:
     return {
         "action": "delete" if item.deleted else "change",
         "document_id": item.document_id,
@@ -79,6 +81,7 @@ def _shown(item: Incoming) -> dict[str, Any]:
         "time": item.changed_at if item.version is None and item.at_ns is not None else None,
         "size_bytes": None if item.content is None else len(item.content),
         "url": item.url,
+        "fetch": None if item.url is None else _fetch(item.url, settings, source),
         "title": item.title,
         "uri": item.uri,
         "collection": item.collection,
@@ -88,5 +91,23 @@ def _shown(item: Incoming) -> dict[str, Any]:
     }
 
 
-def _size(change: dict[str, Any]) -> str:
-    return "" if change["size_bytes"] is None else f"{change['size_bytes']} bytes"
+def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str | None]:
+    """With which variable's token a URL would be fetched, and why it would not be, as far as that can be told without asking anybody."""
+    from connectors.webhook.tokens import goes_to
+    from pipeline.cli.fetching import LateContents
+    from pipeline.model import TenantId
+
+    if not settings.fetch.enabled:
+        return {"with": None, "refused": "LIVEDEX_FETCH_ENABLED is false: nothing is fetched"}
+    objection = LateContents(settings).objection(TenantId(source.tenant), source.name, url)
+    return {"with": source.token_env if objection is None and goes_to(source, url) else None, "refused": objection}
+
+
+def _content(change: dict[str, Any]) -> str:
+    """Where the content of a change comes from."""
+    if change["url"] is None:
+        return "" if change["size_bytes"] is None else f"{change['size_bytes']} bytes"
+    fetch = change["fetch"]
+    if fetch["refused"]:
+        return f"{change['url']} (refused: {fetch['refused']})"
+    return f"{change['url']} (with {fetch['with']})" if fetch["with"] else str(change["url"])

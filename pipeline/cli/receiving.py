@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from connectors.webhook import Receiver, open_hooks, routers
+from connectors.webhook.tokens import check_tokens
 from pipeline.cli.wiring import Surroundings
 from pipeline.intake import Accepting
 from pipeline.settings import Settings
@@ -22,6 +23,16 @@ def check_hooks(settings: Settings) -> None:
     open_hooks(settings.webhooks)
 
 
+def check_contents(settings: Settings) -> None:
+    """Find out before anything is started whether every token is there that contents are fetched with.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    if settings.fetch.enabled:
+        check_tokens(settings.webhooks)
+
+
 def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
     """The routes of the receiver, as the settings have it.
 
@@ -29,5 +40,5 @@ def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
         ConfigError: a source has no secret, or a mapping without sense.
     """
     hooks = open_hooks(s.settings.webhooks)
-    receiver = Receiver(Versions(s.database), intake, can_fetch=s.fetcher is not None)
+    receiver = Receiver(Versions(s.database), intake, s.fetcher)
     return routers(receiver, hooks, max_document_bytes=s.settings.max_document_bytes)

@@ -9,6 +9,7 @@ from consumers.embed import open_gatherer
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.opening import is_running
 from pipeline.cli.proving import Kind, Proof, TenantProof
+from pipeline.cli.receiving import check_contents
 from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.watching import make_connector
 from pipeline.cli.wiring import Surroundings
@@ -30,10 +31,13 @@ async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
 
     Raises:
         OutageError, RetryableError: the database, or the embedder where vectors are missing, is away.
+        ConfigError: the stages would run here, and a token of a source is not set.
     """
+    stages: tuple[StageName, ...] = () if is_running(s.data) else get_args(StageName)
+    if stages:
+        check_contents(s.settings)
     for tenant in proof.tenants.values():
         await _mend_rows(s, tenant)
-    stages: tuple[StageName, ...] = () if is_running(s.data) else get_args(StageName)
     async with open_broker(s, stages) as running:
         await _publish_again(s, proof, running.intake, timeout_s)
         await _embed(s, proof)

@@ -31,7 +31,7 @@ from pipeline.settings import Settings, load_settings
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
     """Run ROLES: api, webhook, watch, chunk, embed, sync, maintain, or all."""
-    from pipeline.cli.receiving import check_hooks
+    from pipeline.cli.receiving import check_contents, check_hooks
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
     from pipeline.cli.up import sources_of
@@ -43,6 +43,8 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
     sources_of((), settings)
     if "webhook" in wanted:
         check_hooks(settings)
+    if "chunk" in wanted:
+        check_contents(settings)
     run_loop(_run(settings, wanted, data, host, port, trust_network))
 
 

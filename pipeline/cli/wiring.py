@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.backlog import Backlog
+from pipeline.cli.fetching import LateContents
 from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
@@ -53,7 +54,7 @@ class Surroundings:
         url: of the database, for everybody else.
         claims: None where no other process can embed.
         tell: writes down that a component is away and why, or, with None, that it works.
-        fetcher: gets contents by their URL; None: nothing does, and who sends one is told so.
+        fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
     """
 
     settings: Settings
@@ -122,9 +123,11 @@ async def open_surroundings(
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
         claims = None if nobody_else else await stack.enter_async_context(open_claims(database, url))
         backlog = await stack.enter_async_context(_backlog(settings, database))
+        contents = LateContents(settings)
+        stack.callback(contents.close)
         yield Surroundings(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, Letters(database), metrics, Liveness(), teller,
+            backlog, Letters(database), metrics, Liveness(), teller, contents if settings.fetch.enabled else None,
         )  # fmt: skip
 
 

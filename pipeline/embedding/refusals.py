@@ -6,17 +6,15 @@ Messages of providers are never passed on, because they quote texts and keys; of
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any
 
 from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from pipeline.retry_after import retry_after_s
 
 COMPONENT = "embedder"
-_LONGEST_RETRY_AFTER_S = 86_400.0
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
     r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|credit|balance)|account_(deactivated|suspended)",
@@ -63,24 +61,6 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: dateti
     if status == 413 or _TOO_LARGE.search(words):
         return TooLargeError(f"{said}: more than it takes in a request")
     return RejectedError(f"{said}: the request is refused", reason="embedding_refused")
-
-
-def retry_after_s(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number or an HTTP date; None for a past date and for what is neither.
-
-    Source: RFC 9110, section 10.2.3.
-    """
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(value)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        seconds = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()
-    return min(seconds, _LONGEST_RETRY_AFTER_S) if math.isfinite(seconds) and seconds > 0 else None
 
 
 def _wait(headers: Mapping[str, str], now: datetime) -> float | None:

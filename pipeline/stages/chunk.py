@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import NoTextError, RejectedError
+from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
-from pipeline.extract import Extracted, clean_json, clean_text, extract
+from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 from pipeline.intake import Blobs
-from pipeline.stages.fetching import Fetcher
+from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Draft, Piece, VectorStore
+from pipeline.store.protocol import Draft, Own, Piece, VectorStore
+
+_VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
+"""What servers say of files that they know nothing of: a name that says more wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,14 @@ async def chunk(
     cutter: Cutter,
     cutting: Cutting,
     reused: Callable[[int], None],
-    fetcher: Fetcher | None = None,
+    linked: LinkedContents | None = None,
 ) -> Forward | Finished:
     """Cut a changed document, accept its version, and keep the manifest.
 
     Args:
         keeper: on the store.
         reused: told how many passages were known already.
-        fetcher: gets the content of events that only say where it is; None refuses these.
+        linked: gets the content of events that only say where it is; None refuses these.
 
     Raises:
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
@@ -123,8 +126,13 @@ async def chunk(
     if waits and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
         return Finished(superseded=True)  # accepted first, so that who may read it no more is shut out while its content is slow or away
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
+    found: Linked | None = None
     try:
-        draft = await _draft(event, base, blobs, cutter, cutting, fetcher)
+        if linked is not None and data.url is not None and not data.deleted and data.unreadable is None:
+            found = await _draft_of_url(event, base, cutter, linked)
+            if found is None:
+                return Finished(superseded=True)
+        draft = found.draft if found is not None else await _draft(event, base, blobs, cutter, cutting)
     except RejectedError:
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
@@ -132,11 +140,13 @@ async def chunk(
     new = await keeper.keep(draft)
     if new is None:
         return Finished(superseded=True)
+    if found is not None and linked is not None:
+        await linked.remember(found)
     reused(len({piece.hash for piece in draft.pieces}) - new)
     return Forward(step(CHUNKED, event, fence))
 
 
-async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting, fetcher: Fetcher | None) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:
     data = event.data
     if data.deleted:
         return base
@@ -148,29 +158,40 @@ async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutte
             outcome="too_large",
             error=f"{data.size_bytes} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({cutting.max_bytes}): split it or raise the limit.",
         )
-    content, mime_type = await _content(event, blobs, fetcher)
-    cut = await cutter.cut(content, name=data.name or data.document_id, mime_type=mime_type)
-    attributes = base.attributes
-    if cut.extracted is not None:
-        found = cut.extracted
-        attributes = replace(
-            attributes, title=attributes.title or found.title, mime_type=attributes.mime_type or found.mime_type,
-            metadata={**attributes.metadata, **found.metadata},
-        )  # fmt: skip
-    return replace(base, outcome=cut.state, attributes=attributes, pieces=cut.pieces, error=cut.error)
-
-
-async def _content(event: Event[Changed], blobs: Blobs, fetcher: Fetcher | None) -> tuple[bytes, str | None]:
-    """The bytes, wherever they are, and their MIME type."""
-    data = event.data
     if data.url is not None:
-        if fetcher is None:
-            raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
-        fetched = await fetcher.fetch(event.tenant_id, data.source, data.url)
-        return fetched.content, data.mime_type or fetched.mime_type
-    if data.blob is not None:
-        return await blobs.get(event.tenant_id, event.document_id, data.version, data.blob), data.mime_type
-    return data.inline(), data.mime_type
+        raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
+    content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
+    return (await _cut(base, cutter, content, data.name or data.document_id, data.mime_type))[0]
+
+
+async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, linked: LinkedContents) -> Linked | None:
+    """What is made of a content at a URL; None where a newer version is known, before anybody was asked or meanwhile."""
+    data = event.data
+
+    async def cut(found: Fetched) -> tuple[Draft, Own]:
+        names = [name for name in (data.name, data.document_id, found.name) if is_readable(name)]
+        mime_type = None if names and found.mime_type in _VAGUE else found.mime_type
+        return await _cut(base, cutter, found.content, names[0] if names else data.name or data.document_id, data.mime_type or mime_type)
+
+    if await linked.is_ended(base):
+        return None
+    try:
+        return await linked.draft(event, base, cut)
+    except NoTextError as exc:
+        return Linked(replace(base, outcome=exc.state, error=str(exc)))
+    except NoTurnError:
+        raise
+    except LivedexError:
+        if await linked.is_ended(base):
+            return None
+        raise
+
+
+async def _cut(base: Draft, cutter: Cutter, content: bytes, name: str, mime_type: str | None) -> tuple[Draft, Own]:
+    cut = await cutter.cut(content, name=name, mime_type=mime_type)
+    found = cut.extracted
+    own = Own() if found is None else Own(found.title, found.mime_type, found.metadata)
+    return with_own(replace(base, outcome=cut.state, pieces=cut.pieces, error=cut.error), own), own
 
 
 def _clean(text: str | None) -> str | None:

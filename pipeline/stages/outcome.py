@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
+from pipeline.errors import LivedexError, NoTurnError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.events import Event, Step
 
 MAX_ATTEMPTS = 5
@@ -49,10 +49,12 @@ class Again:
 
     Attributes:
         after_s: seconds to wait at least.
+        counted: whether it was an attempt.
     """
 
     after_s: float
     detail: str
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,11 @@ def outcome_of(error: Exception, attempt: int) -> Outcome:
         return Finished(superseded=True)
     if isinstance(error, RejectedError):
         return Dead(error.reason, str(error))
+    if isinstance(error, NoTurnError):
+        return Again(error.retry_after_s or FIRST_WAIT_S, str(error), counted=False)
     detail = str(error) if isinstance(error, LivedexError) else f"{type(error).__name__}: {error}"
     if attempt >= MAX_ATTEMPTS:
         reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
         return Dead(reason, f"after {attempt} attempts: {detail}")
-    wait_s = error.retry_after_s if isinstance(error, RetryableError) and error.retry_after_s else FIRST_WAIT_S * 4 ** (attempt - 1)
-    return Again(wait_s, detail)
+    said_s, first_s = (error.retry_after_s, error.first_wait_s) if isinstance(error, RetryableError) else (None, None)
+    return Again(said_s or (first_s or FIRST_WAIT_S) * 4 ** (attempt - 1), detail)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId, Validator
 
 Version: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
@@ -49,6 +49,31 @@ class Draft:
     cut: str = ""
     keep: bool = False
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a content says of itself; `metadata` wins over what its source says, the others where the source says nothing."""
+
+    title: str | None = None
+    mime_type: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a content that was fetched.
+
+    Attributes:
+        made: SHA-256 of the pieces that were made of it, see `pipeline.stages.fetching`.
+        outcome, error: of the document.
+    """
+
+    validator: Validator
+    made: bytes
+    outcome: str
+    error: str | None
+    own: Own
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,13 @@ name = "hub"
 kind = "webhook"
 secret_env = "HUB_SECRET"
 preset = "github-push"
+token_env = "HUB_TOKEN"
+
+[[source]]
+name = "bucket"
+kind = "webhook"
+secret_env = "BUCKET_SECRET"
+preset = "s3"
 
 [[source]]
 name = "crm"
@@ -41,6 +48,25 @@ def test_a_payload_is_shown_as_what_it_would_do_without_any_secret(folder: Path)
     assert {change["document_id"]: change["action"] for change in changes}["hub/shipping.md"] == "delete"
     shown = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_push.json"))
     assert "hub/refunds.md" in shown.stdout and "https://api.github.com/repos/octo-org/handbook/contents/refunds.md" in shown.stdout
+    assert {change["action"]: change["fetch"] for change in changes} == {"change": {"with": "HUB_TOKEN", "refused": None}, "delete": None}
+    assert "(with HUB_TOKEN)" in shown.stdout
+
+
+def test_a_content_that_would_not_be_fetched_is_shown_with_the_reason(folder: Path) -> None:
+    done = livedex(folder, "hooks", "test", "bucket", str(PAYLOADS / "minio_put.json"), "--json")
+    [change] = json.loads(done.stdout)["changes"]
+    assert change["url"].startswith("http://172.17.0.2:9000/") and "allow_hosts" in change["fetch"]["refused"]
+    shown = livedex(folder, "hooks", "test", "bucket", str(PAYLOADS / "minio_put.json"))
+    assert "refused" in shown.stdout and done.returncode == shown.returncode == 0
+    off = livedex(folder, "hooks", "test", "bucket", str(PAYLOADS / "minio_put.json"), "--json", LIVEDEX_FETCH_ENABLED="false")
+    assert "LIVEDEX_FETCH_ENABLED" in json.loads(off.stdout)["changes"][0]["fetch"]["refused"]
+
+
+@pytest.mark.parametrize("command", [("up",), ("run", "chunk"), ("run", "all")])
+def test_without_a_token_that_is_named_nothing_starts_that_would_fetch(folder: Path, command: tuple[str, ...]) -> None:
+    secrets = {"HUB_SECRET": "x", "CRM_SECRET": "x", "BUCKET_SECRET": "x"}
+    assert "HUB_TOKEN" in only_line(livedex(folder, *command, **secrets))
+    assert not (folder / ".livedex").exists()
 
 
 def test_a_payload_that_would_be_refused_is_shown_with_the_field(folder: Path) -> None:
@@ -62,10 +88,11 @@ def test_what_is_not_there_is_said_in_one_line(folder: Path, arguments: tuple[st
 
 @pytest.mark.parametrize("command", [("up",), ("run", "webhook"), ("run", "all")])
 @pytest.mark.parametrize(
-    "environment", [{"HUB_SECRET": "x"}, {"HUB_SECRET": "x", "CRM_SECRET": ""}, {"HUB_SECRET": "x", "CRM_SECRET": " "}]
+    "environment",
+    [{}, {"CRM_SECRET": ""}, {"CRM_SECRET": " "}],
 )
 def test_without_a_secret_nothing_starts(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> None:
-    done = livedex(folder, *command, **environment)
+    done = livedex(folder, *command, **{"HUB_SECRET": "x", "BUCKET_SECRET": "x"} | environment)
     assert done.returncode == FAILED
     assert "crm" in only_line(done) and "CRM_SECRET" in done.stderr
     assert not (folder / ".livedex").exists()

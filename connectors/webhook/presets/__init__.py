@@ -21,23 +21,23 @@ class Sender:
         read: a payload as changes; raises RequestValidationError where it is none of the sender's.
         headers: of requests to its API, without the credential.
         token: the header of the credential, with `{}` for the token; None: nothing is asked for one.
-        content: the content in what its API answers.
+        api: where its API is, for who does not run one of their own; None: everybody does.
+        typed: whether the API says of what type a content is.
+        content: the content in what its API answers, raises RejectedError where it is not there; None: the answer is the content.
     """
 
     read: Read
     headers: Mapping[str, str]
     token: tuple[str, str] | None
-    content: Callable[[bytes], bytes]
-
-
-def _as_it_is(answer: bytes) -> bytes:
-    return answer
+    api: str | None = None
+    typed: bool = False
+    content: Callable[[bytes], bytes] | None = None
 
 
 SENDERS: Mapping[Preset, Sender] = {
-    "github-push": Sender(github.read, github.HEADERS, ("Authorization", "Bearer {}"), _as_it_is),
-    "gitlab-push": Sender(gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), _as_it_is),
-    "s3": Sender(s3.read, {}, None, _as_it_is),
-    "confluence": Sender(confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), confluence.content),
-    "notion": Sender(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.content),
+    "github-push": Sender(github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API),
+    "gitlab-push": Sender(gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API),
+    "s3": Sender(s3.read, {}, None, typed=True),
+    "confluence": Sender(confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content),
+    "notion": Sender(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content),
 }

@@ -1,29 +1,41 @@
 """Notifications of a bucket on S3 or MinIO: objects that were written, and objects that are gone.
 
-An object is asked for at the place that the source names as `base_url`, else at the one that MinIO says in its notification, else at AWS.
+An object is asked for at the place that the source names as `base_url`, else at the one that MinIO says in its notification, else at AWS. With
+a token (`ACCESS_KEY_ID:SECRET_ACCESS_KEY`) the URL is signed, for `base_url` or AWS and nowhere else. The library that keeps large contents
+signs it, and does not fetch it: what it connects to cannot be looked at.
 
-Source: Amazon S3, "Event message structure"; MinIO, "Bucket notifications".
+Source: Amazon S3, "Event message structure", "Authenticating requests: using query parameters"; MinIO, "Bucket notifications".
 """
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Annotated, Any
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
-from pydantic import AwareDatetime, Field
+from obstore import sign
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+from pydantic import AwareDatetime, Field, SecretStr
 
 from connectors.webhook.answering import validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.incoming import MAX_ID_BYTES, Incoming, refused
 from connectors.webhook.presets.paths import Paths
 from connectors.webhook.presets.pushes import Sent
+from pipeline.errors import RejectedError
+from pipeline.fetching.places import place_of
 from pipeline.model import DocumentId
 from pipeline.webhook_settings import WebhookSource
 
 _WRITTEN = re.compile(r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|CompleteMultipartUpload|Completed)")
 _GONE = re.compile(r"(?:s3:)?(?:ObjectRemoved|LifecycleExpiration):(?:Delete|DeleteMarkerCreated)")
 _ORIGIN = "x-minio-origin-endpoint"
+_AWS = re.compile(r"(?P<bucket>[a-z0-9.-]+)\.s3\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
+_REGION = "us-east-1"
+_SIGNED_FOR = timedelta(minutes=5)
+_UNSIGNABLE = "a key with empty parts, `.` or `..` cannot be signed: let it be read without a token"
 
 
 class _Bucket(Sent):
@@ -96,7 +108,45 @@ def _url(source: WebhookSource, record: _Record, key: str) -> str:
     place = source.base_url or record.responseElements.get(_ORIGIN)
     if isinstance(place, str) and place.startswith(("http://", "https://")):
         return f"{place.rstrip('/')}/{quote(bucket)}/{quote(key)}"
-    return f"https://{bucket}.s3.{record.awsRegion or 'us-east-1'}.amazonaws.com/{quote(key)}"
+    return f"https://{bucket}.s3.{record.awsRegion or _REGION}.amazonaws.com/{quote(key)}"
+
+
+def object_of(source: WebhookSource, url: str) -> tuple[str, str, dict[str, Any]] | None:
+    """Bucket, key and where the bucket is, for a URL at the place that the source's token is for; None for every other."""
+    place = place_of(url)
+    if source.base_url is None:
+        found = _AWS.fullmatch(place.host)
+        if found is None or place.scheme != "https":
+            return None
+        bucket = found["bucket"]
+        return bucket, unquote(place.path[1:]), {"region": found["region"], "virtual_hosted_style_request": "." not in bucket}
+    base = place_of(source.base_url)
+    above = base.path.rstrip("/") + "/"
+    if place.origin != base.origin or not place.path.startswith(above):
+        return None
+    bucket, _, key = place.path.removeprefix(above).partition("/")
+    return unquote(bucket), unquote(key), {"endpoint": source.base_url.rstrip("/"), "region": _REGION}
+
+
+def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
+    """The URL of an object with a signature that holds for a while; None: it is not at the place that the token is for.
+
+    Raises:
+        RejectedError: the key has a form that cannot be signed.
+    """
+    found = object_of(source, url)
+    if found is None:
+        return None
+    bucket, key, where = found
+    key_id, _, secret = token.get_secret_value().partition(":")
+    try:
+        store = S3Store(bucket, access_key_id=key_id, secret_access_key=secret, client_options={"allow_http": True}, **where)
+        made = place_of(sign(store, "GET", key, expires_in=_SIGNED_FOR))
+    except (BaseError, TypeError, ValueError) as exc:
+        raise RejectedError(_UNSIGNABLE, reason="not_fetched") from exc
+    if not key or not unquote(made.path).endswith(f"/{key}"):
+        raise RejectedError(_UNSIGNABLE, reason="not_fetched")
+    return made.url
 
 
 def _mime_type(said: str | None) -> str | None:

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 import copy
-import hashlib
-import hmac
 import itertools
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.errors import RejectedError, RetryableError
-from pipeline.model import TenantId
+from pipeline.model import TenantId, Validator
 from pipeline.settings import Settings
 from pipeline.stages.fetching import Fetched
 from pipeline.webhook_settings import WebhookSource
+from tests.hooking import SECRET, send, signed
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, gathered, open_site
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
-KEY = b"k" * 24
 A, B, C = paragraph(1), paragraph(2), paragraph(3)
 MAP = {"document_id": "page.id", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'"}
 
@@ -40,13 +37,20 @@ class Elsewhere:
         self.asked: Counter[str] = Counter()
         self.failures: list[Exception] = []
 
-    async def fetch(self, tenant_id: TenantId, source: str, url: str) -> Fetched:
+    @asynccontextmanager
+    async def fetch(self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None) -> AsyncIterator[Fetched | None]:
         self.asked[url] += 1
         if self.failures:
             raise self.failures.pop()
         if url not in self.contents:
             raise RejectedError("it is not there", reason="not_fetched")
-        return Fetched(self.contents[url].encode(), "text/plain")
+        yield Fetched(self.contents[url].encode(), "text/plain")
+
+    def rights(self, tenant_id: TenantId, source: str) -> str:
+        return ""
+
+    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+        return None
 
 
 @pytest.fixture
@@ -58,7 +62,7 @@ def elsewhere() -> Elsewhere:
 async def site(
     settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Site]:
-    monkeypatch.setenv("SECRET", "whsec_" + base64.b64encode(KEY).decode())
+    monkeypatch.setenv("SECRET", SECRET)
     made: list[dict[str, Any]] = [
         {"name": "crm", "signature": "standard-webhooks", "map": MAP},
         {"name": "wiki", "signature": "standard-webhooks", "map": MAP | {"version": "page.version"}},
@@ -68,21 +72,6 @@ async def site(
     sources = tuple(WebhookSource(**{"secret_env": "SECRET"} | each) for each in made)
     async with open_site(settings.model_copy(update={"source": sources}), tmp_path, embedder, fetcher=elsewhere) as opened:
         yield opened
-
-
-def signed(body: bytes, delivery: str) -> dict[str, str]:
-    at = str(int(time.time()))
-    digest = hmac.new(KEY, f"{delivery}.{at}.".encode() + body, hashlib.sha256).digest()
-    return {
-        "webhook-id": delivery, "webhook-timestamp": at, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}", "content-type": "application/json",
-    }  # fmt: skip
-
-
-async def send(site: Site, source: str, payload: Any, delivery: str) -> list[str]:
-    body = json.dumps(payload).encode()
-    answer = await site.http.post(f"/v1/hooks/{source}", content=body, headers=signed(body, delivery))
-    assert answer.status_code == 202, answer.text
-    return list(answer.json()["tokens"])
 
 
 def page(text: str | None, **more: Any) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from pipeline.embedding.refusals import refusal, retry_after_s
+from pipeline.embedding.refusals import refusal
 from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from pipeline.retry_after import retry_after_s
 from tests.unit.embedding.fake_time import START
 
 SECRET = "sk-4711-and-the-text"

@@ -67,6 +67,25 @@ async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills
     assert not w.full and len(script.working) == 2
 
 
+async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_by_their_bytes() -> None:
+    script, progressed = Script(workers=1), []
+    w = window(script, most_bytes=2000, progressed=lambda: progressed.append(w.full))
+    w.take(place_of(0), [raw(0, offset) for offset in range(4)])
+    assert w.full
+    for offset in range(4):
+        await turns()
+        await script.end(0, offset, Again(60.0, "its server is slow"))
+    assert not w.full and w.size == 4 and progressed[-1] is False, "whoever reads is told that there is room"
+    w.take(place_of(0), [raw(0, 4)])
+    await turns()
+    await script.end(0, 4)
+    assert script.ended == [(0, 4)] and offsets(w) == {}, "nothing is committed past those that wait"
+    w.take(place_of(0), [raw(0, offset, value=b"x" * 500) for offset in (5, 6)])
+    assert w.full
+    await w.end()
+    assert w.size == 0 and not w.full
+
+
 async def test_large_records_fill_it_sooner() -> None:
     w = window(Script(), most_bytes=1000)
     w.take(place_of(0), [raw(0, 0, value=b"x" * 400)])

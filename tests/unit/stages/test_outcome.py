@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from pipeline.errors import NoTurnError, OutageError, RejectedError, RetryableError, TooLargeError
 from pipeline.stages.outcome import MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
 
 
@@ -26,3 +26,15 @@ def test_anything_else_is_tried_again_with_growing_waits_and_then_dead(error: Ex
 
 def test_a_wait_that_the_other_side_names_is_kept() -> None:
     assert outcome_of(RetryableError("later", retry_after_s=33.0), 1) == Again(33.0, "later")
+
+
+def test_attempts_lie_further_apart_where_somebody_elses_server_is_away() -> None:
+    outcomes = [outcome_of(RetryableError("away", first_wait_s=1.0), n) for n in range(1, MAX_ATTEMPTS + 1)]
+    assert [o.after_s for o in outcomes if isinstance(o, Again)] == [1.0, 4.0, 16.0, 64.0]
+    assert outcomes[-1] == Dead("retries_exhausted", f"after {MAX_ATTEMPTS} attempts: away")
+
+
+def test_what_had_no_turn_comes_back_however_often_that_was() -> None:
+    assert {outcome_of(NoTurnError("others first", retry_after_s=0.5), n) for n in (1, MAX_ATTEMPTS, 1000)} == {
+        Again(0.5, "others first", counted=False)
+    }

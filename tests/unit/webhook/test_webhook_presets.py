@@ -201,7 +201,7 @@ def test_a_page_of_notion_is_got_as_markdown(event: str, deleted: bool) -> None:
 def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
     assert SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}') == "<p>é</p>".encode()
     assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}') == b"# T"
-    assert SENDERS["github-push"].content(b"raw") == b"raw"
+    assert SENDERS["github-push"].content is None
     for preset in ("confluence", "notion"):
         for answer in (b"", b"[]", b"{}", b'{"markdown": "x", "truncated": true}' if preset == "notion" else b'{"body": 5}'):
             with pytest.raises(RejectedError):

@@ -1,0 +1,123 @@
+"""Contents of documents by their URL: what each source may reach, with which credentials, and where its content is in what is answered.
+
+What a change says of its source is believed only as far as the tenant goes with it: an event of one tenant never gets the credentials of another.
+A credential goes to the origin that the operator's settings name, whatever URL a payload holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from connectors.webhook.presets import SENDERS, Sender
+from connectors.webhook.presets.s3 import signed
+from connectors.webhook.tokens import ANY_TOKEN, api_of, token_of
+from pipeline.errors import RejectedError
+from pipeline.fetch_settings import FetchSettings
+from pipeline.fetching.getting import Asked, Getter, check_host
+from pipeline.fetching.hosts import Hosts
+from pipeline.fetching.places import place_of
+from pipeline.fetching.unpacking import too_large
+from pipeline.model import TenantId, Validator
+from pipeline.stages.fetching import Fetched
+from pipeline.webhook_settings import WebhookSource
+
+_ENVELOPE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How contents of a source are got."""
+
+    allowed: Hosts
+    source: WebhookSource | None = None
+    sender: Sender | None = None
+
+
+class Contents:
+    """`pipeline.stages.fetching.Fetcher` by the rules of the configured sources.
+
+    Args:
+        max_document_bytes: of a content.
+        environment: where tokens stand; default: the process's.
+    """
+
+    def __init__(
+        self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: Getter, *, max_document_bytes: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._getter, self._most_bytes, self._environment = getter, max_document_bytes, environment
+        self._anybody = _Rules(settings.hosts)
+        self._rules = {
+            (source.tenant, source.name): _Rules(_allowed(source), source, SENDERS[source.preset] if source.preset else None)
+            for source in sources
+        }
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._getter.close()
+
+    def rights(self, tenant_id: TenantId, source: str) -> str:
+        """See `Fetcher.rights`."""
+        configured = self._of(tenant_id, source).source
+        if configured is None:
+            return ""
+        token = token_of(configured, self._environment)
+        said = f"{configured.preset}\x00{configured.base_url}\x00{token.get_secret_value() if token else ''}"
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+        """See `Fetcher.objection`."""
+        try:
+            check_host(place_of(url), self._of(tenant_id, source).allowed)
+        except (ValueError, RejectedError) as exc:
+            return str(exc)
+        return None
+
+    @asynccontextmanager
+    async def fetch(self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None) -> AsyncIterator[Fetched | None]:
+        """See `Fetcher.fetch`."""
+        rules = self._of(tenant_id, source)
+        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed, validator=validator, most_bytes=self._most_bytes))
+        async with self._getter.get(asked) as found:
+            if found is None:
+                yield None
+                return
+            sender = rules.sender
+            content = found.content if sender is None or sender.content is None else sender.content(found.content)
+            if len(content) > self._most_bytes:
+                raise too_large(self._most_bytes)
+            typed = sender is None or sender.typed
+            yield Fetched(content, found.mime_type if typed else None, found.name if typed else "", found.validator)
+
+    def _of(self, tenant_id: TenantId, source: str) -> _Rules:
+        return self._rules.get((tenant_id, source), self._anybody)
+
+    def _asked(self, rules: _Rules, url: str, asked: Asked) -> Asked:
+        source, sender = rules.source, rules.sender
+        if source is None:
+            return asked
+        if sender is not None:
+            wrapped = sender.content is not None  # escapes of JSON, and what stands around the content
+            asked = replace(
+                asked, headers=sender.headers, most_bytes=2 * self._most_bytes + _ENVELOPE_BYTES if wrapped else self._most_bytes
+            )
+        token = token_of(source, self._environment)
+        if token is None:
+            return asked
+        if source.preset == "s3":
+            return replace(asked, signed_url=signed(source, url, token))
+        name, form = ANY_TOKEN if sender is None or sender.token is None else sender.token
+        return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_of(source))
+
+
+def _allowed(source: WebhookSource) -> Hosts:
+    """The hosts that the operator names: in `allow_hosts`, and in the `base_url` of its API."""
+    named = Hosts(source.allow_hosts)
+    if source.base_url is None:
+        return named
+    place = place_of(source.base_url)
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    return named | Hosts([f"{host}:{place.port}"])

@@ -1,0 +1,147 @@
+"""A web server on loopback that answers as it is told to, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is answered.
+
+    Attributes:
+        body: bytes, or pieces that are sent one after another without a length.
+        announced: the length that is said instead of the right one.
+        headers: `etag` makes a request that knows it get a 304.
+    """
+
+    body: bytes | Callable[[], Iterable[bytes]] = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    announced: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request: `target` is path and query, names of headers are in lower case; `server_name` is what TLS was told."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    server_name: str | None
+
+
+def redirect(location: str, status: int = 302) -> Page:
+    """An answer that leads elsewhere."""
+    return Page(status=status, headers={"location": location})
+
+
+class ScriptedWeb:
+    """A server in threads of its own.
+
+    Attributes:
+        pages: by path and query; a function is called with the visit. What is not there is a 404.
+        visits: in order of arrival.
+        connections: accepted, whether or not a request came.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._lock = threading.Lock()
+        self.pages: dict[str, Page | Callable[[Visit], Page]] = {}
+        self.visits: list[Visit] = []
+        self.connections = 0
+        self.names: list[str | None] = []
+        self._server = _Server(self, tls)
+        self.port = int(self._server.server_address[1])
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> ScriptedWeb:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def asked(self, target: str) -> int:
+        """How often a path was asked for."""
+        return sum(visit.target == target for visit in self.visits)
+
+    def respond(self, visit: Visit) -> Page:
+        """The answer to a visit."""
+        with self._lock:
+            self.visits.append(visit)
+        found = self.pages.get(visit.target, Page(status=404))
+        page = found(visit) if callable(found) else found
+        if page.status == 200 and "etag" in page.headers and visit.headers.get("if-none-match") == page.headers["etag"]:
+            return Page(status=304, headers={"etag": page.headers["etag"]})
+        return page
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, owner: ScriptedWeb, tls: ssl.SSLContext | None) -> None:
+        self.owner = owner
+        super().__init__(("127.0.0.1", 0), _Handler)
+        if tls is not None:
+            tls.sni_callback = lambda connection, name, context: owner.names.append(name)
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
+
+    def get_request(self) -> Any:
+        found = super().get_request()
+        self.owner.connections += 1
+        return found
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        owner = self.server.owner
+        name = owner.names[-1] if owner.names else None
+        page = owner.respond(Visit(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, name))
+        with contextlib.suppress(OSError):
+            self.send_response(page.status)
+            for header, value in page.headers.items():
+                self.send_header(header, value.encode().decode("latin-1"))
+            self._send(page)
+        self.close_connection = True
+
+    def _send(self, page: Page) -> None:
+        if isinstance(page.body, bytes):
+            if page.status not in (204, 304):
+                self.send_header("content-length", str(len(page.body) if page.announced is None else page.announced))
+            self.end_headers()
+            self.wfile.write(page.body)
+            return
+        if page.announced is not None:
+            self.send_header("content-length", str(page.announced))
+        self.send_header("connection", "close")
+        self.end_headers()
+        for piece in _pieces(page.body):
+            self.wfile.write(piece)
+
+
+def _pieces(body: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+    yield from body()

@@ -1,0 +1,187 @@
+"""Nothing that may not be reached gets a byte, whatever names, redirects and name servers say."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from pipeline.errors import RejectedError, RetryableError
+from pipeline.fetching.getting import Asked, Getter
+from pipeline.fetching.hosts import Hosts
+from tests.scripted_web import Page, ScriptedWeb, redirect
+from tests.unit.fetching.client import QUICK, Client, Names
+
+TOKEN = ("Authorization", "Bearer of-the-source")
+INNER_FORMS = [
+    "http://127.0.0.1:{port}/", "http://[::ffff:127.0.0.1]:{port}/", "http://[::1]:{port}/", "http://0.0.0.0:{port}/", "http://[::]:{port}/",
+    "http://0x7f000001:{port}/", "http://2130706433:{port}/", "http://127.1:{port}/", "http://0177.0.0.1:{port}/", "http://127.0.0.1.:{port}/",
+    "http://１２７.0.0.1:{port}/", "http://169.254.169.254/latest/meta-data/", "http://[::ffff:169.254.169.254]/", "http://[64:ff9b::7f00:1]:{port}/",
+    "http://[2002:7f00:1::]:{port}/", "http://100.64.0.1/", "http://10.0.0.1/", "http://public.test@127.0.0.1:{port}/", "http://127.0.0.1:{port}\\@public.test/",
+    "http://inner.test:{port}/", "http://mixed.test:{port}/", "http://INNER.test.:{port}/", "file:///etc/hostname", "http://[fe80::1%25lo]:{port}/",
+]  # fmt: skip
+
+
+@pytest.fixture
+def stranger(web: ScriptedWeb, names: Names) -> Client:
+    """Who may reach public servers alone; `public.test` has a public address that nothing here connects to."""
+    client = Client(web, names)
+    client.allowed = Hosts()
+    names.answers |= {"inner.test": [["127.0.0.1"]], "mixed.test": [["8.8.8.8", "127.0.0.1"]]}
+    return client
+
+
+@pytest.mark.parametrize("form", INNER_FORMS)
+async def test_an_inner_address_is_refused_in_every_form_before_anything_is_sent(stranger: Client, form: str) -> None:
+    with pytest.raises(RejectedError) as refused:
+        await stranger.get(form.format(port=stranger.web.port))
+    assert refused.value.reason == "address_refused"
+    assert stranger.web.connections == 0
+    assert "8.8.8.8" not in str(refused.value) and "inner" not in str(refused.value).replace("inner.test", "")
+
+
+@pytest.mark.parametrize("form", INNER_FORMS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_looked_at_like_the_first_url(web: ScriptedWeb, client: Client, names: Names, form: str, status: int) -> None:
+    names.answers |= {"inner.test": [["127.0.0.1"]], "mixed.test": [["8.8.8.8", "127.0.0.1"]]}
+    client.allowed = Hosts([f"web.test:{web.port}"])
+    with ScriptedWeb() as inside:
+        web.pages["/"] = redirect(form.format(port=inside.port), status)
+        with pytest.raises(RejectedError) as refused:
+            await client.get("/", credential=TOKEN)
+        assert (refused.value.reason, inside.connections, len(web.visits)) == ("address_refused", 0, 1)
+
+
+async def test_a_name_that_leads_elsewhere_the_second_time_is_not_asked_a_second_time(web: ScriptedWeb, names: Names) -> None:
+    names.answers["rebind.test"] = [["127.0.0.1"], ["10.9.9.9"]]
+    client = Client(web, names)
+    client.allowed = Hosts(["rebind.test"])
+    web.pages["/"] = Page(b"text")
+    found = await client.get(f"http://rebind.test:{web.port}/")
+    assert found is not None and (found.content, names.asked) == (b"text", ["rebind.test"])
+    assert web.visits[0].headers["host"] == f"rebind.test:{web.port}"
+
+
+async def test_the_second_answer_of_a_name_is_looked_at_when_a_redirect_comes_back_to_it(web: ScriptedWeb, names: Names) -> None:
+    names.answers["rebind.test"] = [["8.8.8.8"], ["127.0.0.1"]]
+    client = Client(web, names)
+    web.pages["/"] = redirect(f"http://rebind.test:{web.port}/")
+    await names("rebind.test", 80)
+    with pytest.raises(RejectedError):
+        await client.get("/")
+    assert [visit.target for visit in web.visits] == ["/"]
+
+
+@pytest.mark.parametrize(
+    "error", [socket.gaierror(socket.EAI_NONAME, "x"), socket.gaierror(socket.EAI_AGAIN, "x"), OSError("x"), UnicodeError("x")]
+)
+async def test_a_name_server_that_fails_lets_nobody_through(web: ScriptedWeb, error: Exception) -> None:
+    async def failing(host: str, port: int) -> list[str]:
+        raise error
+
+    with pytest.raises(RetryableError):
+        async with Getter(QUICK, failing).get(Asked("http://nowhere.test/", allowed=Hosts(["nowhere.test"]))):
+            raise AssertionError
+    with pytest.raises(RetryableError):
+        async with Getter(QUICK, lambda host, port: _none()).get(Asked("http://nowhere.test/")):
+            raise AssertionError
+
+
+async def _none() -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize("answer", [["no address"], ["127.0.0.1.5"], ["8.8.8.8", ""]])
+async def test_an_answer_that_is_no_address_is_refused(client: Client, names: Names, answer: list[str]) -> None:
+    names.answers["odd.test"] = [answer]
+    with pytest.raises(RejectedError):
+        await client.get("http://odd.test/")
+
+
+async def test_a_credential_goes_to_its_own_origin_alone_and_is_not_picked_up_again(web: ScriptedWeb, client: Client) -> None:
+    with ScriptedWeb() as other:
+        client.allowed = Hosts([f"web.test:{web.port}", f"127.0.0.1:{other.port}"])
+        origin = ("http", "web.test", web.port)
+        web.pages |= {"/": redirect("/here"), "/here": redirect(f"{other.url}/there"), "/back": Page(b"text")}
+        other.pages["/there"] = redirect(f"http://web.test:{web.port}/back")
+        found = await client.get("/", credential=TOKEN, for_origin=origin)
+        assert found is not None and found.content == b"text"
+        assert [visit.headers.get("authorization") for visit in web.visits] == [TOKEN[1], TOKEN[1], None]
+        assert [visit.headers.get("authorization") for visit in other.visits] == [None]
+        await client.get(f"{other.url}/there", credential=TOKEN, for_origin=origin)
+        assert other.visits[-1].headers.get("authorization") is None and web.visits[-1].headers.get("authorization") is None
+
+
+async def test_redirects_end_after_a_few(web: ScriptedWeb, client: Client) -> None:
+    web.pages |= {f"/{n}": redirect(f"/{n + 1}") for n in range(20)}
+    with pytest.raises(RejectedError, match="redirects"):
+        await client.get("/0")
+    assert len(web.visits) == QUICK.redirects + 1
+    web.pages["/loop"] = redirect("/loop")
+    with pytest.raises(RejectedError, match="redirects"):
+        await client.get("/loop")
+
+
+@pytest.mark.parametrize("location", ["", "http://", "mailto:a@b", "http://a@b/", "\\\\a\\b", "data:text/plain,hello"])
+async def test_a_redirect_to_nowhere_is_refused_without_repeating_it(web: ScriptedWeb, client: Client, location: str) -> None:
+    web.pages["/"] = redirect(location)
+    with pytest.raises(RejectedError) as refused:
+        await client.get("/")
+    assert "a@b" not in str(refused.value)
+
+
+async def test_a_proxy_of_the_environment_is_not_used(web: ScriptedWeb, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedWeb() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        web.pages["/"] = Page(b"text")
+        assert (await client.get("/")) is not None
+        assert proxy.connections == 0
+
+
+def certificate(folder: Path, name: str) -> ssl.SSLContext:
+    """What a server shows that is called so; who shall trust it finds it in `trust.pem`."""
+    key, subject, now = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+        datetime.now(UTC),
+    )
+    made = (
+        x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (folder / "trust.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(secret)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "trust.pem", folder / "key.pem")
+    return context
+
+
+async def test_tls_is_spoken_with_the_name_while_the_connection_goes_to_the_address(
+    tmp_path: Path, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = certificate(tmp_path, "docs.test")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trust.pem"))
+    names.answers |= {"docs.test": [["127.0.0.1"]], "other.test": [["127.0.0.1"]]}
+    with ScriptedWeb(context) as web:
+        web.pages |= {"/": Page(b"text"), "/down": redirect(f"http://docs.test:{web.port}/")}
+        client = Client(web, names)
+        client.allowed = Hosts(["docs.test", "other.test"])
+        found = await client.get(f"https://docs.test:{web.port}/")
+        assert found is not None and found.content == b"text"
+        assert (web.visits[0].server_name, web.visits[0].headers["host"]) == ("docs.test", f"docs.test:{web.port}")
+        with pytest.raises(RetryableError):  # the certificate is another one's
+            await client.get(f"https://other.test:{web.port}/")
+        with pytest.raises(RejectedError, match="https to http"):
+            await client.get(f"https://docs.test:{web.port}/down")
+        assert len(web.visits) == 2

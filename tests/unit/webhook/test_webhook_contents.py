@@ -1,0 +1,188 @@
+"""With which rights contents are fetched, and that credentials go where the operator says and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from connectors.webhook.contents import Contents
+from connectors.webhook.incoming import shown
+from connectors.webhook.presets.s3 import signed
+from connectors.webhook.tokens import check_tokens, goes_to
+from pipeline.errors import ConfigError, NoTextError, RejectedError
+from pipeline.fetch_settings import FetchSettings
+from pipeline.fetching.getting import Getter
+from pipeline.model import TenantId
+from pipeline.stages.fetching import Fetched
+from pipeline.webhook_settings import WebhookSource
+from tests.scripted_web import Page, ScriptedWeb, redirect
+
+ENVIRONMENT = {"TOKEN": "tok-1", "BUCKET": "AK:SK", "BASIC": "Basic dTpw"}
+T = TenantId("acme")
+
+
+@pytest.fixture
+def api() -> Iterator[ScriptedWeb]:
+    with ScriptedWeb() as server:
+        yield server
+
+
+@pytest.fixture
+def other() -> Iterator[ScriptedWeb]:
+    with ScriptedWeb() as server:
+        yield server
+
+
+def source(**given: Any) -> WebhookSource:
+    return WebhookSource(**{"name": "src", "tenant": "acme", "secret_env": "S", "signature": "github"} | given)
+
+
+def contents(*sources: WebhookSource, most: int = 10_000, environment: Mapping[str, str] | None = None, **settings: Any) -> Contents:
+    return Contents(
+        sources,
+        FetchSettings(**settings),
+        Getter(),
+        max_document_bytes=most,
+        environment=ENVIRONMENT if environment is None else environment,
+    )
+
+
+async def got(of: Contents, url: str, *, name: str = "src", tenant: TenantId = T) -> Fetched:
+    async with of.fetch(tenant, name, url) as found:
+        assert found is not None
+        return found
+
+
+async def test_a_token_goes_to_the_api_of_its_source_alone(api: ScriptedWeb, other: ScriptedWeb) -> None:
+    made = source(
+        map={"document_id": "id", "url": "url"}, base_url=f"{api.url}/v1", token_env="TOKEN", allow_hosts=[f"127.0.0.1:{other.port}"]
+    )
+    of = contents(made)
+    for web in (api, other):
+        web.pages |= {"/v1/a": Page(b"text"), "/out": redirect(f"{other.url}/v1/a")}
+    assert (await got(of, f"{api.url}/v1/a")).content == b"text"
+    assert api.visits[-1].headers["authorization"] == "Bearer tok-1"
+    await got(of, f"{other.url}/v1/a")
+    await got(of, f"{api.url}/out")
+    assert [visit.headers.get("authorization") for visit in other.visits] == [None, None]
+    assert (goes_to(made, f"{api.url}/x"), goes_to(made, f"{other.url}/x")) == (True, False)
+
+
+async def test_another_tenant_gets_neither_the_token_nor_the_hosts_of_a_source(api: ScriptedWeb) -> None:
+    of = contents(source(map={"document_id": "id", "url": "url"}, base_url=api.url, token_env="TOKEN"))
+    for tenant, name in ((TenantId("other"), "src"), (T, ""), (T, "nobody"), (TenantId("default"), "src")):
+        assert of.objection(tenant, name, f"{api.url}/a") is not None
+        with pytest.raises(RejectedError) as refused:
+            await got(of, f"{api.url}/a", name=name, tenant=tenant)
+        assert refused.value.reason == "address_refused"
+    assert api.connections == 0 and of.objection(T, "src", f"{api.url}/a") is None
+
+
+async def test_hosts_of_the_settings_count_for_what_is_sent_with_a_key_and_not_for_sources(api: ScriptedWeb) -> None:
+    of = contents(source(map={"document_id": "id", "url": "url"}), allow_hosts=f"localhost, 127.0.0.1:{api.port}")
+    api.pages["/a"] = Page(b"text")
+    assert (await got(of, f"{api.url}/a", name="")).content == b"text"
+    with pytest.raises(RejectedError):
+        await got(of, f"{api.url}/a")
+
+
+@pytest.mark.parametrize(
+    ("preset", "answer", "content"),
+    [
+        ("notion", b'{"markdown": "# T", "truncated": false}', b"# T"), ("confluence", b'{"body": {"export_view": {"value": "<p>a</p>"}}}', b"<p>a</p>"),
+        ("github-push", b"# raw", b"# raw"), ("gitlab-push", b"# raw", b"# raw"),
+    ],
+)  # fmt: skip
+async def test_a_content_is_taken_out_of_what_the_api_answers(api: ScriptedWeb, preset: str, answer: bytes, content: bytes) -> None:
+    of = contents(source(preset=preset, base_url=api.url))
+    api.pages["/a.md"] = Page(answer, headers={"content-type": "application/vnd.something+json; charset=utf-8", "etag": '"1"'})
+    found = await got(of, f"{api.url}/a.md")
+    assert (found.content, found.mime_type, found.name) == (content, None, "")
+    assert found.validator is not None and found.validator.etag == '"1"'
+
+
+async def test_the_limit_is_on_the_content_and_not_on_what_is_around_it(api: ScriptedWeb) -> None:
+    of = contents(source(preset="notion", base_url=api.url), most=100)
+    api.pages |= {
+        "/fits": Page(b'{"truncated": false, "markdown": "' + b"\\u0041" * 30 + b'"}'),
+        "/more": Page(b'{"markdown": "' + b"a" * 101 + b'"}'),
+    }
+    assert (await got(of, f"{api.url}/fits")).content == b"A" * 30
+    with pytest.raises(NoTextError):
+        await got(of, f"{api.url}/more")
+    api.pages["/none"] = Page(b'{"object": "error"}')
+    with pytest.raises(RejectedError):
+        await got(of, f"{api.url}/none")
+
+
+def test_other_rights_are_other_names_and_give_nothing_away() -> None:
+    plain, other = {"preset": "notion"}, {"preset": "notion", "token_env": "TOKEN"}
+    names = {
+        contents(source(**plain)).rights(T, "src"), contents(source(**other)).rights(T, "src"),
+        contents(source(**other), environment={"TOKEN": "tok-2"}).rights(T, "src"), contents(source(preset="github-push", token_env="TOKEN")).rights(T, "src"),
+        contents(source(**plain)).rights(TenantId("other"), "src"),
+    }  # fmt: skip
+    assert len(names) == 5 and not any("tok" in name for name in names)
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "a\nb", "tök"])
+def test_a_token_that_is_not_there_is_found_at_the_start(value: str | None) -> None:
+    environment = {} if value is None else {"TOKEN": value}
+    with pytest.raises(ConfigError, match="TOKEN"):
+        check_tokens([source(preset="notion", token_env="TOKEN")], environment)
+    check_tokens([source(preset="notion", token_env="TOKEN")], {"TOKEN": "tok\n"})
+    with pytest.raises(ConfigError, match="ACCESS_KEY_ID"):
+        check_tokens([source(preset="s3", token_env="TOKEN")], {"TOKEN": "only-one"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"map": {"document_id": "id", "url": "url"}, "token_env": "TOKEN"}, {"preset": "confluence", "token_env": "TOKEN"},
+        {"preset": "notion", "allow_hosts": ["http://a/"]}, {"preset": "notion", "base_url": "http://user@a/"}, {"preset": "notion", "base_url": "http://127.1/"},
+    ],
+)  # fmt: skip
+def test_settings_that_would_send_a_token_anywhere_or_reach_nothing_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="src"):
+        source(**given)
+
+
+AWS = "https://my-bucket.s3.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url", "is_signed"),
+    [
+        (None, f"{AWS}/a/b%20c.md", True), (None, f"{AWS}/a%2Bb%25.md", True), (None, "http://my-bucket.s3.eu-west-1.amazonaws.com/a", False),
+        (None, "http://10.0.0.1:9000/my-bucket/a", False), (None, "https://my-bucket.s3.eu-west-1.amazonaws.com.evil.example/a", False),
+        (None, "https://dotted.name.s3.eu-west-1.amazonaws.com/a", True),
+        ("http://minio:9000", "http://minio:9000/my-bucket/a~(b)*!'.md", True), ("http://minio:9000/", "http://minio:9000/my-bucket/a%20b", True),
+        ("http://minio:9000", "http://minio:9001/my-bucket/a", False), ("http://minio:9000", "http://evil.example/my-bucket/a", False),
+        ("https://store.example/s3/", "https://store.example/s3/my-bucket/a", True), ("https://store.example/s3", "https://store.example/other/my-bucket/a", False),
+    ],
+)  # fmt: skip
+def test_an_object_is_signed_for_its_own_storage_alone(base_url: str | None, url: str, is_signed: bool) -> None:
+    made = source(preset="s3", base_url=base_url, token_env="BUCKET")
+    result = signed(made, url, SecretStr("AK:SK"))
+    assert (result is not None) == is_signed == goes_to(made, url)
+    assert result is None or ("X-Amz-Signature=" in result and "SK" not in result.replace("AK%2F", ""))
+
+
+@pytest.mark.parametrize("key", ["a//b", "../b", "a/./b", "/a", ""])
+def test_a_key_that_cannot_be_signed_is_refused_instead_of_another_one_being_fetched(key: str) -> None:
+    with pytest.raises(RejectedError):
+        signed(source(preset="s3", base_url="http://minio:9000", token_env="BUCKET"), f"http://minio:9000/bucket/{key}", SecretStr("AK:SK"))
+
+
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("https://a/b?page=2", "https://a/b?page=2"), ("https://a/b?X-Amz-Signature=1&x=2", "https://a/b"), ("https://a/b?x=1&sig=2", "https://a/b"),
+        ("https://a/b?access_token=x", "https://a/b"), ("https://a/b?design=1", "https://a/b"), ("https://a/b#key=1", "https://a/b"), (None, None),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_key_in_a_url_is_not_shown_to_who_searches(url: str | None, seen: str | None) -> None:
+    assert shown(url) == seen
