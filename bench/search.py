@@ -105,8 +105,8 @@ async def _indexed(index: Index, texts: Sequence[str], count: int) -> None:
     begin = time.perf_counter()
     await maintain_vector_index(index.owner_url, index.generation_id, 1)
     built_s = time.perf_counter() - begin
-    widths = (40, 100, 400)
-    (exact, truth), *others = await compared(questions, [_vector_leg(index, None), *(_vector_leg(index, ef) for ef in widths)])
+    widths = (40, 100, 200, 400)
+    (exact, truth), *others = await compared(questions, [_vector_leg(index, 0), *(_vector_leg(index, count, ef) for ef in widths)])
     rows: list[list[object]] = [["exact scan", exact, 1.0]]
     rows += [[f"HNSW, ef_search {ef}", took, overlap(found, truth)] for ef, (took, found) in zip(widths, others, strict=True)]
     title = f"Vectors of {index.dimensions} dimensions on {count:,} passages; HNSW built in {built_s:.1f} s"
@@ -117,12 +117,12 @@ async def _indexed(index: Index, texts: Sequence[str], count: int) -> None:
     show(f"Hybrid by HNSW on {count:,} passages", ["", "p50 ms", "ratio"], rows)
 
 
-def _vector_leg(index: Index, ef_search: int | None) -> Way:
-    """By the index with this breadth; None: by a scan."""
+def _vector_leg(index: Index, indexed_passages: int, ef_search: int | None = None) -> Way:
+    """By the index with this breadth; without passages there: by a scan."""
 
     async def ask(question: Question) -> Mapping[int, float]:
         async with index.database.tenant(TENANT, snapshot=True) as connection:
-            space = Space(index.generation_id, question.vector, ef_search is not None, ef_search)
+            space = Space(index.generation_id, question.vector, indexed_passages, ef_search)
             return await vector_leg(connection, TENANT, space, Selection(), TOP)
 
     return ask

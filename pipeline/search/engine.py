@@ -133,7 +133,8 @@ class _Search:
         counts, indexed = await read_counts(self._connection, self._tenant_id, config, query, index_name(generation_id))
         space = None
         if vector is not None and generation_id is not None:
-            space = Space(generation_id, vector, indexed and counts.passages > exact_passages, request.ef_search)
+            enough = indexed and counts.passages > exact_passages
+            space = Space(generation_id, vector, counts.passages if enough else 0, request.ef_search)
         legs = await self._legs(query, counts, space)
         places = await places_of(self._connection, self._tenant_id, legs, self._selection, self._wanted)
         ranked = rank(legs, places, request, self._wanted)[: request.limit]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
@@ -59,13 +60,15 @@ class Vectors:
         return ids
 
     async def nearest(
-        self, tenant: TenantId, wanted: int, *, indexed: bool, selection: Selection | None = None, ef_search: int | None = None
-    ) -> list[int]:
+        self, tenant: TenantId, wanted: int, *, indexed: bool, selection: Selection | None = None, ef_search: int | None = None,
+        query: Sequence[float] = QUERY,
+    ) -> list[int]:  # fmt: skip
         """What the leg finds, best first."""
         async with self.database.tenant(tenant, snapshot=True) as connection:
             for name, value in self.settings.items():
                 await connection.fetchval("select set_config($1, $2, true)", name, value)
-            space = Space(self.generation, unit_vector(QUERY), indexed, ef_search)
+            passages = await connection.fetchval("select count(*) from passages where tenant_id = $1", tenant) if indexed else 0
+            space = Space(self.generation, unit_vector(query), passages, ef_search)
             return list(await vector_leg(connection, tenant, space, selection or Selection(), wanted))
 
 
@@ -88,19 +91,37 @@ async def build_index(vectors: Vectors, owner_url: str) -> None:
     assert await maintain_vector_index(owner_url, vectors.generation, 1)
 
 
+SHARES = {"half": 25_000, "hundredth": 500, "thousandth": 50, "rest": 24_450}
+"""Collections of a tenant of 50,000 passages."""
 FORCED = [{"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}, {"enable_indexscan": "off"}, {}]
 
 
-async def test_a_small_tenant_has_all_its_hits_beside_50000_nearer_rows_of_another(vectors: Vectors, owner_url: str) -> None:
-    await vectors.add(BIG, near(50_000, 0.05))
-    mine = await vectors.add(SMALL, near(20, 3.0))
+async def test_a_small_tenant_and_small_collections_have_all_their_hits_beside_50000_nearer_rows(vectors: Vectors, owner_url: str) -> None:
+    for collection, count in SHARES.items():
+        await vectors.add(BIG, near(count, 0.6, seed=count), collection)
+    mine = await vectors.add(SMALL, near(50, 3.0))
     await build_index(vectors, owner_url)
+    await vectors.owner.execute("analyze")
     exact = await vectors.nearest(SMALL, 10, indexed=False)
     assert len(exact) >= 10
     assert set(exact) <= set(mine)
     for vectors.settings in FORCED:
         for indexed in (False, True):
             assert (await vectors.nearest(SMALL, 10, indexed=indexed))[:10] == exact[:10]
+    for vectors.settings in FORCED:
+        for collection in SHARES:
+            assert await recall(vectors, Selection([collection])) >= 0.95, (collection, vectors.settings)
+
+
+async def recall(vectors: Vectors, selection: Selection) -> float:
+    """The share of the ten nearest that the index finds too, of the large tenant, in the mean of some queries."""
+    shares = []
+    for query in near(10, 0.6, seed=0):
+        exact = (await vectors.nearest(BIG, 10, indexed=False, selection=selection, query=query))[:10]
+        found = (await vectors.nearest(BIG, 10, indexed=True, selection=selection, query=query))[:10]
+        assert len(exact) == len(found) == 10
+        shares.append(len({*exact} & {*found}) / 10)
+    return sum(shares) / len(shares)
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -84,6 +84,17 @@ async def test_an_unchanged_content_costs_one_request_and_no_embedding_and_its_v
     assert await site.text("d") == C and len(web.visits) == 4
 
 
+async def test_rights_of_an_unchanged_content_are_those_of_the_newer_event(site: Site, web: ScriptedWeb, owner: asyncpg.Connection) -> None:
+    web.pages["/a"] = page(A, '"1"')
+    await link(site, "d", f"{web.url}/a", acl=["group:everybody"])
+    await site.ended()
+    await link(site, "d", f"{web.url}/a", acl=["group:board"])
+    await site.ended()
+    row = await owner.fetchrow("select acl, next_acl, state from documents")
+    assert (row["acl"], row["next_acl"], row["state"]) == (["group:board"], None, "synced")
+    assert (web.visits[1].headers.get("if-none-match"), site.embedder.paid) == ('"1"', [A])
+
+
 async def test_what_is_known_of_a_content_counts_only_while_it_is_the_visible_one(site: Site, web: ScriptedWeb) -> None:
     web.pages |= {"/a": page(A, '"1"'), "/b": page(B, '"1"')}
     await linked(site, "d", f"{web.url}/a")

@@ -17,7 +17,7 @@ from pipeline.errors import RejectedError, RetryableError
 from pipeline.fetching.getting import Asked, Getter
 from pipeline.fetching.hosts import Hosts
 from tests.scripted_web import Page, ScriptedWeb, redirect
-from tests.unit.fetching.conftest import QUICK, Client, Names
+from tests.unit.fetching.client import QUICK, Client, Names
 
 TOKEN = ("Authorization", "Bearer of-the-source")
 INNER_FORMS = [

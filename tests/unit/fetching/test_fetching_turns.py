@@ -14,7 +14,7 @@ from pipeline.fetching.bounds import Bounds
 from pipeline.fetching.getting import Getter
 from pipeline.fetching.turns import LONGEST_PATIENCE_S, LONGEST_WAIT_S, Turns
 from tests.scripted_web import Page, ScriptedWeb
-from tests.unit.fetching.conftest import QUICK, Client
+from tests.unit.fetching.client import QUICK, Client
 
 SLOW, OTHER, THIRD = (("https", f"{name}.test", 443) for name in ("slow", "other", "third"))
 FEW = Bounds(at_once=4, each=2, share=3, turn_s=0.01, whole_s=30.0)

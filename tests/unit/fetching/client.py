@@ -1,0 +1,48 @@
+"""Fetches from a scripted server, by names that lead where a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.fetching.bounds import Bounds
+from pipeline.fetching.getting import Asked, Getter, Got
+from pipeline.fetching.hosts import Hosts
+from tests.scripted_web import ScriptedWeb
+
+QUICK = Bounds(whole_s=5.0, silent_s=2.0)
+
+
+@dataclass
+class Names:
+    """A resolver: each look-up of a name takes the next of its answers, and the last one for good."""
+
+    answers: dict[str, list[Sequence[str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        left = self.answers[host]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+
+class Client:
+    """Fetches by these names, and from loopback under the name `web.test` and by its address."""
+
+    def __init__(self, web: ScriptedWeb, names: Names) -> None:
+        self.web, self.names = web, names
+        self.names.answers["web.test"] = [["127.0.0.1"]]
+        self.allowed = Hosts([f"web.test:{web.port}", f"127.0.0.1:{web.port}"])
+        self.bounds = QUICK
+
+    def getter(self) -> Getter:
+        return Getter(self.bounds, self.names)
+
+    def asked(self, url: str) -> Asked:
+        """To get a URL; one that begins with a slash is one of `web.test`."""
+        return Asked(f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url, allowed=self.allowed)
+
+    async def get(self, url: str, *, getter: Getter | None = None, **more: object) -> Got | None:
+        """What stands at a URL, as in `asked`."""
+        async with (getter or self.getter()).get(replace(self.asked(url), **more)) as found:
+            return found
