@@ -44,8 +44,8 @@ class OutletToBroker:
     """Outcomes to the broker, dead letters to the table, and from there told to the broker.
 
     Args:
-        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`;
-            who waits there is woken by a notification in the transaction itself.
+        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`:
+            who wants to know is a subscriber, for whom the transactions themselves write a notice, on every broker.
     """
 
     def __init__(self, letters: Letters, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:

@@ -32,6 +32,9 @@ DOCUMENT_CHANGED = "livedex.document.changed"
 DOCUMENT_DELETED = "livedex.document.deleted"
 
 
+_STORABLE = r"^[^\x00]*$"  # what no database can keep names nothing
+
+
 class Payload(BaseModel):
     """The base of every payload: frozen, and nothing unknown in it."""
 
@@ -52,8 +55,8 @@ class Changed(Payload):
         acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.
     """
 
-    tenant_id: str = Field(min_length=1, max_length=200)
-    document_id: str = Field(min_length=1, max_length=2000)
+    tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
+    document_id: str = Field(min_length=1, max_length=2000, pattern=_STORABLE)
     version: int = Field(ge=0, lt=2**63)
     deleted: bool = False
     any_version: bool = False
@@ -63,9 +66,9 @@ class Changed(Payload):
     url: str | None = Field(default=None, pattern=r"^https?://")
     size_bytes: int = Field(default=0, ge=0)
     name: str = ""
-    mime_type: str | None = None
-    collection: str = "default"
-    source: str = ""
+    mime_type: str | None = Field(default=None, pattern=_STORABLE)
+    collection: str = Field(default="default", pattern=_STORABLE)
+    source: str = Field(default="", pattern=_STORABLE)
     title: str | None = None
     uri: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -119,8 +122,8 @@ class Step(Payload):
         digest: of the fence, hexadecimal.
     """
 
-    tenant_id: str = Field(min_length=1, max_length=200)
-    document_id: str = Field(min_length=1, max_length=2000)
+    tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
+    document_id: str = Field(min_length=1, max_length=2000, pattern=_STORABLE)
     version: int = Field(ge=0, lt=2**63)
     digest: str = Field(pattern=r"^[0-9a-f]{66}$")
 

@@ -31,7 +31,7 @@ class Metrics:
         self.freshness_seconds = Histogram("livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r)
         self.search_seconds = Histogram("livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r)
         self.dead_letters = Gauge("livedex_dead_letters", "Dead letters kept", registry=r)
-        for stage in ("chunk", "embed", "sync"):
+        for stage in ("chunk", "embed", "sync", "notify"):
             self.stage_waiting.labels(stage)
             self.stage_oldest_seconds.labels(stage)
             self.stage_seconds.labels(stage)

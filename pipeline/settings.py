@@ -21,6 +21,7 @@ from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.rights import Acl
 from pipeline.store.object_places import object_place
+from pipeline.subscriber_settings import Subscriber
 from pipeline.webhook_settings import WebhookSource
 
 PREFIX = "LIVEDEX_"
@@ -28,6 +29,8 @@ FILE_NAME = "livedex.toml"
 KAFKA = "kafka://"
 _GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings, "fetch": FetchSettings}
 """Settings whose names begin alike, by how they begin."""
+_TABLES = frozenset({"source", "subscriber"})
+"""Lists of tables, which stand in the file alone."""
 
 
 class FolderSource(BaseModel):
@@ -91,6 +94,7 @@ class Settings(BaseSettings):
     jwt: JwtSettings = JwtSettings()
     fetch: FetchSettings = FetchSettings()
     source: tuple[Source, ...] = ()
+    subscriber: tuple[Subscriber, ...] = ()
 
     @property
     def folders(self) -> tuple[FolderSource, ...]:
@@ -144,6 +148,10 @@ class Settings(BaseSettings):
             if source.name in seen or (source.tenant, source.name) in folders:
                 raise ValueError(f"two sources are called {source.name}: give one of them another name")
             seen.add(source.name)
+        names = [subscriber.name for subscriber in self.subscriber]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two subscribers are called {name}: give one of them another name")
         return self
 
     @classmethod
@@ -161,7 +169,7 @@ class Settings(BaseSettings):
 
 def setting_names() -> set[str]:
     """Every environment variable that is a setting."""
-    names = {PREFIX + name.upper() for name in Settings.model_fields if name != "source" and name not in _GROUPS}
+    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in _TABLES and name not in _GROUPS}
     return names | {f"{PREFIX}{group}_{name}".upper() for group, settings in _GROUPS.items() for name in settings.model_fields}
 
 
@@ -220,7 +228,7 @@ def _first_problem(exc: ValidationError) -> str:
         return f"{PREFIX}{'_'.join(place).upper()}: {message}" if len(place) > 1 else message
     if not place:
         return message
-    name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] != "source" else ".".join(place)
+    name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] not in _TABLES else ".".join(place)
     given = problem.get("input")
     is_open = not any(word in part for part in (place[0], place[-1]) for word in ("key", "url", "secret", "token"))
     shown = f" (given: {given!r})" if isinstance(given, str | int | float) and is_open else ""

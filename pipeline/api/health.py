@@ -12,13 +12,16 @@ from starlette.responses import PlainTextResponse, Response
 from pipeline.api.answers import Json
 from pipeline.api.services import ApiServices, Services
 from pipeline.api.shapes import Alive, Readiness, answers
+from pipeline.backlog import Waiting
 from pipeline.errors import OutageError, RetryableError
+from pipeline.notices import NOTIFY
 
 router = APIRouter(tags=["operation"])
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 3.0
 _NEEDED = frozenset({"database", "broker"})
+_SUBSCRIBER = "subscriber:"  # they are of a tenant, and are not named to everybody
 
 
 @router.get(
@@ -35,7 +38,11 @@ async def ready(services: Services) -> Response:
     """Whether searches are answered. Without the embedder they are, by keywords: that is told as `degraded`."""
     down = await _down(services)
     reasons = [f"{component}: {reason}" for component, reason in down.items() if component in _NEEDED]
-    degraded = {component: reason for component, reason in down.items() if component not in _NEEDED}
+    degraded = {
+        component: reason for component, reason in down.items() if component not in _NEEDED and not component.startswith(_SUBSCRIBER)
+    }
+    if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
+        degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
 
 
@@ -63,7 +70,8 @@ async def metrics(services: Services) -> Response:
 
 
 async def _measure_backlog(services: ApiServices) -> None:
-    for stage, backlog in (await services.backlog.waiting()).items():
+    told = await services.operations.waiting_notices()
+    for stage, backlog in {NOTIFY: told or Waiting(), **await services.backlog.waiting()}.items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)
     services.metrics.dead_letters.set(await services.operations.dead_count())

@@ -116,14 +116,16 @@ async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter
 async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
     """How many letters were replayed, and how many were stale."""
     from pipeline.cli.brokers import open_broker
+    from pipeline.store.outbox import Outbox
 
     replayed = stale = 0
     async with opened(data) as s, open_broker(s) as running:
+        outbox = Outbox(s.database)
         async for letter in _meant(s, letter_id):
             if await s.letters.is_stale(letter):
                 stale += 1
             else:
-                await running.broker.put_again(letter)
+                await (outbox.put_again(letter) if letter.is_notice else running.broker.put_again(letter))
                 replayed += 1
             await s.letters.remove(letter, forget=False)
     return replayed, stale
@@ -133,7 +135,7 @@ async def _drop(data: Path, letter_id: str | None) -> int:
     dropped = 0
     async with opened(data) as s:
         async for letter in _meant(s, letter_id):
-            if letter.document_id is not None and letter.version is not None:
+            if not letter.is_notice and letter.document_id is not None and letter.version is not None:
                 await s.blobs.discard(letter.tenant_id, DocumentId(letter.document_id), letter.version)
             await s.letters.remove(letter, forget=True)
             dropped += 1

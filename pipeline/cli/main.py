@@ -38,6 +38,7 @@ COMMANDS: dict[str, Line] = {
     "verify": ("pipeline.cli.verify", "Prove the index against its sources; --repair mends it."),
     "hooks": ("pipeline.cli.hooks", "What a payload of a configured system would do."),
     "dead": ("pipeline.cli.dead", "Dead letters: list, show, replay, drop."),
+    "subscribers": ("pipeline.cli.subscribers", "Who is told what becomes of documents: list, resume, read."),
     "tenants": ("pipeline.cli.tenants", "Tenants: list, create, delete with all they have."),
     "keys": ("pipeline.cli.keys", "API keys: create, list, revoke."),
 }

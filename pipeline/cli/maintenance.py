@@ -29,6 +29,7 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
         (3600.0, clear_unused),
         (3600.0, clear_limits),
         (3600.0, clear_deliveries),
+        (3600.0, clear_notices),
     ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
     while not stop.is_set():
@@ -87,3 +88,10 @@ async def clear_deliveries(s: Surroundings) -> None:
         async with s.database.tenant(tenant_id, "clear deliveries") as connection:
             await connection.execute(sql("clear_issued_versions"), tenant_id, _REMEMBERED_DAYS)
             await connection.execute(sql("clear_deliveries"), tenant_id, _REMEMBERED_DAYS)
+
+
+async def clear_notices(s: Surroundings) -> None:
+    """Clear away what subscribers did not read, or were not told, for too long."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear notices") as connection:
+            await connection.execute(sql("clear_notices"), tenant_id)

@@ -16,6 +16,7 @@ from pipeline.api.app import READING, ApiServices, create_app
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.entrance import Entrance
 from pipeline.cli.maintenance import maintain
+from pipeline.cli.notifying import notifying
 from pipeline.cli.receiving import receiving
 from pipeline.cli.watching import answer_requests, make_connector
 from pipeline.cli.wiring import Surroundings
@@ -32,7 +33,7 @@ _FIRST_PAUSE_S = 1.0
 _LONG_S = 60.0
 _CONNECTED_S = 5.0
 
-ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "maintain")
+ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "notify", "maintain")
 SERVED = frozenset({"api", "webhook"})
 """The roles that answer over HTTP, together on one address."""
 _STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
@@ -185,6 +186,12 @@ async def running_roles(
                     name="reconcile requests",
                 )
             )
+        if "notify" in roles:
+            couriers = await stack.enter_async_context(notifying(s))
+            tasks += [
+                asyncio.create_task(kept_alive(courier.run, stop, f"tell {courier.name}"), name=f"tell {courier.name}")
+                for courier in couriers
+            ]
         if "maintain" in roles:
             tasks.append(asyncio.create_task(kept_alive(lambda until: maintain(s, until), stop, "maintain"), name="maintain"))
         try:

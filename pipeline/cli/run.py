@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
 import click
 
-from pipeline.settings import Settings, load_settings
+from pipeline.settings import FolderSource, Settings, load_settings
 
 
 @click.command(epilog="Example:  livedex run chunk embed sync")
@@ -30,7 +31,8 @@ from pipeline.settings import Settings, load_settings
     help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
 )
 def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
-    """Run ROLES: api, webhook, watch, chunk, embed, sync, maintain, or all."""
+    """Run ROLES: api, webhook, watch, chunk, embed, sync, notify, maintain, or all."""
+    from pipeline.cli.notifying import check_subscribers
     from pipeline.cli.receiving import check_contents, check_hooks
     from pipeline.cli.roles import check_roles
     from pipeline.cli.running import run as run_loop
@@ -40,18 +42,22 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
     wanted = check_roles(roles)
-    sources_of((), settings)
+    sources = sources_of((), settings) if "watch" in wanted else []
     if "webhook" in wanted:
         check_hooks(settings)
     if "chunk" in wanted:
         check_contents(settings)
-    run_loop(_run(settings, wanted, data, host, port, trust_network))
+    if "notify" in wanted:
+        check_subscribers(settings)
+    run_loop(_run(settings, wanted, sources, data, host, port, trust_network))
 
 
-async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
+async def _run(
+    settings: Settings, roles: tuple[str, ...], sources: Sequence[FolderSource], data: Path, host: str, port: int, trust_network: bool
+) -> None:
     from pipeline.cli.entrance import open_entrance
     from pipeline.cli.roles import SERVED, listen, running_roles
-    from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, sources_of, stop_signal
+    from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, stop_signal
     from pipeline.cli.wiring import open_surroundings
 
     bound = listen(host, port) if SERVED & set(roles) else None
@@ -68,7 +74,7 @@ async def _run(settings: Settings, roles: tuple[str, ...], data: Path, host: str
                         entrance = await stack.enter_async_context(open_entrance(s, host, alone=False, trust_network=trust_network))
                         print(entrance.told, flush=True)
                     with ending_a_start(stop):
-                        await stack.enter_async_context(running_roles(s, roles, sources_of((), settings), bound, entrance))
+                        await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance))
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)

@@ -22,6 +22,7 @@ ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
 _COMPONENTS = ("database", "broker", "embedder")
 _WHERE_USED = ("blobs",)
+_BY_NAME = ("source:", "subscriber:")
 
 
 @click.command("status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json"))
@@ -44,12 +45,12 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
     async with opened(data) as s:
         problem = None if wait_s is None else await _wait(s, deadline, wait_s)
         found = await read_status(s)
-        sources = {name: health for name, health in (await _health(s)).items() if name.startswith("source:")}
+        named = {name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)}
         dead = 0 if wait_s is None or problem else await count_dead(s)
     if as_json:
         print_json(found)
     else:
-        _print(found, sources)
+        _print(found, named)
     if problem:
         click.echo(error_line(problem), err=True)
         return NOT_ALL_ENDED
@@ -63,6 +64,7 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
     """What `status --json` prints."""
     from pipeline.flow import StageName
     from pipeline.model import DocumentState
+    from pipeline.notices import NOTIFY
 
     states = await s.operations.document_states()
     health = await _health(s)
@@ -71,6 +73,8 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
     except OutageError as exc:
         stages = dict.fromkeys(get_args(StageName))
         health[exc.component] = f"down: {exc}"
+    if (notices := await s.operations.waiting_notices()) is not None:
+        stages[NOTIFY] = notices
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
         "stages": {name: _stage(stage) for name, stage in stages.items()},
@@ -87,9 +91,9 @@ def _stage(waiting: Waiting | None) -> dict[str, float | None]:
 
 
 async def count_dead(s: Surroundings) -> int:
-    """Documents whose newest version is a dead letter, and letters that belong to no document."""
+    """Documents whose newest version is a dead letter, and letters that belong to no document; not what subscribers were not told."""
     states = await s.operations.document_states()
-    return states.get("dead", 0) + sum(letter.document_id is None for letter in await s.letters.all())
+    return states.get("dead", 0) + sum(letter.document_id is None and not letter.is_notice for letter in await s.letters.all())
 
 
 async def _health(s: Surroundings) -> dict[str, str]:
@@ -143,7 +147,7 @@ async def _what_waits_for_a_start(s: Surroundings) -> str | None:
     return f"nothing runs that could bring the index up to date, and {files}: start `livedex up`"
 
 
-def _print(found: dict[str, Any], sources: dict[str, str]) -> None:
+def _print(found: dict[str, Any], named: dict[str, str]) -> None:
     rows = [(state, n) for state, n in found["documents"].items() if n] or [("none yet", 0)]
     print_table(rows, ("documents", ""))
     click.echo()
@@ -152,6 +156,6 @@ def _print(found: dict[str, Any], sources: dict[str, str]) -> None:
         ("stage", "waiting", "oldest s"),
     )
     click.echo()
-    print_table([*found["health"].items(), *sources.items()], ("health", ""))
+    print_table([*found["health"].items(), *named.items()], ("health", ""))
     click.echo()
     click.echo(count(found["dead"], "dead letter"))

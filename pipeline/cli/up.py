@@ -27,6 +27,7 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
 @click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API.")
 def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     """Watch FOLDERS and keep an index true to them, with nothing to install."""
+    from pipeline.cli.notifying import check_subscribers
     from pipeline.cli.receiving import check_contents, check_hooks
     from pipeline.cli.running import run
     from pipeline.cli.wiring import set_up_logging
@@ -36,6 +37,7 @@ def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     sources = sources_of(folders, settings)
     check_hooks(settings)
     check_contents(settings)
+    check_subscribers(settings)
     run(_up(settings, sources, data, host, port))
 
 

@@ -13,7 +13,9 @@ import orjson
 
 from pipeline.errors import NotFoundError
 from pipeline.events import DEAD, Buried, Changed, Event, HeaderValue
+from pipeline.extract.cleaning import clean_text
 from pipeline.model import TenantId
+from pipeline.notices import NOTIFY
 from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
 from pipeline.store.syncing import ended_key
@@ -48,6 +50,11 @@ class Letter:
     at: datetime | None = None
     size_bytes: int = 0
 
+    @property
+    def is_notice(self) -> bool:
+        """Whether it is something that a subscriber was not told: that says nothing against its document."""
+        return self.stage == NOTIFY
+
 
 def letter_id(record_id: str, payload: bytes) -> str:
     """The id of the letter of a record."""
@@ -71,6 +78,24 @@ def buried(letter: Letter) -> Event[Buried]:
     )
 
 
+async def keep_letter(connection: Connection, letter: Letter) -> bool:
+    """Keep a letter; False where it is kept already.
+
+    Args:
+        connection: in a transaction of its tenant.
+    """
+    kept = await connection.fetchval(
+        sql("insert_letter"), letter.letter_id, letter.tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
+        _kept_detail(letter), letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
+    )  # fmt: skip
+    return kept is not None
+
+
+def _kept_detail(letter: Letter) -> str:
+    """What others said may be in it, and a letter that cannot be kept would never end."""
+    return clean_text(letter.detail[:_MAX_DETAIL])
+
+
 class Letters:
     """The dead letters of every tenant."""
 
@@ -78,7 +103,7 @@ class Letters:
         self._database = database
 
     async def bury(self, letter: Letter, event: Event[Any] | None = None) -> None:
-        """Keep a letter and mark its document, in one transaction; the same letter again changes nothing.
+        """Keep a letter, mark its document, and write what subscribers are to be told, in one transaction; the same letter again changes nothing.
 
         Args:
             event: that died; None where there is none in the bytes.
@@ -88,16 +113,18 @@ class Letters:
         tenant_id = letter.tenant_id
         async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
-            await connection.execute(
-                sql("insert_letter"), letter.letter_id, tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
-                letter.detail[:_MAX_DETAIL], letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
-            )  # fmt: skip
+            is_new = await keep_letter(connection, letter)
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
-                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, letter.detail[:_MAX_DETAIL],
+                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter),
                     changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
                 )  # fmt: skip
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
+            if is_new:
+                await connection.execute(
+                    sql("tell_of_letter"), tenant_id, letter.letter_id, letter.stage, letter.document_id, letter.version, letter.reason,
+                    changed.collection if changed and not changed.deleted else None,
+                )  # fmt: skip
 
     async def all(self) -> list[Letter]:
         """Every letter, oldest first within a tenant, without payloads."""
@@ -122,7 +149,7 @@ class Letters:
 
     async def is_stale(self, letter: Letter) -> bool:
         """Whether its document has a version as new or newer, so that a replay would change nothing."""
-        if letter.document_id is None or letter.version is None:
+        if letter.is_notice or letter.document_id is None or letter.version is None:
             return False
         async with self._database.tenant(letter.tenant_id, "look at a letter's document") as connection:
             row = await connection.fetchrow(sql("document_fence"), letter.tenant_id, letter.document_id)
@@ -139,7 +166,7 @@ class Letters:
             await self._unmark(connection, letter, forget)
 
     async def _unmark(self, connection: Connection, letter: Letter, forget: bool) -> None:
-        if letter.document_id is None or letter.version is None:
+        if letter.is_notice or letter.document_id is None or letter.version is None:
             return
         await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
         if forget:

@@ -11,6 +11,7 @@ from pipeline.flow import STAGES
 from pipeline.store.database import Database
 from pipeline.store.letters import Letters
 from pipeline.store.statements import sql
+from pipeline.store.subscribers import Subscribers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Operations:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._letters = Letters(database)
+        self._subscribers = Subscribers(database)
 
     async def health(self) -> dict[str, Health]:
         """Every component that ever said how it is."""
@@ -79,9 +81,12 @@ class Operations:
             return bool(await connection.fetchval(sql("has_language"), name))
 
     async def release_leases(self) -> None:
-        """Give back the records of processes that are gone; only for the one process of an installation, at its start."""
+        """Give back the records and the notices of processes that are gone; only for the one process of an installation, at its start."""
         async with self._database.system("release leases") as connection:
             await connection.execute(sql("release_leases"))
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "release notices") as connection:
+                await connection.execute(sql("release_notices"), tenant_id)
 
     async def request_reconcile(self) -> int:
         """Ask the watchers to look at their folders now; the number of the request."""
@@ -119,6 +124,13 @@ class Operations:
             async with self._database.tenant(tenant_id, "document states") as connection:
                 states.update({row["state"]: row["count"] for row in await connection.fetch(sql("document_states"), tenant_id)})
         return dict(sorted(states.items()))
+
+    async def waiting_notices(self) -> Waiting | None:
+        """What subscribers have still to be told; None where there is no subscriber."""
+        subscribers = await self._subscribers.all()
+        if not subscribers:
+            return None
+        return Waiting(sum(each.waiting for each in subscribers), max(each.oldest_s for each in subscribers))
 
     async def dead_count(self) -> int:
         """Dead letters kept."""

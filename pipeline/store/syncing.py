@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.errors import RejectedError
 from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId
+from pipeline.notices import told_of
 from pipeline.store.alignment import Row, Swap, align
 from pipeline.store.database import Connection
 from pipeline.store.manifests import read_manifests
@@ -74,15 +75,19 @@ async def swap(
     Returns:
         What was done, in the same order.
     """
-    numbers = await _fence(connection, tenant_id, manifests, generation_id)
+    fenced = await _fence(connection, tenant_id, manifests, generation_id)
+    numbers = {document_id: row["doc_id"] for document_id, row in fenced.items()}
     lost = [_version(draft) for draft, _ in manifests if draft.document_id not in numbers]
     if lost:
         await connection.execute(sql("discard_manifests"), tenant_id, *columns(lost))
     won = [draft for draft, _ in manifests if draft.document_id in numbers]
     if won:
+        had = [(fenced[draft.document_id]["collection"], fenced[draft.document_id]["source"]) for draft in won]
+        told = [told_of(draft.outcome, draft.attributes, before, keep=draft.keep) for draft, before in zip(won, had, strict=True)]
         await connection.execute(
             sql("end_syncs"), tenant_id, *columns(map(_version, won)), [draft.attributes.collection for draft in won],
-            [ended_key(tenant_id, draft.document_id) for draft in won],
+            [ended_key(tenant_id, draft.document_id) for draft in won], [kind for kind, _ in told], [data for _, data in told],
+            [collection for collection, _ in had],
         )  # fmt: skip
     shown = {numbers[draft.document_id]: entries for draft, entries in manifests if draft.document_id in numbers and not draft.keep}
     swaps = await _swap_chunks(connection, tenant_id, shown) if shown else {}
@@ -105,8 +110,8 @@ def _done(draft: Draft, entries: Sequence[Entry], numbers: dict[DocumentId, int]
 
 async def _fence(
     connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None
-) -> dict[DocumentId, int]:
-    """The numbers of the documents whose version won."""
+) -> dict[DocumentId, Any]:
+    """The documents whose version won: their numbers, and their collections and sources before."""
     kept = [draft for draft, _ in manifests if draft.keep]
     shown = [(draft, entries) for draft, entries in manifests if not draft.keep]
     rows = []
@@ -124,7 +129,7 @@ async def _fence(
             [a.changed_at for a in of], [draft.cut for draft in drafts], [len(entries) for _, entries in shown],
             [draft.error for draft in drafts], generation_id, rights(of),
         )  # fmt: skip
-    return {DocumentId(row["document_id"]): row["doc_id"] for row in rows}
+    return {DocumentId(row["document_id"]): row for row in rows}
 
 
 async def _swap_chunks(connection: Connection, tenant_id: TenantId, shown: dict[int, Sequence[Entry]]) -> dict[int, Swap]:

@@ -42,6 +42,10 @@ from documents where tenant_id = $1 and document_id = any($2) order by document_
 -- $7 text[]: sources  $8 text[]: titles  $9 text[]: URIs  $10 text[]: MIME types  $11 jsonb[]: metadata  $12 timestamptz[]: changed at
 -- $13 text[]: cuts  $14 integer[]: chunks  $15 text[]: errors  $16 bigint: generation  $17 jsonb: rights, a list of lists and nulls; a deleted
 -- document keeps those that it had
+-- What comes back of a document as it was before is read under the lock on its row.
+with before as materialized (
+    select document_id, collection, source from documents where tenant_id = $1 and document_id = any($2) for no key update
+)
 update documents d
 set version = n.version, digest = n.digest, state = n.state, collection = n.collection, source = n.source, title = n.title, uri = n.uri,
     mime_type = n.mime_type, metadata = n.metadata, changed_at = n.changed_at, cut = n.cut, generation_id = $16, chunk_count = n.chunks,
@@ -55,8 +59,9 @@ set version = n.version, digest = n.digest, state = n.state, collection = n.coll
 from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::jsonb[],
             $12::timestamptz[], $13::text[], $14::integer[], $15::text[]) with ordinality
      as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error, place)
+join before using (document_id)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
-returning d.document_id, d.doc_id;
+returning d.document_id, d.doc_id, before.collection, before.source;
 
 -- name: fence_keeping_chunks
 -- As `fence_documents`, for documents that could not be read: what is visible stays as it is, for whom their source says now.
@@ -72,7 +77,7 @@ set version = n.version, digest = n.digest, state = n.state, error = n.error, sy
     next_acl = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) or d.dead_version > n.version then d.next_acl end
 from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[]) with ordinality as n (document_id, version, digest, state, error, place)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
-returning d.document_id, d.doc_id;
+returning d.document_id, d.doc_id, d.collection, d.source;
 
 -- name: document_fence
 -- $1 text: tenant  $2 text: document
@@ -95,7 +100,7 @@ where (d.version is null or d.version < $3) and (d.dead_version is null or d.dea
 -- $1 text: tenant  $2 text: document  $3 bigint: version
 update documents set dead_version = null, dead_error = null
 where tenant_id = $1 and document_id = $2 and dead_version = $3
-  and not exists (select from dead_letters l where l.tenant_id = $1 and l.document_id = $2 and l.version = $3);
+  and not exists (select from dead_letters l where l.tenant_id = $1 and l.document_id = $2 and l.version = $3 and l.stage <> 'notify');
 
 -- name: forget_unsynced
 -- A document of which nothing was ever synced and nothing is under way, once its last dead letter was dropped.
@@ -107,11 +112,14 @@ delete from documents where tenant_id = $1 and document_id = $2 and state is nul
 select pg_notify('livedex_ended', $1);
 
 -- name: end_syncs
--- Versions are visible: let go of what was kept until then, and wake whoever waits. Content of an equal version stays: another event may name it.
+-- Versions are visible: let go of what was kept until then, wake whoever waits, and write what subscribers are to be told. Content of an equal version
+-- stays: another event may name it. A subscriber to some collections is told of what is in one of them, enters or leaves it.
 -- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: collections
--- $6 text[]: channel payloads, as in `notify_ended`
+-- $6 text[]: channel payloads, as in `notify_ended`  $7 text[]: kinds of notices  $8 jsonb[]: what else these say  $9 text[]: collections before
 with ended as materialized (
-    select n.* from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[]) as n (document_id, version, digest, collection)
+    select n.*, gen_random_uuid() as event_id
+    from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $7::text[], $8::jsonb[], $9::text[])
+         as n (document_id, version, digest, collection, kind, data, had)
 ), manifest as (
     delete from manifests m using ended n
     where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.digest) <= (n.version, n.digest)
@@ -119,8 +127,16 @@ with ended as materialized (
     delete from blobs b using ended n where b.tenant_id = $1 and b.document_id = n.document_id and b.version < n.version
 ), collection as (
     insert into collections (tenant_id, name) select distinct $1, n.collection from ended n order by n.collection on conflict do nothing
+), notice as (
+    insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data)
+    select $1, s.name, n.event_id, n.kind, n.document_id, n.version, n.data
+    from ended n join subscribers s on s.tenant_id = $1 and s.configured and s.stopped_at is null and n.kind = any(s.events)
+         and (s.collections = '{}' or n.data ->> 'collection' = any(s.collections) or n.had = any(s.collections))
+    returning subscriber
 )
-select pg_notify('livedex_ended', k.key) from unnest($6::text[]) as k (key);
+select pg_notify('livedex_ended', k.key) from unnest($6::text[]) as k (key)
+union all
+select pg_notify('livedex_notices', n.subscriber) from (select distinct subscriber from notice) as n;
 
 -- name: clear_tombstones
 -- $1 text: tenant  $2 double precision: days that a tombstone is kept

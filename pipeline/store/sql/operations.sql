@@ -3,7 +3,7 @@
 -- $8 integer: attempts  $9 text: topic  $10 jsonb: place  $11 jsonb: headers  $12 bytea: exact bytes
 insert into dead_letters (letter_id, tenant_id, stage, document_id, version, reason, detail, attempts, topic, place, headers, payload)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-on conflict (letter_id) do nothing;
+on conflict (letter_id) do nothing returning letter_id;
 
 -- name: list_letters
 -- $1 text: tenant

@@ -150,3 +150,11 @@ async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: Le
     await bury(letters, "bbbb", 5)
     await letters.remove(replayed, forget=False)
     assert await owner.fetchval("select dead_version from documents") == 5
+
+
+async def test_a_detail_that_no_database_can_keep_keeps_no_letter_from_being_written(database: Database, letters: Letters) -> None:
+    """What a provider answers may stand in it."""
+    await letters.bury(Letter("aaaa", TENANT, "embed", NOTE, 5, "rejected", "it said \x00 and \ud800", 1))
+    [letter] = await letters.all()
+    assert letter.detail == "it said  and \ufffd"
+    assert await state(database) == "dead"

@@ -55,6 +55,10 @@ POISONS = [
     Poison("an unknown version of the schema", event("bad.md", schemaversion=99)),
     Poison("an unknown type", event("bad.md", type="livedex.document.exploded")),
     Poison("content that is no base64", event("bad.md", data={"tenant_id": TENANT, "document_id": "bad.md", "version": 1, "content": "?"})),
+    *(
+        Poison(f"a NUL in {name}", event("bad.md", data={"tenant_id": TENANT, "document_id": "bad.md", "version": 1, name: "a\x00b"}))
+        for name in ("tenant_id", "document_id", "collection", "source", "mime_type")
+    ),
     Poison("no key", b"{", key=None),
     Poison("an empty key", b"{", key=b""),
     Poison("a key with NUL", b"{", key=b"acme/\x00"),
@@ -64,6 +68,7 @@ POISONS = [
     Poison("no value, and a key that names no document", None, key=b"acme"),
     Poison("no value, and a key without a tenant", None, key=b"/bad.md"),
     Poison("no value, and a key that is no UTF-8", None, key=b"\xff/bad.md"),
+    Poison("no value, and a key with NUL", None, key=b"acme/a\x00b"),
     Poison("no value, and a key that is too long", None, key=b"acme/" + b"x" * 3000),
     Poison(
         "headers that are no UTF-8",

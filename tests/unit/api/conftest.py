@@ -81,6 +81,10 @@ class Operations:
         self._fail()
         return {"embed": Waiting(self.events, 1.5)}
 
+    async def waiting_notices(self) -> Waiting | None:
+        self._fail()
+        return Waiting(self.events, 2.5) if self.events else None
+
     async def dead_count(self) -> int:
         self._fail()
         return 4

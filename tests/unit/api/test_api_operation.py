@@ -26,6 +26,15 @@ async def test_without_the_embedder_it_is_ready_and_says_what_is_missing(http, o
     assert (answer.status_code, answer.json()["degraded"]) == (200, {"embedder": "no answer for 30 s"})
 
 
+async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_everybody(http, operations):
+    operations.down = {"subscriber:acme's shop": "shop.acme.example answered with HTTP 410", "subscriber:other": "away", "embedder": "away"}
+    answer = await http.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["degraded"]["subscribers"].startswith("2 cannot be told")
+    assert set(answer.json()["degraded"]) == {"subscribers", "embedder"}
+    assert "acme" not in answer.text
+
+
 @pytest.mark.parametrize("component", ["database", "broker"])
 async def test_it_is_not_ready_without_what_it_needs(http, operations, component):
     operations.down = {component: "gone"}
@@ -56,6 +65,8 @@ async def test_the_metrics_tell_the_backlog_of_now(http, operations):
     text = (await http.get("/metrics")).text
     assert value(text, "livedex_stage_waiting", stage="embed") == 3
     assert value(text, "livedex_stage_oldest_seconds", stage="embed") == 1.5
+    assert value(text, "livedex_stage_waiting", stage="notify") == 3
+    assert value(text, "livedex_stage_oldest_seconds", stage="notify") == 2.5
     assert value(text, "livedex_dead_letters") == 4
     operations.events = 0
     assert value((await http.get("/metrics")).text, "livedex_stage_waiting", stage="embed") == 0

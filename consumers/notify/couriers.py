@@ -1,0 +1,72 @@
+"""A courier for each subscriber that is told at a URL, woken by the transactions that write something for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from consumers.notify.courier import AT_ONCE, Courier, component_of
+from consumers.notify.sending import Route, open_sender
+from pipeline.metrics import Metrics
+from pipeline.store.database import Database
+from pipeline.store.listening import listening
+from pipeline.store.outbox import NOTICES_CHANNEL, Outbox
+from pipeline.store.subscribers import Registration, Subscribers
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscriber with all that telling it takes.
+
+    Attributes:
+        route: to it; None: it reads for itself.
+        attempts: at telling one thing.
+    """
+
+    registration: Registration
+    route: Route | None = None
+    attempts: int = 10
+
+
+@asynccontextmanager
+async def open_couriers(
+    subscriptions: Sequence[Subscription], database: Database, url: str, metrics: Metrics, tell: Callable[[str, str | None], None]
+) -> AsyncIterator[list[Courier]]:
+    """Make the database know these subscribers, and no others; a courier for each that has a URL, to be run while the block lasts.
+
+    Args:
+        url: of the database, to be woken.
+        tell: writes down how a component is.
+
+    Raises:
+        OutageError, RetryableError: the database is away.
+    """
+    subscribers, outbox = Subscribers(database), Outbox(database)
+    for name in await subscribers.configure([each.registration for each in subscriptions]):
+        log.warning("notify: nothing more is written for the subscriber %s, which livedex.toml does not name", name)
+        tell(component_of(name), None)
+    couriers: dict[str, Courier] = {}
+    async with AsyncExitStack() as stack:
+        for each in subscriptions:
+            if each.route is None:
+                continue
+            sender = await stack.enter_async_context(open_sender(each.route, at_once=AT_ONCE))
+            couriers[each.registration.name] = Courier(
+                each.registration, sender, outbox, subscribers, metrics, tell, attempts=each.attempts
+            )
+        if couriers:
+
+            def told(name: str) -> None:
+                if name in couriers:
+                    couriers[name].wake()
+
+            def began() -> None:
+                for courier in couriers.values():
+                    courier.wake()
+
+            await stack.enter_async_context(listening(url, NOTICES_CHANNEL, told, began))
+        yield list(couriers.values())

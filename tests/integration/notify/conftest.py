@@ -1,0 +1,117 @@
+"""Subscribers of the test's own, and a courier for one that is told at a receiver on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from consumers.notify import Route, Subscription, open_couriers
+from consumers.notify.courier import Courier
+from pipeline.fetching.connecting import CheckedBackend
+from pipeline.fetching.hosts import Hosts
+from pipeline.fetching.places import place_of
+from pipeline.metrics import Metrics
+from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.store.database import Database
+from pipeline.store.subscribers import Registration, Subscribers
+from tests.filling import Filling
+from tests.scripted_receiver import SECRET, ScriptedReceiver
+
+ALL = ("synced", "deleted", "dead")
+KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
+
+
+def registration(
+    name: str = "shop", tenant: str = DEFAULT_TENANT, *, events: Sequence[str] = ALL, collections: Sequence[str] = (), **more: Any
+) -> Registration:
+    """What the settings say of a subscriber."""
+    return Registration(TenantId(tenant), name, tuple(events), tuple(collections), more.pop("reads", False), **more)
+
+
+@pytest.fixture
+def receiver() -> Iterator[ScriptedReceiver]:
+    with ScriptedReceiver() as server:
+        yield server
+
+
+@pytest.fixture
+def filling(database: Database) -> Filling:
+    return Filling(database)
+
+
+@pytest.fixture
+def subscribers(database: Database) -> Subscribers:
+    return Subscribers(database)
+
+
+class Notifying:
+    """The role `notify` in this process.
+
+    Attributes:
+        health: what was told of components, in order.
+    """
+
+    def __init__(self, metrics: Metrics, health: list[tuple[str, str | None]], couriers: Sequence[Courier]) -> None:
+        self.metrics, self.health, self.couriers = metrics, health, couriers
+
+    def count(self, outcome: str) -> float:
+        """Attempts that ended so."""
+        return self.metrics.registry.get_sample_value("livedex_events_total", {"stage": "notify", "outcome": outcome}) or 0.0
+
+
+Start = Callable[..., AbstractAsyncContextManager[Notifying]]
+
+
+@pytest.fixture
+def start(database: Database, owner_url: str) -> Start:
+    """Tells subscribers for as long as the block lasts: `start((registration, receiver), …, attempts=…, wait=…)`."""
+
+    @asynccontextmanager
+    async def started(
+        *told: tuple[Registration, ScriptedReceiver | None], attempts: int = 10, wait: Callable[[int], float] = lambda _: 0.0
+    ) -> AsyncIterator[Notifying]:
+        metrics, health = Metrics(), list[tuple[str, str | None]]()
+        subscriptions = [Subscription(each, route_to(receiver) if receiver else None, attempts) for each, receiver in told]
+        stop = asyncio.Event()
+        async with AsyncExitStack() as stack:
+            tell = lambda component, reason: health.append((component, reason))  # noqa: E731
+            couriers = await stack.enter_async_context(open_couriers(subscriptions, database, owner_url, metrics, tell))
+            for courier in couriers:
+                courier._wait = wait
+            running = [asyncio.create_task(courier.run(stop)) for courier in couriers]
+            try:
+                yield Notifying(metrics, health, couriers)
+            finally:
+                stop.set()
+                await asyncio.gather(*running)
+
+    return started
+
+
+def route_to(receiver: ScriptedReceiver) -> Route:
+    """The way to a receiver."""
+
+    async def nowhere(host: str, port: int) -> Sequence[str]:
+        raise OSError(host)
+
+    place = place_of(f"{receiver.address}/hook")
+    return Route(place, [KEY], CheckedBackend(nowhere, Hosts([receiver.host]), 2.0), ssl.create_default_context())
+
+
+async def waiting(owner: asyncpg.Connection) -> int:
+    """Notices that are there."""
+    return int(await owner.fetchval("select count(*) from notices"))
+
+
+async def until_none_wait(owner: asyncpg.Connection, timeout_s: float = 30) -> None:
+    """Until everything was told, or is dead."""
+    async with asyncio.timeout(timeout_s):
+        while await waiting(owner):  # another connection's
+            await asyncio.sleep(0.01)
