@@ -43,16 +43,16 @@ class Sent:
     hang_up: bool = False
 
 
-class ScriptedServer:
-    """The server; runs from the start, and ends with the block.
+class Loopback:
+    """A server that runs from the start, and ends with the block.
 
     Attributes:
-        address: "http://127.0.0.1:PORT".
+        port: of 127.0.0.1.
     """
 
-    def __init__(self) -> None:
-        self._server = _Server(self)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self._server = server
+        self.port = int(server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
@@ -64,33 +64,51 @@ class ScriptedServer:
         self._server.server_close()
         self._thread.join()
 
+
+class ScriptedServer(Loopback):
+    """The server.
+
+    Attributes:
+        address: "http://127.0.0.1:PORT".
+    """
+
+    def __init__(self) -> None:
+        super().__init__(LoopbackServer(self, _Handler))
+        self.address = f"http://127.0.0.1:{self.port}"
+
     def reply_to(self, request: Received) -> Sent:
         """What is sent for a request; called by the threads of the connections."""
         raise NotImplementedError
 
 
-class _Server(ThreadingHTTPServer):
+class LoopbackServer(ThreadingHTTPServer):
+    """Threads that answer for an owner, which they find as `server.owner`."""
+
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, owner: ScriptedServer) -> None:
+    def __init__(self, owner: Any, handler: type[BaseHTTPRequestHandler]) -> None:
         self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away, or was killed, is no error."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class QuietHandler(BaseHTTPRequestHandler):
+    """Speaks HTTP/1.1 and writes no log."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: _Server
+    server: LoopbackServer
 
     def log_message(self, *_: object) -> None:
-        pass
+        """Nothing."""
 
+
+class _Handler(QuietHandler):
     def _handle(self) -> None:
         body = self.rfile.read(size := int(self.headers.get("content-length") or 0))
         if len(body) < size:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.scripted_server import Loopback, LoopbackServer, QuietHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def redirect(location: str, status: int = 302) -> Page:
     return Page(status=status, headers={"location": location})
 
 
-class ScriptedWeb:
-    """A server in threads of its own.
+class ScriptedWeb(Loopback):
+    """The server.
 
     Attributes:
         pages: by path and query; a function is called with the visit. What is not there is a 404.
@@ -58,19 +58,8 @@ class ScriptedWeb:
         self.visits: list[Visit] = []
         self.connections = 0
         self.names: list[str | None] = []
-        self._server = _Server(self, tls)
-        self.port = int(self._server.server_address[1])
+        super().__init__(_Server(self, tls))
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> ScriptedWeb:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def asked(self, target: str) -> int:
         """How often a path was asked for."""
@@ -87,13 +76,9 @@ class ScriptedWeb:
         return page
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
+class _Server(LoopbackServer):
     def __init__(self, owner: ScriptedWeb, tls: ssl.SSLContext | None) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(owner, _Handler)
         if tls is not None:
             tls.sni_callback = lambda connection, name, context: owner.names.append(name)
             self.socket = tls.wrap_socket(self.socket, server_side=True)
@@ -103,20 +88,8 @@ class _Server(ThreadingHTTPServer):
         self.owner.connections += 1
         return found
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, *_: object) -> None:
-        pass
-
+class _Handler(QuietHandler):
     def do_GET(self) -> None:
         owner = self.server.owner
         name = owner.names[-1] if owner.names else None

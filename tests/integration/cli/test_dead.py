@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
@@ -17,7 +15,8 @@ from pipeline.store.documents import Documents
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft
-from tests.e2e.test_cli_program import livedex, only_line
+from tests.e2e.test_cli_program import only_line
+from tests.program import Program
 
 TENANT = TenantId("default")
 NOTE = DocumentId("docs/note.md")
@@ -28,25 +27,9 @@ def letters(database: Database) -> Letters:
     return Letters(database)
 
 
-class Program:
-    """`livedex dead …` on the test's database."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self._folder = folder
-        self._url = url
-
-    async def run(self, *arguments: str) -> Any:
-        return await asyncio.to_thread(livedex, self._folder, "dead", *arguments, LIVEDEX_DATABASE_URL=self._url)
-
-    async def told(self, *arguments: str) -> str:
-        done = await self.run(*arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        return str(done.stdout)
-
-
 @pytest.fixture
 def program(tmp_path: Path, owner_url: str) -> Program:
-    return Program(tmp_path, owner_url)
+    return Program(tmp_path, owner_url, "dead")
 
 
 async def bury(

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
@@ -19,25 +18,11 @@ from pipeline.store.documents import Documents
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.outbox import Outbox
 from pipeline.store.subscribers import Registration, Subscribers
-from tests.e2e.test_cli_program import livedex, only_line
+from tests.e2e.test_cli_program import only_line
 from tests.filling import Filling
+from tests.program import Program
 
 ALL = ("synced", "deleted", "dead")
-
-
-class Program:
-    """`livedex …` on the test's database."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder, self.url = folder, url
-
-    async def run(self, *arguments: str) -> Any:
-        return await asyncio.to_thread(livedex, self.folder, *arguments, LIVEDEX_DATABASE_URL=self.url)
-
-    async def told(self, *arguments: str) -> str:
-        done = await self.run(*arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        return str(done.stdout)
 
 
 @pytest.fixture
