@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from consumers.chunk import chunk_settler
@@ -11,6 +13,7 @@ from consumers.embed import embed_settler
 from consumers.settle import Record, Settler
 from consumers.sync import sync_settler
 from pipeline.embedding.service import EmbeddingService
+from pipeline.errors import RejectedError
 from pipeline.events import DEAD, SYNCED, Changed, Event
 from pipeline.flow import StageName
 from pipeline.intake import Blobs
@@ -22,6 +25,8 @@ from pipeline.stages.outcome import Dead
 from pipeline.store.claims import Claims
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
+
+log = logging.getLogger(__name__)
 
 
 class Broker(Protocol):
@@ -72,8 +77,28 @@ class OutletToBroker:
             document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
             detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=payload,
         )  # fmt: skip
-        await self._letters.bury(letter, event)
-        await self.forward(DEAD, buried(letter))
+        try:
+            await self._letters.bury(letter, event)
+        except RejectedError as exc:  # no row can hold what its document is called
+            letter = replace(
+                letter,
+                tenant_id=UNKNOWN_TENANT,
+                document_id=None,
+                version=None,
+                detail=f"{letter.detail}; kept without its document: {exc}",
+            )
+            await self._letters.bury(letter)
+        await self._tell(letter)
+
+    async def _tell(self, letter: Letter) -> None:
+        """Tell of a letter, which is kept by now: with less, or not at all, where the topic does not take it."""
+        try:
+            await self.forward(DEAD, buried(letter))
+        except RejectedError:
+            try:
+                await self.forward(DEAD, buried(letter, brief=True))
+            except RejectedError as exc:
+                log.error("the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc)
 
 
 @asynccontextmanager

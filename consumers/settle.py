@@ -148,7 +148,11 @@ class Settler:
             if not isinstance(exc, LivedexError):
                 log.exception("%s: the outcome could not be kept", self.stage.name)
             failed = outcome_of(exc, attempt)
-            return failed if isinstance(failed, Pause) else Again(1.0, f"the outcome could not be kept: {type(exc).__name__}")
+            return (
+                failed
+                if isinstance(failed, Pause)
+                else Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
+            )
         return outcome
 
     async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:

@@ -29,9 +29,9 @@ class KafkaSettings(BaseModel):
     prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100)
     partitions: int = Field(default=12, ge=1, le=10_000)
     replication: int | None = Field(default=None, ge=1, le=100)
-    retention_days: float = Field(default=30, gt=0)
+    retention_days: float = Field(default=30, gt=0, le=100_000)
     session_timeout_s: float = Field(default=10, ge=1, le=300)
-    max_poll_interval_s: float = Field(default=300, ge=1)
+    max_poll_interval_s: float = Field(default=300, ge=1, le=86_400)
     security_protocol: Protocol = "PLAINTEXT"
     sasl_mechanism: Mechanism | None = None
     sasl_username: str | None = None

@@ -216,8 +216,16 @@ def _check_servers(servers: str) -> None:
         host, _, port = server.rpartition(":")
         if "@" in server:
             raise ValueError("a user in it: write kafka://HOST:9092[,HOST:9092], and set LIVEDEX_KAFKA_SASL_USERNAME and …_PASSWORD")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536 or set("/?# ") & set(host):
-            raise ValueError(f"{server!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092]")
+        if (
+            not host
+            or not port.isdecimal()
+            or not 0 < int(port) < 65536
+            or set("/?# ") & set(host)
+            or (":" in host and host[0] + host[-1] != "[]")
+        ):
+            raise ValueError(
+                f"{server!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
+            )
 
 
 def _first_problem(exc: ValidationError) -> str:

@@ -129,12 +129,16 @@ class Outside:
             await consumer.commit(dict.fromkeys(places, 0))
 
     async def let_any_time_in(self, topic: str) -> None:
-        """Let the broker take records of any time, as old ones do."""
+        """Let the broker take records of any time, and keep it, as old ones do."""
+        limits = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
+        await self.configure(topic, limits | {"message.timestamp.type": "CreateTime"})
+
+    async def configure(self, topic: str, config: dict[str, str]) -> None:
+        """Change a topic."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self._arguments)
         await admin.start()
         try:
-            limits = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
-            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.prefix + topic, limits)])
+            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.prefix + topic, config)])
         finally:
             await admin.close()
 

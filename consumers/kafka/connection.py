@@ -14,6 +14,7 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
+    GroupAuthorizationFailedError,
     IllegalSaslStateError,
     KafkaConnectionError,
     KafkaError,
@@ -54,8 +55,10 @@ def translated(what: str) -> Iterator[None]:
         raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
     except TopicAuthorizationFailedError as exc:
         raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+    except GroupAuthorizationFailedError as exc:
+        raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read the group {exc}") from exc
     except MessageSizeTooLargeError as exc:
-        raise RejectedError(f"{what}: too large for the topic: send less metadata, or raise max.message.bytes", reason="too_large") from exc
+        raise RejectedError(f"{what}: too large for the topic: raise its max.message.bytes, or send less", reason="too_large") from exc
     except (KafkaConnectionError, KafkaTimeoutError, TimeoutError, OSError) as exc:
         raise OutageError("broker", f"{what}: Kafka does not answer ({_short(exc)}): see LIVEDEX_BROKER_URL") from exc
     except KafkaError as exc:

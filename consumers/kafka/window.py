@@ -95,6 +95,11 @@ class Window:
         if state is None:
             return  # it went to another member while this was on its way
         for raw in records:
+            if state.committed is not None and raw.offset < state.committed:  # the client never goes back behind what it has committed
+                log.warning("%s-%d begins anew at offset %d: the topic was made again", raw.topic, raw.partition, raw.offset)
+                self._forget(partition)
+                self.assign([*self._partitions, partition])
+                state = self._partitions[partition]
             if raw.offset <= state.highest:
                 continue
             state.highest = raw.offset

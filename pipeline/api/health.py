@@ -70,8 +70,8 @@ async def metrics(services: Services) -> Response:
 
 
 async def _measure_backlog(services: ApiServices) -> None:
+    services.metrics.dead_letters.set(await services.operations.dead_count())
     told = await services.operations.waiting_notices()
     for stage, backlog in {NOTIFY: told or Waiting(), **await services.backlog.waiting()}.items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)
-    services.metrics.dead_letters.set(await services.operations.dead_count())

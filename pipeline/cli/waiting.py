@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pipeline.backlog import Backlog
+from pipeline.errors import OutageError
 from pipeline.store.operations import Operations
+
+T = TypeVar("T")
 
 LOOK_EVERY_S = 0.05
 
@@ -64,10 +69,22 @@ async def wait_for_all(operations: Operations, backlog: Backlog, *, deadline: fl
         scan: let the watchers look first.
     """
     scanned = not scan or await wait_for_scan(operations, deadline=deadline)
-    moment, mark = datetime.now(UTC), await backlog.mark()
+    moment, mark = datetime.now(UTC), await _patiently(backlog.mark, deadline)
     while True:
         # An event leaves the broker only once its outcome is durable: what is not there when looked at first is in the documents.
-        ended = Ended(scanned, await backlog.left(mark), await operations.pending_since(moment))
+        left = await _patiently(lambda: backlog.left(mark), deadline)
+        ended = Ended(scanned, left, await operations.pending_since(moment))
         if ended.all or time.monotonic() >= deadline:
             return ended
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """The answer of a broker that may be away for a while, such as just after its first start."""
+    while True:
+        try:
+            return await ask()
+        except OutageError:
+            if time.monotonic() >= deadline:
+                raise
         await asyncio.sleep(LOOK_EVERY_S)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from migrations.runner import APPLICATION_ROLE, connected, migrate
 from pipeline.backlog import Backlog
 from pipeline.cli.fetching import LateContents
+from pipeline.cli.health_telling import Tell, health_teller
 from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import ConfigError, LivedexError
+from pipeline.errors import ConfigError
 from pipeline.intake import Blobs
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
@@ -38,10 +38,7 @@ from pipeline.store.pgvector import PgVectorStore
 
 log = logging.getLogger(__name__)
 
-Tell: TypeAlias = Callable[[str, str | None], None]
-
 REMEMBERED = "up.json"
-_WRITE_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,44 +168,6 @@ class EmbedCounts:
     def requested(self, outcome: str) -> None:
         """A request ended: ok, retry, rejected or outage."""
         self._metrics.embed_requests_total.labels(outcome).inc()
-
-
-@asynccontextmanager
-async def health_teller(operations: Operations) -> AsyncIterator[Tell]:
-    """A function that writes down how a component is, without holding up who tells.
-
-    The last word on each is kept until it is written: what came back while the database was away would be down for ever.
-    """
-    words: dict[str, str | None] = {}
-    told = asyncio.Event()
-
-    def tell(component: str, reason: str | None) -> None:
-        words[component] = reason
-        told.set()
-
-    async def write() -> None:
-        failing = False
-        while True:
-            await told.wait()
-            while words:
-                component, reason = words.popitem()
-                try:
-                    await operations.set_health(component, ok=reason is None, detail=reason)
-                    failing = False
-                except LivedexError as exc:
-                    words.setdefault(component, reason)  # not over a newer one
-                    if not failing:
-                        log.warning("the health of the %s is not written down yet: %s", component, exc)
-                    failing = True
-                    await asyncio.sleep(_WRITE_AGAIN_S)
-            told.clear()
-
-    writer = asyncio.create_task(write())
-    try:
-        yield tell
-    finally:
-        writer.cancel()
-        await asyncio.gather(writer, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -61,14 +61,19 @@ def letter_id(record_id: str, payload: bytes) -> str:
     return hashlib.sha256(record_id.encode() + b"\x00" + payload).hexdigest()[:16]
 
 
-def buried(letter: Letter) -> Event[Buried]:
-    """What is told of a letter: its bytes where they fit into a message, and where to find them otherwise."""
+def buried(letter: Letter, *, brief: bool = False) -> Event[Buried]:
+    """What is told of a letter: its bytes where they fit into a message, and where to find them otherwise.
+
+    Args:
+        brief: without bytes, headers and key, which the table of dead letters has.
+    """
     now = datetime.now(UTC)
-    fits = len(letter.payload) <= _MOST_TOLD_BYTES
+    fits = len(letter.payload) <= _MOST_TOLD_BYTES and not brief
+    place = {name: value for name, value in letter.place.items() if not (brief and name == "key")}
+    headers = dict(letter.headers) if len(orjson.dumps(letter.headers)) <= _MOST_TOLD_BYTES // 4 and not brief else {}
     data = Buried(
         letter_id=letter.letter_id, tenant_id=letter.tenant_id, document_id=letter.document_id or "", version=letter.version, stage=letter.stage,
-        reason=letter.reason, detail=letter.detail[:_MAX_DETAIL], attempts=letter.attempts, topic=letter.topic, place=dict(letter.place),
-        headers=dict(letter.headers) if len(orjson.dumps(letter.headers)) <= _MOST_TOLD_BYTES // 4 else {},
+        reason=letter.reason, detail=letter.detail[:_MAX_DETAIL], attempts=letter.attempts, topic=letter.topic, place=place, headers=headers,
         payload=base64.b64encode(letter.payload).decode() if fits else None,
         payload_sha256=hashlib.sha256(letter.payload).hexdigest(), size_bytes=len(letter.payload),
     )  # fmt: skip

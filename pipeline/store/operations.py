@@ -13,6 +13,9 @@ from pipeline.store.letters import Letters
 from pipeline.store.statements import sql
 from pipeline.store.subscribers import Subscribers
 
+LAPSES_S = 60.0
+"""That a component is away counts for so long after it was last said; what is said of a source counts until the next word on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -62,13 +65,13 @@ class Operations:
     async def health(self) -> dict[str, Health]:
         """Every component that ever said how it is."""
         async with self._database.system("health") as connection:
-            rows = await connection.fetch(sql("read_health"))
+            rows = await connection.fetch(sql("read_health"), LAPSES_S)
         return {row["component"]: Health(row["state"], row["detail"], row["since"]) for row in rows}
 
     async def set_health(self, component: str, *, ok: bool, detail: str | None = None) -> None:
         """Write down how a component is, for whoever asks from another process."""
         async with self._database.system("health") as connection:
-            await connection.execute(sql("set_health"), component, "ok" if ok else "down", detail)
+            await connection.execute(sql("set_health"), component, "ok" if ok else "down", detail, LAPSES_S)
 
     async def clear_health(self) -> None:
         """Forget what an earlier run said."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pipeline.events import Changed, Step, changed, step
 from pipeline.model import Attributes, DocumentId, Fence, Reader
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from pipeline.stages.fetching import Fetcher, LinkedContents
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
+from pipeline.store.fetched import FetchedContents
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft, Piece
@@ -160,14 +164,19 @@ async def test_many_documents_of_one_transaction_have_each_its_own_rights(databa
 
 async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_had(doc: Rightful, database: Database) -> None:
     class Away:
-        async def fetch(self, *args: Any) -> Any:
+        def rights(self, *_: Any) -> str:
+            return ""
+
+        @asynccontextmanager
+        async def fetch(self, *_: Any) -> AsyncIterator[None]:
             assert await doc.readers() == "a*"
             raise ConnectionError
+            yield
 
     await doc.sync(1, None)
     keeper, cutting = DraftKeeper(doc.store), Cutting()
     more: dict[str, Any] = {"store": doc.store, "keeper": keeper, "blobs": DatabaseBlobs(database), "cutter": ThreadCutter(cutting), "cutting": cutting,
-                            "reused": lambda _: None, "fetcher": Away()}  # fmt: skip
+                            "reused": lambda _: None, "linked": LinkedContents(cast("Fetcher", Away()), FetchedContents(database))}  # fmt: skip
     event = changed(Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,)))
     with pytest.raises(ConnectionError):
         await chunk(event, **more)

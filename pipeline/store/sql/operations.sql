@@ -24,13 +24,18 @@ delete from dead_letters where tenant_id = $1 and letter_id = $2 returning docum
 select count(*) from dead_letters where tenant_id = $1;
 
 -- name: set_health
--- $1 text: component  $2 text: state  $3 text: detail
+-- $1 text: component  $2 text: state  $3 text: detail  $4 double precision: seconds after which a word on it lapses
 insert into health as h (component, state, detail) values ($1, $2, $3)
 on conflict (component) do update
-set since = case when h.state = excluded.state then h.since else now() end, state = excluded.state, detail = excluded.detail, updated_at = now();
+set since = case when h.state = excluded.state and (h.state = 'ok' or h.updated_at > now() - make_interval(secs => $4)) then h.since else now() end, state = excluded.state, detail = excluded.detail, updated_at = now();
 
 -- name: read_health
-select component, state, detail, since, updated_at from health order by component;
+-- $1 double precision: seconds after which a word on a component lapses; a source is spoken of at each scan alone
+select h.component, case when l.lapsed then 'ok' else h.state end as state, case when l.lapsed then null else h.detail end as detail,
+       case when l.lapsed then h.updated_at else h.since end as since
+from health h
+cross join lateral (select h.state = 'down' and h.component not like 'source:%' and h.updated_at < now() - make_interval(secs => $1) as lapsed) l
+order by h.component;
 
 -- name: clear_health
 delete from health;

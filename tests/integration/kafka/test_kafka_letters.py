@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from operator import itemgetter
 from pathlib import Path
 
 import orjson
 import pytest
 
-from pipeline.events import CHANGED, DEAD
-from pipeline.store.letters import Letter
+from pipeline.events import CHANGED, DEAD, Changed, changed
+from pipeline.store.letters import UNKNOWN_TENANT, Letter
 from tests.e2e.test_cli_program import livedex
 from tests.kafka_installation import Installation, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder
@@ -81,6 +82,35 @@ async def test_two_letters_of_a_document_end_at_the_newer_one_in_either_order(
 
 NAME = itemgetter(0)
 HEADERS = (("trace", b"abc"), ("bytes", b"\xff\x00"), ("twice", b"1"), ("twice", b"2"), ("none", None), ("empty", b""))
+
+
+async def test_an_event_whose_document_no_row_can_name_and_a_key_beyond_a_message_leave_one_letter_each(
+    installation: Installation, embedder: ScriptedEmbedder
+) -> None:
+    rng = random.Random(5)
+    long_name = "".join(chr(rng.randrange(0x4E00, 0x9FA0)) for _ in range(2000))
+    body = orjson.loads(changed(Changed(tenant_id="acme", document_id="a.md", version=1)).encode())
+    body["data"] |= {"document_id": long_name, "text": text(1)}
+    async with installation.process() as process:
+        await installation.outside.send(CHANGED, orjson.dumps(body), b"acme/long")
+        await installation.outside.send(CHANGED, b"{bad", rng.randbytes(900_000))
+        await process.accept(change("after.md", 1, text(2)))
+        await process.ended()
+        found = await letters(process)
+        assert [(letter.tenant_id, letter.document_id) for letter in found] == [(UNKNOWN_TENANT, None)] * 2
+        assert await process.state("after.md") == ("synced", 1)
+    told = [orjson.loads(record.value)["data"] for record in await installation.outside.records(DEAD)]
+    assert sorted(data["letter_id"] for data in told) == sorted(letter.letter_id for letter in found)
+    assert sorted("key" in data["place"] for data in told) == [False, True], "what does not fit is left out"
+
+
+async def test_a_letter_too_large_for_its_topic_is_kept_and_holds_up_nobody(installation: Installation) -> None:
+    async with installation.process() as process:
+        await installation.outside.configure(DEAD, {"max.message.bytes": "300"})
+        await installation.outside.send(CHANGED, random.Random(5).randbytes(3000), b"acme/a.md")
+        await process.ended()
+        assert len(await letters(process)) == 1
+    assert await installation.outside.records(DEAD) == []
 
 
 async def test_a_tombstone_that_is_sent_through_again_has_no_value_still(installation: Installation, tmp_path: Path) -> None:

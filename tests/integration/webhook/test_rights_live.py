@@ -32,7 +32,7 @@ async def written(owner: asyncpg.Connection) -> dict[str, set[tuple[str, str]]]:
 async def test_a_change_of_rights_alone_writes_nothing_embeds_nothing_and_holds_for_the_next_query(
     site: Site, owner: asyncpg.Connection
 ) -> None:
-    await site.put("other", LONG)
+    assert await site.state((await site.put("other", LONG))["token"], 30) == "synced"
     token = (await site.put("d", LONG, acl=[ANN]))["token"]
     assert await found(site, [ANN], token) == ["d", "other"]
     assert await found(site, [BOB]) == ["other"]

@@ -38,6 +38,23 @@ async def test_records_of_one_key_are_settled_one_after_the_other_and_others_ove
     assert (0, 1) in script.working
 
 
+async def test_offsets_behind_what_is_committed_are_those_of_a_topic_that_was_made_again() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, offset) for offset in range(5)])
+    await turns()
+    for offset in range(3):
+        await script.end(0, offset)
+    w.take(place_of(0), [raw(0, 4), raw(0, 3)])
+    assert w.size == 2, "what is not committed yet may be read again"
+    w.committed(w.to_commit())
+    w.take(place_of(0), [raw(0, 0, b"new"), raw(0, 1, b"newer")])
+    await turns()
+    assert list(script.working)[-2:] == [(0, 0), (0, 1)]
+    await script.end(0, 0)
+    assert offsets(w) == {0: 1}
+
+
 async def test_an_empty_key_is_a_key_and_none_is_not() -> None:
     script = Script()
     w = window(script)
