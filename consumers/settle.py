@@ -148,11 +148,9 @@ class Settler:
             if not isinstance(exc, LivedexError):
                 log.exception("%s: the outcome could not be kept", self.stage.name)
             failed = outcome_of(exc, attempt)
-            return (
-                failed
-                if isinstance(failed, Pause)
-                else Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
-            )
+            if isinstance(failed, Pause | Finished):  # away, or of a tenant that is no more
+                return failed
+            return Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
         return outcome
 
     async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:

@@ -75,6 +75,12 @@ class Changed(Payload):
     changed_at: AwareDatetime | None = None
     acl: Acl | None = None
 
+    @field_validator("changed_at")
+    @classmethod
+    def _in_a_calendar(cls, value: datetime | None) -> datetime | None:
+        """The first and the last years are what programs write who know no time, and databases cannot hold all of them."""
+        return value if value is None or 1 < value.year < 9999 else None
+
     @field_validator("acl")
     @classmethod
     def _everybody(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -22,9 +22,11 @@ class Admission:
     Args:
         requests: at once, >= 1.
         room_bytes: of all bodies together; the largest that is allowed must fit.
+        read_s: the longest that a body may take to come; None: `READ_S`.
     """
 
-    def __init__(self, *, requests: int, room_bytes: int) -> None:
+    def __init__(self, *, requests: int, room_bytes: int, read_s: float | None = None) -> None:
+        self._read_s = READ_S if read_s is None else read_s
         self._requests = requests
         self._bytes = room_bytes
         self._left = asyncio.Condition()
@@ -34,7 +36,7 @@ class Admission:
         """The body of a request, which has its room for as long as the block lasts.
 
         Raises:
-            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `READ_S` to come.
+            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come.
             RetryableError: too much is under way.
         """
         declared = declared_bytes(request)
@@ -42,10 +44,10 @@ class Admission:
         await self._enter(size)
         try:
             try:
-                async with asyncio.timeout(READ_S):
+                async with asyncio.timeout(self._read_s):
                     body = await read_bounded(request, most_bytes)
             except TimeoutError as exc:
-                raise HTTPException(408, f"the body did not come within {READ_S:.0f} s: send less at once") from exc
+                raise HTTPException(408, f"the body did not come within {self._read_s:.0f} s: send less at once") from exc
             yield body
         finally:
             self._requests += 1

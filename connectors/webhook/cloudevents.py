@@ -9,7 +9,6 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -29,7 +28,6 @@ from pipeline.model import DEFAULT_COLLECTION, DocumentId
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 MOST_EVENTS = 10_000
-_AHEAD = timedelta(days=1)
 
 
 def _written(value: object) -> object:
@@ -153,8 +151,6 @@ def _incoming(value: Any, place: Place) -> Incoming:
     found = replace(found, delivery_id=f"{event.source}\x00{event.id}", changed_at=event.time)
     if event.time is None:
         return found
-    if event.time > datetime.now(UTC) + _AHEAD:
-        return found  # a clock that is so wrong orders nothing; what it says would keep everything after it from being seen
     return replace(found, at_ns=nanoseconds(event.time), exact_ns=exactness_ns(event.time))
 
 

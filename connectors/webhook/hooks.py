@@ -69,7 +69,7 @@ def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] 
     """
     found = {source.name: Hook(source, reader(source), verifier(source, secrets_of(source, environment))) for source in sources}
     for source in sources:
-        if source.map is not None and source.signature in ("hmac", "token") and not (source.map.version or source.map.event_id):
+        if source.map is not None and source.signature != "standard-webhooks" and not (source.map.version or source.map.event_id):
             log.warning("source %s: without a version or an event_id in its map, what is sent again later counts as new", source.name)
     return found
 

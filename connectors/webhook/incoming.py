@@ -162,13 +162,15 @@ def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] 
         raise refused((*place, "content_base64"), "it is no base64") from exc
 
 
+_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _SECRET = re.compile(r"(?:^|[&;])[^=&;]*(?:sig|token|secret|passw|credential|key|auth)[^=&;]*=", re.I)
 
 
 def shown(url: str | None) -> str | None:
-    """A URL as people may see it: without what follows its path where that holds what looks like a signature or a key."""
+    """A URL as people may see it: without a password, and without what follows its path where that holds what looks like a signature or a key."""
     if url is None:
         return None
+    url = _USER.sub(r"\1", url)
     bare, *rest = re.split(r"[?#]", url)
     return bare if _SECRET.search("&".join(rest)) else url
 

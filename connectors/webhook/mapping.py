@@ -128,6 +128,8 @@ def _found(expression: ParsedResult, value: Any, place: Place) -> Any:
         return expression.search(value)
     except JMESPathError as exc:
         raise refused(place, f"the expression cannot be applied: {str(exc).splitlines()[0]}") from exc
+    except RecursionError as exc:
+        raise refused(place, "the expression cannot be applied: the payload is nested too deeply") from exc
 
 
 def _acl(found: _Mapped, source: WebhookSource) -> tuple[str, ...] | None:

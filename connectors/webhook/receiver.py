@@ -26,6 +26,7 @@ from pipeline.store.versions import Versions, Wanted, delivery_key, from_now_on
 ACCEPT_S = 8.0
 """Less than the 10 seconds after which GitHub, GitLab and others give up on an answer."""
 
+_AHEAD_NS = 24 * 3600 * 1_000_000_000
 _SHARE_BYTES = 65_536
 _MOST_TOGETHER = 256
 
@@ -122,7 +123,9 @@ def _accepted(tenant_id: TenantId, document_id: DocumentId, version: int) -> Acc
 def _wanted(sender: str, item: Incoming, now_ns: int) -> Wanted:
     if item.version is not None:
         return Wanted(item.document_id, item.version)
-    least, room = (now_ns, from_now_on(now_ns)) if item.at_ns is None else (item.at_ns, item.exact_ns)
+    # A clock that is so wrong orders nothing; what it says would keep everything after it from being seen.
+    known = item.at_ns is not None and item.at_ns < now_ns + _AHEAD_NS
+    least, room = (item.at_ns, item.exact_ns) if known and item.at_ns is not None else (now_ns, from_now_on(now_ns))
     key = None if item.delivery_id is None else delivery_key(sender, item.delivery_id, item.document_id)
     return Wanted(item.document_id, least, room, key)
 

@@ -196,6 +196,8 @@ def _visible_version(row: asyncpg.Record) -> int | None:
 def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
     version = _visible_version(row)
     changed_at, synced_at = row["changed_at"], row["synced_at"] if version is not None else None
+    if changed_at is not None and changed_at.tzinfo is None:
+        changed_at = None  # beyond what the driver can tell: written by an earlier version
     if changed_at is not None and synced_at is not None:
         changed_at = min(changed_at, synced_at)  # a source's clock may be ahead of the database's
     return DocumentView(

@@ -57,3 +57,8 @@ def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> N
     with pytest.raises(RejectedError) as refused:
         decode(raw, Changed)
     assert refused.value.reason == "invalid_event" and "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("written", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z"])
+def test_the_time_of_a_program_that_knows_none_is_none(written: str) -> None:
+    assert Changed(tenant_id="t", document_id="d", version=1, changed_at=written).changed_at is None

@@ -65,7 +65,10 @@ def _pushed_at(push: _Push) -> datetime | None:
     """When GitHub took the push; the times of commits are the authors' own, and go back."""
     at = push.repository.pushed_at
     if isinstance(at, int):
-        return datetime.fromtimestamp(at, UTC)
+        try:
+            return datetime.fromtimestamp(at, UTC)
+        except (OverflowError, OSError, ValueError):
+            return None  # no time that there is: when it arrives
     if at is not None and at.tzinfo is not None:
         return at
     return push.head_commit.timestamp if push.head_commit else None

@@ -33,6 +33,9 @@ _WRITTEN = re.compile(r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|Compl
 _GONE = re.compile(r"(?:s3:)?(?:ObjectRemoved|LifecycleExpiration):(?:Delete|DeleteMarkerCreated)")
 _ORIGIN = "x-minio-origin-endpoint"
 _AWS = re.compile(r"(?P<bucket>[a-z0-9.-]+)\.s3\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
+_SEQUENCER = re.compile(r"[0-9A-Fa-f]{1,64}")
+_MILLISECOND_NS = 1_000_000
+_STEPS = 2**19  # of a millisecond; the last digits of a sequencer
 _REGION = "us-east-1"
 _SIGNED_FOR = timedelta(minutes=5)
 _UNSIGNABLE = "a key with empty parts, `.` or `..` cannot be signed: let it be read without a token"
@@ -86,13 +89,27 @@ def _change(source: WebhookSource, paths: Paths, record: _Record, place: tuple[s
         return None
     if not (written or gone) or not paths.has(key) or "\x00" in key or len(document_id.encode()) > MAX_ID_BYTES:
         return None
-    item, at = record.s3.object, record.eventTime
+    item, (at_ns, exact_ns) = record.s3.object, _when(record)
     url = None if gone else _url(source, record, key)
     return Incoming(
-        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, at_ns=nanoseconds(at), exact_ns=exactness_ns(at), changed_at=at,
+        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, at_ns=at_ns, exact_ns=exact_ns, changed_at=record.eventTime,
         delivery_id=f"{record.eventName} {item.sequencer} {item.eTag}", mime_type=_mime_type(item.contentType), collection=source.collection,
         metadata={} if gone else dict(source.metadata),
     )  # fmt: skip
+
+
+def _when(record: _Record) -> tuple[int, int]:
+    """When it happened, and how exactly that is known, in nanoseconds: events of one object in one millisecond are told apart by the sequencer.
+
+    MinIO's is the time itself. Of AWS' only the order is known, so its last digits say where in the millisecond.
+    """
+    at_ns, exact_ns = nanoseconds(record.eventTime), exactness_ns(record.eventTime)
+    if not _SEQUENCER.fullmatch(record.s3.object.sequencer):
+        return at_ns, exact_ns
+    order = int(record.s3.object.sequencer, 16)
+    if 0 <= order - at_ns < exact_ns:
+        return order, 1
+    return at_ns + order % _STEPS * _MILLISECOND_NS // _STEPS, 1
 
 
 def _key(encoded: str, place: tuple[str | int, ...]) -> str:

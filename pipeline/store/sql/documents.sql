@@ -130,7 +130,7 @@ with ended as materialized (
 ), notice as (
     insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data)
     select $1, s.name, n.event_id, n.kind, n.document_id, n.version, n.data
-    from ended n join subscribers s on s.tenant_id = $1 and s.configured and s.stopped_at is null and n.kind = any(s.events)
+    from ended n join subscribers s on s.tenant_id = $1 and s.configured and n.kind = any(s.events)
          and (s.collections = '{}' or n.data ->> 'collection' = any(s.collections) or n.had = any(s.collections))
     returning subscriber
 )

@@ -13,7 +13,7 @@ with about as materialized (
     insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data)
     select $1, s.name, a.event_id, 'dead', $4, $5,
            jsonb_build_object('collection', a.collection, 'stage', $3::text, 'reason', $6::text, 'letter_id', $2::text)
-    from about a join subscribers s on s.tenant_id = $1 and s.configured and s.stopped_at is null and 'dead' = any(s.events)
+    from about a join subscribers s on s.tenant_id = $1 and s.configured and 'dead' = any(s.events)
          and (s.collections = '{}' or a.collection = any(s.collections) or a.had = any(s.collections))
     returning subscriber
 )

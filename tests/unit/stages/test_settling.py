@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consumers.settle import Record, Settler
-from pipeline.errors import NoTurnError, RetryableError
+from pipeline.errors import NoTurnError, RetryableError, TenantDeletedError
 from pipeline.events import Changed, Event, changed
 from pipeline.flow import stage
 from pipeline.metrics import Metrics
@@ -39,3 +39,23 @@ async def test_a_record_that_had_no_turn_has_all_its_attempts_left() -> None:
         waits.append(again)
     assert [a.counted for a in waits].count(True) == MAX_ATTEMPTS - 1
     assert [attempts for _, attempts in graves.dead] == [MAX_ATTEMPTS]
+
+
+class Gone(Graves):
+    """Where nothing can be kept, since the tenant was deleted meanwhile."""
+
+    async def forward(self, topic: str, event: Event[Any]) -> None:
+        raise TenantDeletedError("publish: the tenant was deleted")
+
+    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+        raise TenantDeletedError("dead letter: the tenant was deleted")
+
+
+async def test_an_outcome_for_a_tenant_that_was_deleted_meanwhile_is_none_and_the_record_is_at_its_end() -> None:
+    async def run(event: Event[Any]) -> Forward | Finished:
+        return Forward(event)
+
+    settler = Settler(stage("sync"), run, Gone(), Metrics(), lambda component, reason: None)
+    whole = changed(Changed(tenant_id="t", document_id="d", version=1)).encode()
+    assert await settler.settle(Record("1", "livedex.embedded", whole)) is None
+    assert await settler.settle(Record("2", "livedex.embedded", b"{")) is None

@@ -182,6 +182,7 @@ def test_a_key_that_cannot_be_signed_is_refused_instead_of_another_one_being_fet
     [
         ("https://a/b?page=2", "https://a/b?page=2"), ("https://a/b?X-Amz-Signature=1&x=2", "https://a/b"), ("https://a/b?x=1&sig=2", "https://a/b"),
         ("https://a/b?access_token=x", "https://a/b"), ("https://a/b?design=1", "https://a/b"), ("https://a/b#key=1", "https://a/b"), (None, None),
+        ("https://ann:secret@a/b?page=2", "https://a/b?page=2"), ("https://x@y@a/b", "https://a/b"), ("https://a/@b", "https://a/@b"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_key_in_a_url_is_not_shown_to_who_searches(url: str | None, seen: str | None) -> None:

@@ -131,8 +131,13 @@ async def test_a_stream_without_end_is_not_read_to_its_end(http, problem_of):
     assert sent < 10 * MAX_DOCUMENT_BYTES
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(http, problem_of, monkeypatch):
+@pytest.fixture
+def hasty(monkeypatch):
+    """Bodies have to come at once; asked for before the app is made."""
     monkeypatch.setattr(admission, "READ_S", 0.05)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(hasty, http, problem_of):
 
     async def silent() -> AsyncIterator[bytes]:
         yield b"{"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -34,6 +35,20 @@ async def send(http: Any, source: str, body: Any, *, sign: bool = True, kind: st
     if sign:
         given["x-hub-signature-256"] = f"sha256={hmac.new(source.encode(), raw, hashlib.sha256).hexdigest()}"
     return await http.post(f"/v1/hooks/{source}", content=raw, headers=given | headers)
+
+
+async def test_bodies_that_never_come_to_a_hook_keep_nobody_out_who_writes_with_a_key(http, intake):
+    async def silent() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    waiting = [asyncio.create_task(http.post("/v1/hooks/crm", content=silent())) for _ in range(100)]
+    await asyncio.sleep(0.1)
+    assert (await http.put("/v1/documents/d", json={"text": "a"})).status_code == 202
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert list(intake.contents) == ["d"]
 
 
 async def test_the_tenant_comes_from_the_source_and_never_from_the_payload(http, intake, versions):

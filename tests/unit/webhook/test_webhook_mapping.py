@@ -156,6 +156,15 @@ def test_an_expression_that_cannot_be_applied_is_a_refusal_of_the_payload() -> N
     assert refused.value.errors()[0]["loc"] == ("text",)
 
 
+def test_a_payload_that_is_nested_too_deeply_for_an_expression_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source({"document_id": "id", "text": "to_string(@)"}))({"id": "a", "x": deep})
+    assert refused.value.errors()[0]["loc"] == ("text",)
+
+
 @pytest.mark.parametrize("payload", [None, [], "x", 5, {"page": []}])
 def test_any_json_is_a_payload(payload: Any) -> None:
     with pytest.raises(RequestValidationError):
