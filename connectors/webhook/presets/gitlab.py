@@ -1,6 +1,7 @@
 """Pushes to a project on GitLab: changed, renamed and removed files of one branch, got by the repository files API.
 
-A payload does not say when GitLab took the push, so the latest of its commits orders it. It names the last 20 commits at most.
+A payload does not say when GitLab took the push, so the latest of its commits orders it: a push of older commits than those of the push
+before it, such as a merge of what lay for long, loses where both touch a file. It names the last 20 commits at most.
 
 Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from repository".
 """
