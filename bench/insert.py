@@ -19,7 +19,7 @@ from pipeline.store import database
 from pipeline.store.vector_index import maintain_vector_index
 
 _OTHERS = 20_000
-_ROUNDS = 9
+_ROUNDS = 21
 
 
 def _prose(rng: random.Random, paragraphs: int) -> list[str]:
