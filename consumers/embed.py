@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +13,7 @@ from consumers.settle import Outlet, Settler
 from pipeline.embedding.gather import TextGatherer
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import RejectedError
+from pipeline.errors import LivedexError, RejectedError
 from pipeline.events import Event
 from pipeline.flow import stage
 from pipeline.metrics import Metrics
@@ -23,6 +24,8 @@ from pipeline.stages.outcome import Finished, Forward
 from pipeline.stages.together import Together
 from pipeline.store.claims import Claims, Taken
 from pipeline.store.protocol import VectorStore
+
+log = logging.getLogger(__name__)
 
 Key = tuple[TenantId, GenerationId, PassageId]
 Ask = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
@@ -56,7 +59,7 @@ class ClaimingGatherer:
         self._gatherer = gatherer
         self._claims = claims
         self._asking: Counter[Key] = Counter()
-        self._working: set[asyncio.Task[list[RejectedError]]] = set()
+        self._working: set[asyncio.Task[Any]] = set()
         self._take: Together[Ask, Taken] = Together(self._take_all, group=lambda ask: ask[:2])
         self._release: Together[Ask, None] = Together(self._release_all, group=lambda ask: ask[:2])
 
@@ -68,22 +71,26 @@ class ClaimingGatherer:
         while waiting:
             taken = await self._take((tenant_id, generation_id, tuple(waiting)))
             work = asyncio.create_task(self._embed(tenant_id, generation_id, waiting, taken))
-            self._working.add(work)
-            work.add_done_callback(self._end)
+            self._keep(work)
             refused += await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
             waiting = {p: text for p, text in waiting.items() if p not in taken.ours and p not in taken.there}
             if waiting:
                 await asyncio.sleep(_OTHERS_S)
         return refused
 
-    def _end(self, work: asyncio.Task[list[RejectedError]]) -> None:
+    def _keep(self, work: asyncio.Task[Any]) -> None:
+        self._working.add(work)
+        work.add_done_callback(self._end)
+
+    def _end(self, work: asyncio.Task[Any]) -> None:
         self._working.discard(work)
         if not work.cancelled():
             work.exception()  # told to who waits, where anybody still does
 
     async def drain(self) -> None:
         """Wait for what is under way, and let go of it."""
-        await asyncio.gather(*self._working, return_exceptions=True)
+        while self._working:  # each lets go of what it held at its end
+            await asyncio.gather(*self._working, return_exceptions=True)
 
     async def _embed(
         self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str], taken: Taken
@@ -100,7 +107,14 @@ class ClaimingGatherer:
             for key in free:
                 del self._asking[key]
             done = [passage for _, _, passage in free] + [passage for passage in taken.there if passage in texts]
-            await self._release((tenant_id, generation_id, tuple(done)))
+            self._keep(asyncio.create_task(self._let_go((tenant_id, generation_id, tuple(done)))))  # nobody here waits for it
+
+    async def _let_go(self, ask: Ask) -> None:
+        try:
+            await self._release(ask)
+        except LivedexError as exc:
+            log.warning("what is embedded cannot be let go of, so all that this process holds is: %s", exc)
+            await self._claims.close()  # else others would wait for as long as this process lives
 
     async def _take_all(self, asks: Sequence[Ask]) -> list[Taken]:
         tenant_id, generation_id, _ = asks[0]

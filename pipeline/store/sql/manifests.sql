@@ -25,7 +25,8 @@ where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.diges
 
 -- name: missing_vectors
 -- Passages of manifests that have no vector in the generation, each once a manifest. `place` is that of the manifest in the list, from 1: of those that are
--- the newest known of their documents and have not ended yet; one that lacks nothing has a row of nulls.
+-- the newest known of their documents and have not ended yet; one that lacks nothing has a row of nulls. Vectors are looked up one by one, however
+-- many the planner takes there to be: a scan of all of them would cost more with every document.
 -- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
 with asked as materialized (
     select n.*
@@ -40,7 +41,7 @@ with asked as materialized (
     cross join lateral unnest(m.passage_ids) as u (passage_id)
 ), lacking as materialized (
     select w.place, w.passage_id from wanted w
-    where not exists (select from {vectors} v where v.tenant_id = $1 and v.passage_id = w.passage_id)
+    where (select true from {vectors} v where v.tenant_id = $1 and v.passage_id = w.passage_id) is null
 )
 select n.place, p.passage_id, p.content
 from asked n
