@@ -49,11 +49,11 @@ left join (lacking l join passages p on p.tenant_id = $1 and p.passage_id = l.pa
 order by n.place, p.passage_id;
 
 -- name: insert_vectors
--- Passages that were cleared away meanwhile are left out. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1
+-- Passages that were cleared away meanwhile are left out; they are looked up one by one, see above. $1 text: tenant  $2 bigint[]: passages, ascending  $3 halfvec[]: vectors of length 1
 insert into {vectors} (tenant_id, passage_id, embedding)
 select $1, n.passage_id, n.embedding
 from unnest($2::bigint[], $3::halfvec[]) as n (passage_id, embedding)
-where exists (select from passages p where p.tenant_id = $1 and p.passage_id = n.passage_id)
+where (select true from passages p where p.tenant_id = $1 and p.passage_id = n.passage_id)
 on conflict do nothing;
 
 -- name: ensure_generation
