@@ -105,6 +105,7 @@ async def serving(
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=5,
+        timeout_keep_alive=75,  # longer than clients and proxies keep a connection: what is sent while we close it gets no answer
         server_header=False,
         date_header=False,
     )
