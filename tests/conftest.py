@@ -18,6 +18,7 @@ import pytest
 from migrations.runner import migrate
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres
+from tests.filling import Filling
 from tests.folders import Folders
 from tests.kafka_nodes import NoKafkaError
 from tests.kafka_server import KafkaCluster, KafkaServer
@@ -184,3 +185,9 @@ def folders(database: Database, tmp_path: Path) -> Folders:
     """A watched folder `docs`, empty."""
     (tmp_path / "docs").mkdir()
     return Folders(database, tmp_path / "docs")
+
+
+@pytest.fixture
+def filling(database: Database) -> Filling:
+    """Puts documents into the test's database, as the stages would."""
+    return Filling(database)

@@ -11,12 +11,6 @@ from pipeline.access.keys import NewKey, make_key
 from pipeline.model import TenantId
 from pipeline.store.database import Database
 from pipeline.store.keys import ApiKeys
-from tests.filling import Filling
-
-
-@pytest.fixture
-def filling(database: Database) -> Filling:
-    return Filling(database)
 
 
 @pytest.fixture

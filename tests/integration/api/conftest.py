@@ -16,12 +16,7 @@ from pipeline.store.database import Database
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations, QueueBacklog
 from tests.app_client import client_of
-from tests.filling import Filling, NoModel
-
-
-@pytest.fixture
-def filling(database: Database) -> Filling:
-    return Filling(database)
+from tests.filling import NoModel
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from pipeline.metrics import Metrics
 from pipeline.model import DEFAULT_TENANT, TenantId
 from pipeline.store.database import Database
 from pipeline.store.subscribers import Registration, Subscribers
-from tests.filling import Filling
 from tests.scripted_receiver import SECRET, ScriptedReceiver
 
 ALL = ("synced", "deleted", "dead")
@@ -39,11 +38,6 @@ def registration(
 def receiver() -> Iterator[ScriptedReceiver]:
     with ScriptedReceiver() as server:
         yield server
-
-
-@pytest.fixture
-def filling(database: Database) -> Filling:
-    return Filling(database)
 
 
 @pytest.fixture
