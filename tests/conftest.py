@@ -22,6 +22,7 @@ from tests.filling import Filling
 from tests.folders import Folders
 from tests.kafka_nodes import NoKafkaError
 from tests.kafka_server import KafkaCluster, KafkaServer
+from tests.scratch import scratch_folder
 from tests.scripted_s3 import ScriptedS3
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -93,8 +94,8 @@ def server_url() -> Iterator[str]:
         yield given
         return
     # Not below pytest's own folder: each pytest that starts closes that to the user that PostgreSQL runs as.
-    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder, asyncio.Runner() as runner:
-        context = embedded_postgres(Path(folder))
+    with scratch_folder() as folder, asyncio.Runner() as runner:
+        context = embedded_postgres(folder)
         url = runner.run(context.__aenter__())
         try:
             runner.run(_trust_the_machine(url))
