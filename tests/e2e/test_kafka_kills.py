@@ -25,9 +25,11 @@ def small_corpus() -> Corpus:
 
 @pytest.fixture(scope="module")
 def result(kafka: str) -> Iterator[Disturbed]:
-    with scratch_folder() as home, ScriptedEmbedder(DIMENSIONS) as embedder:
-        with a_fleet(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet:
-            yield disturb(fleet, embedder, home, small_corpus(), lambda rng: kill_one(fleet, rng), strikes=KILLS, wait_s=2.0)
+    with (
+        scratch_folder() as home, ScriptedEmbedder(DIMENSIONS) as embedder,
+        a_fleet(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet,
+    ):  # fmt: skip
+        yield disturb(fleet, embedder, home, small_corpus(), lambda rng: kill_one(fleet, rng), strikes=KILLS, wait_s=2.0)
 
 
 def test_some_kills_struck_work(result: Disturbed) -> None:
