@@ -64,7 +64,7 @@ def _base(page_url: str | None) -> str:
     return head.partition("/spaces/")[0].partition("/pages/")[0]
 
 
-def content(answer: bytes) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None) -> bytes:
     """The page as HTML, out of what the API answers.
 
     Raises:

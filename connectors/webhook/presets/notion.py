@@ -55,7 +55,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     ]  # fmt: skip
 
 
-def content(answer: bytes) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None) -> bytes:
     """The page as Markdown, out of what the API answers.
 
     Raises:

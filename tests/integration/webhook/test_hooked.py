@@ -46,6 +46,9 @@ class Elsewhere:
             raise RejectedError("it is not there", reason="not_fetched")
         yield Fetched(self.contents[url].encode(), "text/plain")
 
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        raise RejectedError("nothing is asked here", reason="not_listed")
+
     def rights(self, tenant_id: TenantId, source: str) -> str:
         return ""
 
