@@ -16,7 +16,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pipeline.errors import RejectedError
-from pipeline.model import Attributes, DocumentId, Fence, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, TenantId, brief
 from pipeline.rights import Acl, for_everybody
 
 SCHEMA_VERSION = 1
@@ -124,7 +124,7 @@ class Changed(Payload):
         try:
             return base64.b64decode(self.content or "", validate=True)
         except ValueError as exc:
-            raise RejectedError(f"{self.document_id} v{self.version}: content is no base64", reason="invalid_event") from exc
+            raise RejectedError(f"{brief(self.document_id)} v{self.version}: content is no base64", reason="invalid_event") from exc
 
     @property
     def attributes(self) -> Attributes:

@@ -48,7 +48,6 @@ class _Pushed(Sent):
 
 class _Push(_Pushed):
     commits: tuple[Commit, ...] = ()
-    head_commit: Commit | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -64,7 +63,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     branch = source.branch or given.repository.default_branch
     if given.deleted or given.ref != BRANCH + branch or source.repository not in (None, given.repository.full_name):
         return []
-    push = _push(source, given, given.head_commit.timestamp if given.head_commit else None)
+    push = _push(source, given)
     found = changes(source, push, files_after(given.commits))
     if not given.is_whole:
         asked = _Pushed.model_validate(given.model_dump())
@@ -84,7 +83,7 @@ async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming
         before = await _blobs(source, pushed, pushed.before, ask)
     after = await _blobs(source, pushed, pushed.after, ask)
     differing = {path: path in after for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    return changes(source, _push(source, pushed, None), dict(sorted(differing.items())))
+    return changes(source, _push(source, pushed), dict(sorted(differing.items())))
 
 
 def content(answer: bytes, mime_type: str | None) -> bytes:
@@ -134,7 +133,7 @@ def _repository(source: WebhookSource, pushed: _Pushed) -> str:
     return f"{(source.base_url or API).rstrip('/')}/repos/{quote(pushed.repository.full_name)}"
 
 
-def _push(source: WebhookSource, pushed: _Pushed, changed_at: datetime | None) -> Push:
+def _push(source: WebhookSource, pushed: _Pushed) -> Push:
     branch = pushed.ref.removeprefix(BRANCH)
 
     def places(path: str) -> Places:
@@ -144,8 +143,7 @@ def _push(source: WebhookSource, pushed: _Pushed, changed_at: datetime | None) -
             content + quote(branch), content + quote(pushed.after), f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
         )  # fmt: skip
 
-    at = _pushed_at(pushed)
-    return Push(at, changed_at, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
+    return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
 
 
 def _pushed_at(pushed: _Pushed) -> datetime | None:

@@ -79,7 +79,7 @@ class Push:
 
     Attributes:
         at: when the system took it, known to the second, and no earlier than it was; None: it counts from when it arrives.
-        changed_at: when the last of its commits was made.
+        changed_at: when the last of its commits was made, where that is all that is said.
         name: of the push: the same for what comes again.
         places: of a path.
     """
@@ -136,5 +136,5 @@ def listing(source: WebhookSource, push: Push, url: str, asked: Sent) -> Incomin
 def _of_push(source: WebhookSource, push: Push) -> dict[str, Any]:
     at_ns = None if push.at is None else nanoseconds(push.at.replace(microsecond=0))
     return {
-        "at_ns": at_ns, "exact_ns": _SECOND_NS, "delivery_id": push.name, "collection": source.collection, "changed_at": push.changed_at or push.at,
+        "at_ns": at_ns, "exact_ns": _SECOND_NS, "delivery_id": push.name, "collection": source.collection, "changed_at": push.at or push.changed_at,
     }  # fmt: skip

@@ -96,12 +96,13 @@ async def test_pushes_to_github(site: Site, web: ScriptedWeb, owner: asyncpg.Con
         "id": "c" * 40, "added": ["shipping.md"], "modified": ["refunds.md"], "removed": ["guides/first steps.md"],
     }  # fmt: skip
     second["commits"], second["head_commit"] = [commit], commit
-    for push, texts in (
-        (first, {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
-        (second, {"refunds.md": D, "shipping.md": A}),
+    for ref, texts in (
+        ("main", {"refunds.md": D, "shipping/gr%C3%B6%C3%9Fen.md": C, "shipping.md": A}),
+        (first["after"], {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
+        (second["after"], {"refunds.md": D, "shipping.md": A}),
     ):
         for path, text in texts.items():
-            target = f"/api/v3/repos/octo-org/handbook/contents/{path}?ref={push['after']}"
+            target = f"/api/v3/repos/octo-org/handbook/contents/{path}?ref={ref}"
             web.pages[target] = only_with(
                 "authorization", f"Bearer {TOKEN}", text, **{"content-type": "application/vnd.github.raw+json; charset=utf-8"}
             )
@@ -117,12 +118,14 @@ async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Con
     second = copy.deepcopy(first)
     second["after"] = second["checkout_sha"] = "d" * 40
     second["commits"] = [first["commits"][1] | {"id": "d" * 40, "timestamp": "2026-04-14T00:00:00+02:00", "added": [], "modified": ["CHANGELOG"], "removed": ["docs/new name.md"]}]  # fmt: skip
-    for push, texts in (
-        (first, {"CHANGELOG": A, "app%2Fcontroller%2Fapplication.rb": B, "docs%2Fnew%20name.md": C}),
-        (second, {"CHANGELOG": D}),
+    second["total_commits_count"] = 1
+    for ref, texts in (
+        ("master", {"CHANGELOG": D, "app%2Fcontroller%2Fapplication.rb": B}),
+        (first["after"], {"CHANGELOG": A, "app%2Fcontroller%2Fapplication.rb": B, "docs%2Fnew%20name.md": C}),
+        (second["after"], {"CHANGELOG": D}),
     ):
         for path, text in texts.items():
-            target = f"/api/v4/projects/15/repository/files/{path}/raw?ref={push['after']}"
+            target = f"/api/v4/projects/15/repository/files/{path}/raw?ref={ref}"
             web.pages[target] = only_with("private-token", TOKEN, text, **{"content-type": "text/plain"})
     assert await delivered(site, "lab", [first, second], seed) == {"lab/CHANGELOG": D, "lab/app/controller/application.rb": B}
     await nothing_lost_or_told(site, owner)
