@@ -67,7 +67,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     found = changes(source, push, files_after(given.commits))
     if not given.is_whole:
         asked = _Pushed.model_validate(given.model_dump())
-        found.append(listing(source, push, _tree(source, asked, given.after), asked))
+        found.append(listing(source, push, (given.before, given.after), _tree(source, asked, given.after), asked))
     return found
 
 

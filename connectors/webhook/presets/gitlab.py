@@ -70,7 +70,9 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
     push = _push(source, asked, given.commits)
     found = changes(source, push, files_after(given.commits))
-    return [*found, listing(source, push, _question(source, asked), asked)] if asked.before else found
+    if not asked.before:
+        return found
+    return [*found, listing(source, push, (asked.before, asked.after), _question(source, asked), asked)]
 
 
 async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming]:

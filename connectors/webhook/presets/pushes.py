@@ -121,15 +121,21 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
     return found
 
 
-def listing(source: WebhookSource, push: Push, url: str, asked: Sent) -> Incoming:
-    """What has to be looked up of a push.
+def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: Sent) -> Incoming:
+    """What has to be looked up of a push. Its event is called as no file can be, and unlike those of other pushes: a topic that is compacted keeps each.
 
     Args:
+        ends: the commits that the push began and ended with.
         url: of the first question.
         asked: the push, without its commits.
     """
+    before, after = ("".join(c for c in commit if c.isalnum())[:12] for commit in ends)
     return Incoming(
-        DocumentId(f"{source.name}/"), listing=True, url=url, content=asked.model_dump_json().encode(), **_of_push(source, push)
+        DocumentId(f"{source.name}//{before}..{after}"),
+        listing=True,
+        url=url,
+        content=asked.model_dump_json().encode(),
+        **_of_push(source, push),
     )
 
 

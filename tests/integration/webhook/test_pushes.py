@@ -171,7 +171,11 @@ async def test_what_cannot_be_looked_up_becomes_a_dead_letter_that_can_be_replay
     found = await documents(site)
     assert found == ({"refunds.md": C, "old.md": B} if forge.kind == "github" else {"refunds.md": A, "old.md": B})
     [letter] = await site.s.letters.all()
-    assert (letter.document_id, letter.reason, letter.stage) == ("src/", "retries_exhausted", "chunk")
+    assert (letter.document_id, letter.reason, letter.stage) == (
+        f"src//{first['after'][:12]}..{forced['after'][:12]}",
+        "retries_exhausted",
+        "chunk",
+    )
     assert await site.s.operations.document_states() == {"synced": 2}
 
 

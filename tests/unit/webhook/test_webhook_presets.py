@@ -145,7 +145,10 @@ def test_a_push_to_github_that_does_not_name_all_is_looked_up(odd: dict[str, Any
     pushed = payload("github_push")
     assert looked_up("github-push", pushed) == []
     [(document_id, url, said)] = looked_up("github-push", pushed | odd)
-    assert (document_id, url) == ("src/", f"https://api.github.com/repos/octo-org/handbook/git/trees/{pushed['after']}?recursive=1")
+    assert (document_id, url) == (
+        f"src//{(pushed | odd)['before'][:12]}..59b20b8d5c6f",
+        f"https://api.github.com/repos/octo-org/handbook/git/trees/{pushed['after']}?recursive=1",
+    )
     assert said["before"] == (pushed | odd)["before"] and "commits" not in said
     assert read("github-push", pushed | odd).keys() == read("github-push", pushed).keys()
 
@@ -163,7 +166,10 @@ def test_the_ends_of_every_push_to_gitlab_are_compared(more: dict[str, Any], is_
     pushed = payload("gitlab_push")
     [(document_id, url, said)] = looked_up("gitlab-push", pushed | more)
     base = "https://gitlab.com/api/v4/projects/15/repository"
-    assert (document_id, url) == ("src/", f"{base}/compare?from={pushed['before']}&to={pushed['after']}&straight=true")
+    assert (document_id, url) == (
+        "src//95790bf891e7..da1560886d4f",
+        f"{base}/compare?from={pushed['before']}&to={pushed['after']}&straight=true",
+    )
     assert said["is_whole"] is is_whole
     [(_, url, said)] = looked_up("gitlab-push", pushed | {"before": "0" * 40})
     assert url == f"{base}/tree?ref={pushed['after']}&recursive=true&per_page=100&page=1" and not said["is_whole"]
