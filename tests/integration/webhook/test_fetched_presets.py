@@ -238,3 +238,37 @@ async def test_pages_of_notion(site: Site, web: ScriptedWeb, owner: asyncpg.Conn
     web.pages[f"/v1/pages/{event['entity']['id']}/markdown"] = only_with("authorization", f"Bearer {TOKEN}", answer)
     assert await delivered(site, "notion", [event, later], 1) == {f"notion/{event['entity']['id']}": A}
     await nothing_lost_or_told(site, owner)
+
+
+@pytest.mark.parametrize("source", ["s3", "minio"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds(
+    site: Site, web: ScriptedWeb, source: str, seed: int
+) -> None:
+    """Several of one object in one millisecond, writes and deletes, told while others happen."""
+    rng, notice = random.Random(seed), payload("s3_put" if source == "s3" else "minio_put")
+    name = notice["Records"][0]["s3"]["bucket"]["name"]
+    bucket, told, left = Bucket(web, {}, is_public=source == "minio"), list[tuple[Any, str]](), list[tuple[Any, str]]()
+    notice["Records"][0]["responseElements"]["x-minio-origin-endpoint"] = web.url
+    for n in range(14):
+        key, event = f"k{rng.randrange(3)}.md", copy.deepcopy(notice)
+        record = event["Records"][0]
+        del event["Records"][1:]
+        if f"/{name}/{key}" in bucket.objects and rng.random() < 0.4:
+            del bucket.objects[f"/{name}/{key}"]
+            record["eventName"] = "ObjectRemoved:Delete" if source == "s3" else "s3:ObjectRemoved:Delete"
+        else:
+            bucket.objects[f"/{name}/{key}"] = paragraph(rng.randrange(20))
+        record["eventTime"] = f"2026-03-01T12:00:00.{n // 4:03}Z"
+        record["s3"]["object"] |= {"key": key, "sequencer": f"0055AED6DCD9028{n:03X}", "eTag": f"{n:032x}"}
+        left.append((event, str(n)))
+        while left and rng.random() < 0.4:
+            told.append(left.pop(rng.randrange(len(left))))
+            for body, delivery in [told[-1], *rng.choices(told, k=rng.randint(0, 2))]:
+                await send(site, source, body, delivery)
+    rng.shuffle(left)
+    for body, delivery in left + rng.sample(told, k=len(told) // 2):
+        await send(site, source, body, delivery)
+    await site.ended()
+    names = [document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]]
+    assert {f"/{name}/{key.split('/')[1]}": await site.text(key) for key in names} == bucket.objects
