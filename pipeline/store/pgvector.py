@@ -24,6 +24,7 @@ from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, rights, swap, sync_versions
 from pipeline.store.words import for_index
 
+_FEW = 8  # pieces whose words are found faster (70 us each) than another thread begins with it
 MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
 
 
@@ -71,11 +72,20 @@ class PgVectorStore:
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
-            return await self._existing(connection, tenant_id, hashes)
+            return {hash_: passage_id for hash_, passage_id, _ in await self._existing(connection, tenant_id, hashes)}
 
-    async def _existing(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> dict[bytes, PassageId]:
+    async def _existing(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> list[tuple[bytes, PassageId, bool]]:
+        """Known passages by their hash, each with whether it waits to be cleared away."""
         rows = await connection.fetch(sql("existing_passages"), tenant_id, sorted(hashes))
-        return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
+        return [(hash_, PassageId(passage_id), unused) for hash_, passage_id, unused in rows]
+
+    async def _used(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> dict[bytes, PassageId]:
+        """Known passages by their hash, none of which is cleared away from now on."""
+        found = await self._existing(connection, tenant_id, hashes)
+        if any(unused for _, _, unused in found):
+            await connection.execute(sql("keep_used"), tenant_id, list(hashes))
+            found = await self._existing(connection, tenant_id, hashes)  # without those that were cleared away before that
+        return {hash_: passage_id for hash_, passage_id, _ in found}
 
     async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
         tenant_id, first = drafts[0].tenant_id, drafts[0]
@@ -99,19 +109,18 @@ class PgVectorStore:
         texts = {piece.hash: piece for draft in drafts for piece in draft.pieces}
         if not texts:
             return {}, set()
-        await connection.execute(sql("keep_used"), tenant_id, list(texts))
-        known = await self._existing(connection, tenant_id, list(texts))
+        known = await self._used(connection, tenant_id, list(texts))
         new = sorted(hash_ for hash_ in texts if hash_ not in known)
         if new:
             known |= await self._insert_passages(connection, tenant_id, [texts[hash_] for hash_ in new])
         if len(known) < len(texts):  # another document brought some of them meanwhile
-            known |= await self._existing(connection, tenant_id, new)
+            known |= await self._used(connection, tenant_id, new)
         return known, set(new)
 
     async def _insert_passages(self, connection: Connection, tenant_id: TenantId, pieces: Sequence[Piece]) -> dict[bytes, PassageId]:
         words = [piece.words for piece in pieces if piece.words is not None]
         if len(words) < len(pieces):
-            words = await asyncio.to_thread(lambda: [piece.words or for_index(piece.content) for piece in pieces])
+            words = await _words_of(pieces)
         rows = await connection.fetch(
             sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
             [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], self._config,
@@ -136,9 +145,11 @@ class PgVectorStore:
                 of_manifest.append((PassageId(passage_id), content))
         return [missing.get(place) for place in range(1, len(versions) + 1)]
 
-    async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
+    async def upsert(
+        self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
+    ) -> None:
         ids = sorted(vectors)
-        async with self._database.tenant(tenant_id, f"keep {len(ids)} vectors") as connection:
+        async with self._database.tenant(tenant_id, f"keep {len(ids)} vectors", durable=durable) as connection:
             await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
@@ -164,3 +175,12 @@ class PgVectorStore:
     async def health(self) -> None:
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
+
+
+async def _words_of(pieces: Sequence[Piece]) -> list[tuple[str, list[str]]]:
+    """What the keyword index is to find pieces by, where they do not bring it along."""
+
+    def find() -> list[tuple[str, list[str]]]:
+        return [piece.words or for_index(piece.content) for piece in pieces]
+
+    return find() if len(pieces) <= _FEW else await asyncio.to_thread(find)

@@ -146,8 +146,14 @@ class VectorStore(Protocol):
         """`missing_vectors` of many, at least one, in their order."""
         ...
 
-    async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
-        """Keep vectors as soon as they are paid for; a vector that is there stays."""
+    async def upsert(
+        self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
+    ) -> None:
+        """Keep vectors as soon as they are paid for; a vector that is there stays.
+
+        Args:
+            durable: wait until they are on disk. Without it a crash of the database loses what was kept in its last moments.
+        """
         ...
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:

@@ -262,3 +262,16 @@ async def test_readers_see_the_old_version_or_the_new_one(shelf: Shelf) -> None:
         await shelf.put(A, version, sections(*range(1000 * version, 1000 * version + sizes[version])))
     ended.set()
     assert min(await asyncio.gather(*readers)) > 0
+
+
+async def test_rows_are_numbered_anew_once_there_is_no_room_between_two(shelf: Shelf) -> None:
+    texts = sections(1, 2)
+    await shelf.put(A, 1, texts)
+    anew = 0
+    for version in range(2, 42):
+        texts.insert(-1, *sections(version + 100))
+        done = await shelf.put(A, version, texts)
+        anew += done.deleted > 0
+        seen = await shelf.sight(A)
+        assert seen is not None and seen.contents == texts
+    assert anew > 0, "the room between two rows was never used up"

@@ -61,8 +61,9 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     gatherer = ClaimingGatherer(inner, claims)
     await asyncio.gather(*(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31)))
     assert sorted(inner.asked) == list(range(1, 31))
+    while await owner.fetchval("select count(*) from embedding_claims"):
+        await asyncio.sleep(0.01)  # nobody waits for a claim to be let go of
     assert claims.releases < 10
-    assert await owner.fetchval("select count(*) from embedding_claims") == 0
 
 
 async def test_a_passage_that_another_holds_stays_with_it(
