@@ -123,7 +123,9 @@ class Forge:
     def _ask_github(self, path: str, query: dict[str, str]) -> Any:
         base = "/api/repos/octo-org/handbook"
         if path.startswith(f"{base}/contents/"):
-            return (self._at(query["ref"]) or {}).get(unquote(path.removeprefix(f"{base}/contents/")))
+            files, wanted = self._at(query["ref"]) or {}, unquote(path.removeprefix(f"{base}/contents/"))
+            inside = [{"type": "file", "path": each, "sha": blob(each)} for each in files if each.startswith(f"{wanted}/")]
+            return inside or files.get(wanted)  # a folder is told as JSON, whatever was asked for
         tree = self._at(path.removeprefix(f"{base}/git/trees/")) if self.lists and query.get("recursive") == "1" else None
         return None if tree is None else {"sha": "x", "truncated": False, "tree": _entries(tree, "sha")}
 

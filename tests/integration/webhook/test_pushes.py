@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import asyncpg
 import pytest
 
+from pipeline.cli.brokers import open_broker
 from pipeline.settings import Settings
 from pipeline.webhook_settings import WebhookSource
 from tests.hooking import SECRET, send
@@ -157,26 +157,26 @@ async def test_a_branch_that_is_made_of_another_brings_all_its_files(site: Site,
     await nothing_is_dead(site)
 
 
-async def test_what_cannot_be_looked_up_becomes_a_dead_letter_that_can_be_replayed(
-    site: Site, forge: Forge, owner: asyncpg.Connection
-) -> None:
+async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it_is_replayed(site: Site, forge: Forge) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B}, 1)])
     await deliver(site, first, "0")
-    await documents(site)
+    assert await documents(site) == {"refunds.md": A, "old.md": B}
     forge.lists = False
-    forced = forge.push([], onto="0" * 40) if forge.kind == "gitlab" else forge.push([({"refunds.md": C}, 1)], onto="0" * 40)
-    if forge.kind == "gitlab":
-        forge.head = forced["after"] = forced["checkout_sha"] = forge.commit("0" * 40, {"refunds.md": C}, 1)[0]
+    forced = forge.push([], onto=forge.commit("0" * 40, {"refunds.md": C}, 1)[0])
     await deliver(site, forced, "1")
-    found = await documents(site)
-    assert found == ({"refunds.md": C, "old.md": B} if forge.kind == "github" else {"refunds.md": A, "old.md": B})
-    [letter] = await site.s.letters.all()
-    assert (letter.document_id, letter.reason, letter.stage) == (
-        f"src//{first['after'][:12]}..{forced['after'][:12]}",
-        "retries_exhausted",
-        "chunk",
-    )
+    assert await documents(site) == {"refunds.md": A, "old.md": B}
+    [listed] = await site.s.letters.all()
+    name = f"src//{first['after'][:12]}..{forced['after'][:12]}"
+    assert (listed.document_id, listed.reason, listed.stage) == (name, "retries_exhausted", "chunk")
     assert await site.s.operations.document_states() == {"synced": 2}
+    forge.lists = True
+    async with open_broker(site.s) as running:
+        letter = await site.s.letters.find(listed.letter_id)
+        assert not await site.s.letters.is_stale(letter)
+        await running.broker.put_again(letter)
+        await site.s.letters.remove(letter, forget=False)
+        assert await documents(site) == {"refunds.md": C}
+    await nothing_is_dead(site)
 
 
 async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: Site, forge: Forge) -> None:
@@ -186,3 +186,28 @@ async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: Site, forge: 
     await deliver(site, forge.push([({"refunds.md": B}, 2)]), "1")
     assert await documents(site) == {"refunds.md": A}
     assert "src/refunds.md" in [letter.document_id for letter in await site.s.letters.all()]
+
+
+async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_any_more(site: Site, forge: Forge) -> None:
+    """What the branch holds under its path is no file; what the commit held before was one."""
+    first = forge.push([({"refunds.md": A, "shipping.md": B}, 1)])
+    second = forge.push([({"refunds.md/new.md": C, "shipping.md": B}, 2)])
+    for delivery, body in (("1", second), ("0", first)):
+        await deliver(site, body, delivery)
+    assert await documents(site) == {"refunds.md/new.md": C, "shipping.md": B}
+    await nothing_is_dead(site)
+
+
+async def test_a_file_that_is_too_large_has_that_state_and_is_not_deleted(
+    site: Site, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert site.s.fetcher is not None
+    monkeypatch.setattr(site.s.fetcher._contents, "_most_bytes", 2000)  # type: ignore[attr-defined]
+    await deliver(site, forge.push([({"refunds.md": A, "large.md": "words " * 1000}, 1)]), "0")
+    await site.ended()
+    states = {d["document_id"]: d["state"] for d in (await site.http.get("/v1/documents")).json()["documents"]}
+    assert states == {"src/refunds.md": "synced", "src/large.md": "too_large"}
+    later = forge.push([({"refunds.md": A}, 2)])
+    await deliver(site, later, "1")
+    assert await documents(site) == {"refunds.md": A}
+    await nothing_is_dead(site)
