@@ -40,7 +40,7 @@ class _Event(Sent):
 
 def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     """The page that changed; nothing for databases, comments, and events that change no content."""
-    if not isinstance(payload, dict) or payload.get("type") not in _WRITTEN | {_GONE}:
+    if not isinstance(payload, dict) or not isinstance(payload.get("type"), str) or payload["type"] not in _WRITTEN | {_GONE}:
         return []
     event = validated(_Event, payload)
     gone = event.type == _GONE

@@ -25,6 +25,7 @@ from pipeline.webhook_settings import WebhookSource
 
 BRANCH = "refs/heads/"
 _SECOND_NS = 1_000_000_000
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 class Sent(BaseModel):
@@ -109,7 +110,7 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
     found = []
     for path, there in files.items():
         document_id = f"{source.name}/{path}"
-        if not paths.has(path) or "\x00" in path or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        if not paths.has(path) or not _may_be(path) or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
             continue
         at = push.places(path)
         found.append(
@@ -119,6 +120,11 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
             )
         )  # fmt: skip
     return found
+
+
+def _may_be(path: str) -> bool:
+    """Whether a repository can hold it: others would lead elsewhere when they are asked for."""
+    return "\x00" not in path and not _NO_NAMES.intersection(path.split("/"))
 
 
 def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: Sent) -> Incoming:

@@ -90,7 +90,20 @@ def test_an_installation_of_github_of_ones_own_is_asked_instead() -> None:
 
 @pytest.mark.parametrize("preset", ["github-push", "gitlab-push", "s3", "confluence", "notion"])
 @pytest.mark.parametrize(
-    "other", [{}, [], None, "text", 5, {"zen": "x"}, {"Records": None}, {"object_kind": "tag_push"}, {"type": "comment.created"}]
+    "other",
+    [
+        {},
+        [],
+        None,
+        "text",
+        5,
+        {"zen": "x"},
+        {"Records": None},
+        {"object_kind": "tag_push"},
+        {"type": "comment.created"},
+        {"type": []},
+        {"type": {}},
+    ],
 )
 def test_what_is_about_no_document_means_nothing(preset: str, other: Any) -> None:
     assert read(preset, other) == {}
@@ -324,3 +337,17 @@ def test_a_preset_knows_how_its_system_signs(preset: str, signature: str, header
     made = source(preset)
     assert (made.signature, made.header) == (signature, header)
     assert source(preset, signature="standard-webhooks").signature == "standard-webhooks"
+
+
+@pytest.mark.parametrize("path", ["../../x.md", "a/../../x.md", "./a.md", "/etc/a.md", "a//b.md", "a\x00.md", "", "x" * 2000 + ".md"])
+def test_a_path_that_no_repository_can_hold_is_no_document(path: str) -> None:
+    for preset, name in (("github-push", "github_push"), ("gitlab-push", "gitlab_push")):
+        given = payload(name)
+        given["commits"] = [given["commits"][0] | {"added": [path], "modified": ["a.md"], "removed": [path]}]
+        assert set(read(preset, given, include=["**"])) == {"src/a.md"}
+
+
+def test_a_type_that_no_database_can_hold_says_nothing() -> None:
+    given = payload("minio_put")
+    given["Records"][0]["s3"]["object"]["contentType"] = "text/plain\x00"
+    assert [item.mime_type for item in read("s3", given).values()] == [None]
