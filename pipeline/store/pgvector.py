@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError
 from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_manifests
-from pipeline.store.protocol import Draft, Piece, Synced, Version
+from pipeline.store.protocol import Draft, Kept, Missing, Piece, Synced, Version
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, rights, swap, sync_versions
 from pipeline.store.words import for_index
@@ -87,7 +87,7 @@ class PgVectorStore:
             found = await self._existing(connection, tenant_id, hashes)  # without those that were cleared away before that
         return {hash_: passage_id for hash_, passage_id, _ in found}
 
-    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+    async def keep_drafts(self, drafts: Sequence[Draft], *, generation_id: GenerationId | None = None) -> list[Kept | None]:
         tenant_id, first = drafts[0].tenant_id, drafts[0]
         async with self._database.tenant(
             tenant_id, f"{len(drafts)} manifests from {brief(first.document_id)} v{first.fence.version} on", durable=False
@@ -96,11 +96,14 @@ class PgVectorStore:
             kept = [draft for draft in drafts if draft.document_id in current]
             known, inserted = await self._passages_of(connection, tenant_id, kept)
             await insert_manifests(connection, [(draft, [known[piece.hash] for piece in draft.pieces]) for draft in kept])
-        new: dict[DocumentId, int] = {}
-        for draft in kept:
-            new[draft.document_id] = len({piece.hash for piece in draft.pieces} & inserted)
+            lacks: list[Missing | None] = [None] * len(kept)
+            if kept and generation_id is not None:
+                lacks = await _missing(connection, tenant_id, [(draft.document_id, draft.fence) for draft in kept], generation_id)
+        found: dict[DocumentId, Kept] = {}
+        for draft, missing in zip(kept, lacks, strict=True):
+            found[draft.document_id] = Kept(len({piece.hash for piece in draft.pieces} & inserted), missing)
             inserted -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
-        return [new.get(draft.document_id) for draft in drafts]
+        return [found.get(draft.document_id) for draft in drafts]
 
     async def _passages_of(
         self, connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft]
@@ -129,21 +132,15 @@ class PgVectorStore:
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> list[tuple[PassageId, str]] | None:
+    ) -> Missing | None:
         return (await self.missing_vectors_of(tenant_id, [(document_id, fence)], generation_id))[0]
 
     async def missing_vectors_of(
         self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
-    ) -> list[list[tuple[PassageId, str]] | None]:
+    ) -> list[Missing | None]:
         what = f"passages of {len(versions)} manifests from {versions[0][0]} v{versions[0][1].version} on"
         async with self._database.tenant(tenant_id, what) as connection:
-            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions))
-        missing: dict[int, list[tuple[PassageId, str]]] = {}
-        for place, passage_id, content in rows:
-            of_manifest = missing.setdefault(place, [])
-            if passage_id is not None:
-                of_manifest.append((PassageId(passage_id), content))
-        return [missing.get(place) for place in range(1, len(versions) + 1)]
+            return await _missing(connection, tenant_id, versions, generation_id)
 
     async def upsert(
         self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
@@ -175,6 +172,18 @@ class PgVectorStore:
     async def health(self) -> None:
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
+
+
+async def _missing(
+    connection: Connection, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
+) -> list[Missing | None]:
+    """See `VectorStore.missing_vectors_of`."""
+    missing: dict[int, Missing] = {}
+    for place, passage_id, content in await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions)):
+        of_manifest = missing.setdefault(place, [])
+        if passage_id is not None:
+            of_manifest.append((PassageId(passage_id), content))
+    return [missing.get(place) for place in range(1, len(versions) + 1)]
 
 
 async def _words_of(pieces: Sequence[Piece]) -> list[tuple[str, list[str]]]:
