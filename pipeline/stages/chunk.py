@@ -127,6 +127,8 @@ async def chunk(
         if version is None:
             return Finished(superseded=True)
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
+    if event.data.listing:
+        return await _follow(event, linked)
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
     waits = data.acl is not None and (data.url is not None or data.blob is not None)
@@ -151,6 +153,14 @@ async def chunk(
         await linked.remember(found)
     reused(len({piece.hash for piece in draft.pieces}) - kept.new)
     return Forward(step(CHUNKED, event, fence))
+
+
+async def _follow(event: Event[Changed], linked: LinkedContents | None) -> Finished:
+    """Have the changes looked up that an event stands for."""
+    if linked is None:
+        raise RejectedError("changes are not looked up here: send each document", reason="not_listed")
+    await linked.follow(event)
+    return Finished()
 
 
 async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from pipeline.errors import ConfigError
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_manifests
 from pipeline.store.protocol import Draft, Kept, Missing, Piece, Synced, Version
@@ -52,7 +52,7 @@ class PgVectorStore:
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
     ) -> bool:
         draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at)
-        async with self._database.tenant(tenant_id, f"accept {document_id} v{fence.version}", durable=False) as connection:
+        async with self._database.tenant(tenant_id, f"accept {brief(document_id)} v{fence.version}", durable=False) as connection:
             return bool(await self._accept(connection, [draft]))
 
     async def _accept(self, connection: Connection, drafts: Sequence[Draft]) -> set[DocumentId]:
@@ -66,7 +66,7 @@ class PgVectorStore:
         return {DocumentId(row["document_id"]) for row in rows}
 
     async def newest_before(self, tenant_id: TenantId, document_id: DocumentId, moment: datetime) -> int | None:
-        async with self._database.tenant(tenant_id, f"version of {document_id}") as connection:
+        async with self._database.tenant(tenant_id, f"version of {brief(document_id)}") as connection:
             found: int | None = await connection.fetchval(sql("newest_before"), tenant_id, document_id, moment)
         return found
 
@@ -90,7 +90,7 @@ class PgVectorStore:
     async def keep_drafts(self, drafts: Sequence[Draft], *, generation_id: GenerationId | None = None) -> list[Kept | None]:
         tenant_id, first = drafts[0].tenant_id, drafts[0]
         async with self._database.tenant(
-            tenant_id, f"{len(drafts)} manifests from {first.document_id} v{first.fence.version} on", durable=False
+            tenant_id, f"{len(drafts)} manifests from {brief(first.document_id)} v{first.fence.version} on", durable=False
         ) as connection:
             current = await self._accept(connection, drafts)
             kept = [draft for draft in drafts if draft.document_id in current]
@@ -165,7 +165,7 @@ class PgVectorStore:
     async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
         now = datetime.now().astimezone()
         await self.accept(tenant_id, document_id, fence, Attributes(), now)
-        async with self._database.tenant(tenant_id, f"delete {document_id} v{fence.version}") as connection:
+        async with self._database.tenant(tenant_id, f"delete {brief(document_id)} v{fence.version}") as connection:
             draft = Draft(tenant_id, document_id, fence, "deleted", Attributes(), now)
             return (await swap(connection, tenant_id, [(draft, ())], None))[0]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline.errors import RejectedError
-from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId
+from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId, brief
 from pipeline.notices import told_of
 from pipeline.store.alignment import Row, Swap, align
 from pipeline.store.database import Connection
@@ -61,7 +61,7 @@ def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
             return Synced(current=False)
         if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:
             return Synced(current=False)
-    return RejectedError(f"{document_id} v{fence.version} has no manifest: send the document again", reason="no_manifest")
+    return RejectedError(f"{brief(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
 
 
 async def swap(

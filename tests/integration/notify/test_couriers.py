@@ -11,11 +11,13 @@ import asyncpg
 import pytest
 
 from consumers.notify.courier import AT_ONCE
-from pipeline.model import TenantId
+from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.database import Database
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.outbox import Outbox
 from pipeline.store.subscribers import Subscribers
+from pipeline.store.tenants import Tenants
 from tests.filling import Filling
 from tests.integration.notify.conftest import Start, registration, until_none_wait, waiting
 from tests.scripted_receiver import Delivery, ScriptedReceiver
@@ -296,3 +298,33 @@ async def test_a_database_that_was_away_stops_nothing_for_good(
         await filling.sync("b", 1, "text")
         await until_none_wait(owner)
     assert {said[1] for said in receiver.said} == {"a", "b"}
+
+
+async def test_subscribers_of_a_tenant_that_was_emptied_are_told_of_what_comes_at_once(
+    start: Start, receiver: ScriptedReceiver, filling: Filling, database: Database, owner: asyncpg.Connection
+) -> None:
+    reader = registration("reader", reads=True, events=("synced",), collections=("c",), keep_days=3.0)
+    async with start((registration(), receiver), (reader, None)):
+        await filling.sync("a", 1, "text")
+        await receiver.told(1)
+        before = await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name")
+        await Tenants(database, DatabaseBlobs(database)).delete(DEFAULT_TENANT)
+        assert await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name") == before
+        await filling.sync("b", 1, "text")
+        await receiver.told(2)
+
+
+async def test_subscribers_of_a_tenant_that_is_made_again_come_back(
+    start: Start, receiver: ScriptedReceiver, database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumers.notify.couriers._KEEP_EVERY_S", 0.05)
+    acme, tenants = TenantId("acme"), Tenants(database, DatabaseBlobs(database))
+    async with start((registration("told", "acme"), receiver), (registration("reader", "acme", reads=True), None)):
+        await tenants.delete(acme)
+        assert await owner.fetchval("select count(*) from subscribers") == 0
+        await asyncio.sleep(0.3)
+        assert await owner.fetchval("select count(*) from subscribers") == 0, "a deleted tenant stays deleted"
+        await tenants.create(acme, again=True)
+        async with asyncio.timeout(30):
+            while await owner.fetchval("select count(*) from subscribers where configured") < 2:  # theirs, each when it looks
+                await asyncio.sleep(0.01)
