@@ -15,7 +15,7 @@ from consumers.embed import open_gatherer
 from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
-from pipeline.events import Changed, Event, Step, changed
+from pipeline.events import Changed, Event, changed
 from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Fence, GenerationId, PassageId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
@@ -23,7 +23,7 @@ from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
 from pipeline.stages.embed import Gatherer, Generations, embed
 from pipeline.stages.outcome import Forward
-from pipeline.store.protocol import Draft, Kept, Missing, Synced, VectorStore
+from pipeline.store.protocol import Draft, Missing, Prepared, Synced, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +103,18 @@ class Livedex:
             nonlocal reused
             reused = passages
 
-        kept = _KeptNow(s.store, s.generations)
-        first = await chunk(event, store=s.store, keeper=kept, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
+        version = _VersionAtHand(s.store, s.generations)
+        first = await chunk(event, store=s.store, keeper=version, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
         if not isinstance(first, Forward):
             return Ingested(superseded=True)
         gatherer = _Counted(self._gatherer)
-        second = await embed(first.event, store=kept, generations=s.generations, gatherer=gatherer)
+        second = await embed(first.event, store=version, generations=s.generations, gatherer=gatherer)
         if not isinstance(second, Forward):
             return Ingested(superseded=True)
-        done = await self._sync(second.event)
+        done = await version.sync()
         if not done.current:
             return Ingested(superseded=True)
         return Ingested(done.chunks, gatherer.passages, reused, done.deleted)
-
-    async def _sync(self, event: Event[Step]) -> Synced:
-        return await self.surroundings.store.sync_document(
-            event.tenant_id, event.document_id, event.data.fence, await self.surroundings.generations.active()
-        )
 
     async def search(
         self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
@@ -158,28 +153,29 @@ class Livedex:
         return DEFAULT_TENANT
 
 
-class _KeptNow:
-    """Keeps the manifest of one version, and remembers what it lacked: it is embedded at once."""
+class _VersionAtHand:
+    """One version from its draft until it is visible; nobody else works on it, so its manifest is kept here and not in the database."""
 
     def __init__(self, store: VectorStore, generations: Generations) -> None:
         self._store, self._generations = store, generations
-        self._looked_in: GenerationId | None = None
-        self._missing: Missing | None = None
+        self._prepared: Prepared | None = None
 
-    async def keep(self, draft: Draft) -> Kept | None:
+    async def keep(self, draft: Draft) -> int | None:
         """See `pipeline.stages.chunk.Keeper`."""
-        self._looked_in = await self._generations.active()
-        (kept,) = await self._store.keep_drafts([draft], generation_id=self._looked_in)
-        self._missing = None if kept is None else kept.missing
-        return kept
+        self._prepared = await self._store.prepare(draft, await self._generations.active())
+        return None if self._prepared is None else self._prepared.new
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
     ) -> Missing | None:
-        """What the manifest lacks; what it lacked when it was kept, unless another generation has become active."""
-        if generation_id == self._looked_in:
-            return self._missing
-        return await self._store.missing_vectors(tenant_id, document_id, fence, generation_id)
+        """See `pipeline.stages.embed.Manifests`."""
+        if self._prepared is not None and self._prepared.generation_id != generation_id:  # another one has become active meanwhile
+            self._prepared = await self._store.prepare(self._prepared.draft, generation_id)
+        return None if self._prepared is None else self._prepared.missing
+
+    async def sync(self) -> Synced:
+        """Make it the visible one."""
+        return Synced(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared)
 
 
 class _Counted:

@@ -15,7 +15,7 @@ from pipeline.extract import Extracted, clean_json, clean_text, extract, is_read
 from pipeline.intake import Blobs
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Draft, Kept, Own, Piece, VectorStore
+from pipeline.store.protocol import Draft, Own, Piece, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """What servers say of files that they know nothing of: a name that says more wins."""
@@ -68,8 +68,8 @@ class Cutter(Protocol):
 class Keeper(Protocol):
     """Keeps manifests."""
 
-    async def keep(self, draft: Draft) -> Kept | None:
-        """Keep one; see `pipeline.store.protocol.VectorStore.keep_drafts`."""
+    async def keep(self, draft: Draft) -> int | None:
+        """How many passages were not known; None where a newer version is known, or this very one has ended."""
         ...
 
 
@@ -146,12 +146,12 @@ async def chunk(
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
         return Finished(superseded=True)  # a newer version ended meanwhile, and with it went the content of this one
-    kept = await keeper.keep(draft)
-    if kept is None:
+    new = await keeper.keep(draft)
+    if new is None:
         return Finished(superseded=True)
     if found is not None and linked is not None:
         await linked.remember(found)
-    reused(len({piece.hash for piece in draft.pieces}) - kept.new)
+    reused(len({piece.hash for piece in draft.pieces}) - new)
     return Forward(step(CHUNKED, event, fence))
 
 

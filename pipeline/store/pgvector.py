@@ -7,7 +7,6 @@ other in a circle; a document's row is locked before its chunks are touched.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -16,15 +15,14 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from pipeline.errors import ConfigError
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId, brief
+from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_manifests
-from pipeline.store.protocol import Draft, Kept, Missing, Piece, Synced, Version
+from pipeline.store.passages import keep_passages, known_passages
+from pipeline.store.protocol import Draft, Missing, Prepared, Synced, Version
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, rights, swap, sync_versions
-from pipeline.store.words import for_index
 
-_FEW = 8  # pieces whose words are found faster (70 us each) than another thread begins with it
 MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
 
 
@@ -72,63 +70,40 @@ class PgVectorStore:
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
-            return {hash_: passage_id for hash_, passage_id, _ in await self._existing(connection, tenant_id, hashes)}
+            return await known_passages(connection, tenant_id, hashes)
 
-    async def _existing(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> list[tuple[bytes, PassageId, bool]]:
-        """Known passages by their hash, each with whether it waits to be cleared away."""
-        rows = await connection.fetch(sql("existing_passages"), tenant_id, sorted(hashes))
-        return [(hash_, PassageId(passage_id), unused) for hash_, passage_id, unused in rows]
-
-    async def _used(self, connection: Connection, tenant_id: TenantId, hashes: Sequence[bytes]) -> dict[bytes, PassageId]:
-        """Known passages by their hash, none of which is cleared away from now on."""
-        found = await self._existing(connection, tenant_id, hashes)
-        if any(unused for _, _, unused in found):
-            await connection.execute(sql("keep_used"), tenant_id, list(hashes))
-            found = await self._existing(connection, tenant_id, hashes)  # without those that were cleared away before that
-        return {hash_: passage_id for hash_, passage_id, _ in found}
-
-    async def keep_drafts(self, drafts: Sequence[Draft], *, generation_id: GenerationId | None = None) -> list[Kept | None]:
+    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
         tenant_id, first = drafts[0].tenant_id, drafts[0]
         async with self._database.tenant(
             tenant_id, f"{len(drafts)} manifests from {brief(first.document_id)} v{first.fence.version} on", durable=False
         ) as connection:
             current = await self._accept(connection, drafts)
             kept = [draft for draft in drafts if draft.document_id in current]
-            known, inserted = await self._passages_of(connection, tenant_id, kept)
-            await insert_manifests(connection, [(draft, [known[piece.hash] for piece in draft.pieces]) for draft in kept])
-            lacks: list[Missing | None] = [None] * len(kept)
-            if kept and generation_id is not None:
-                lacks = await _missing(connection, tenant_id, [(draft.document_id, draft.fence) for draft in kept], generation_id)
-        found: dict[DocumentId, Kept] = {}
-        for draft, missing in zip(kept, lacks, strict=True):
-            found[draft.document_id] = Kept(len({piece.hash for piece in draft.pieces} & inserted), missing)
-            inserted -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
+            stored = await keep_passages(connection, tenant_id, kept, self._config)
+            await insert_manifests(connection, [(draft, [stored.numbers[piece.hash] for piece in draft.pieces]) for draft in kept])
+        found: dict[DocumentId, int] = {}
+        new = set(stored.new)
+        for draft in kept:
+            found[draft.document_id] = len({piece.hash for piece in draft.pieces} & new)
+            new -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
         return [found.get(draft.document_id) for draft in drafts]
 
-    async def _passages_of(
-        self, connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft]
-    ) -> tuple[dict[bytes, PassageId], set[bytes]]:
-        """The passages of some drafts, and which of them were not known until now."""
-        texts = {piece.hash: piece for draft in drafts for piece in draft.pieces}
-        if not texts:
-            return {}, set()
-        known = await self._used(connection, tenant_id, list(texts))
-        new = sorted(hash_ for hash_ in texts if hash_ not in known)
-        if new:
-            known |= await self._insert_passages(connection, tenant_id, [texts[hash_] for hash_ in new])
-        if len(known) < len(texts):  # another document brought some of them meanwhile
-            known |= await self._used(connection, tenant_id, new)
-        return known, set(new)
+    async def prepare(self, draft: Draft, generation_id: GenerationId) -> Prepared | None:
+        tenant_id = draft.tenant_id
+        what = f"prepare {brief(draft.document_id)} v{draft.fence.version}"
+        async with self._database.tenant(tenant_id, what, durable=False) as connection:
+            if not await self._accept(connection, [draft]):
+                return None
+            stored = await keep_passages(connection, tenant_id, [draft], self._config, generation_id)
+        texts = {piece.hash: piece.content for piece in draft.pieces}
+        missing = [(stored.numbers[hash_], texts[hash_]) for hash_ in stored.lacking]
+        entries = [Entry(stored.numbers[piece.hash], piece.gap, len(piece.content), piece.heading) for piece in draft.pieces]
+        return Prepared(draft, generation_id, tuple(entries), len(stored.new), sorted(missing))
 
-    async def _insert_passages(self, connection: Connection, tenant_id: TenantId, pieces: Sequence[Piece]) -> dict[bytes, PassageId]:
-        words = [piece.words for piece in pieces if piece.words is not None]
-        if len(words) < len(pieces):
-            words = await _words_of(pieces)
-        rows = await connection.fetch(
-            sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
-            [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], self._config,
-        )  # fmt: skip
-        return {row["hash"]: PassageId(row["passage_id"]) for row in rows}
+    async def sync_prepared(self, prepared: Prepared) -> Synced:
+        draft = prepared.draft
+        async with self._database.tenant(draft.tenant_id, f"sync {brief(draft.document_id)} v{draft.fence.version}") as connection:
+            return (await swap(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id))[0]
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
@@ -140,7 +115,13 @@ class PgVectorStore:
     ) -> list[Missing | None]:
         what = f"passages of {len(versions)} manifests from {versions[0][0]} v{versions[0][1].version} on"
         async with self._database.tenant(tenant_id, what) as connection:
-            return await _missing(connection, tenant_id, versions, generation_id)
+            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions))
+        missing: dict[int, Missing] = {}
+        for place, passage_id, content in rows:
+            of_manifest = missing.setdefault(place, [])
+            if passage_id is not None:
+                of_manifest.append((PassageId(passage_id), content))
+        return [missing.get(place) for place in range(1, len(versions) + 1)]
 
     async def upsert(
         self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
@@ -172,24 +153,3 @@ class PgVectorStore:
     async def health(self) -> None:
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
-
-
-async def _missing(
-    connection: Connection, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
-) -> list[Missing | None]:
-    """See `VectorStore.missing_vectors_of`."""
-    missing: dict[int, Missing] = {}
-    for place, passage_id, content in await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *columns(versions)):
-        of_manifest = missing.setdefault(place, [])
-        if passage_id is not None:
-            of_manifest.append((PassageId(passage_id), content))
-    return [missing.get(place) for place in range(1, len(versions) + 1)]
-
-
-async def _words_of(pieces: Sequence[Piece]) -> list[tuple[str, list[str]]]:
-    """What the keyword index is to find pieces by, where they do not bring it along."""
-
-    def find() -> list[tuple[str, list[str]]]:
-        return [piece.words or for_index(piece.content) for piece in pieces]
-
-    return find() if len(pieces) <= _FEW else await asyncio.to_thread(find)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageId, TenantId, Validator
+from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
 
 Version: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
@@ -79,16 +79,20 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What came of keeping a draft.
+class Prepared:
+    """A version whose passages are stored, and whose manifest is here alone.
 
     Attributes:
+        entries: the manifest, in order.
         new: passages that were not known.
-        missing: what has no vector; None where it was not looked up, or a newer version came.
+        missing: what has no vector in the generation.
     """
 
+    draft: Draft
+    generation_id: GenerationId
+    entries: tuple[Entry, ...]
     new: int
-    missing: Missing | None = None
+    missing: Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +141,31 @@ class VectorStore(Protocol):
         """Which passages are known, by their hash."""
         ...
 
-    async def keep_drafts(self, drafts: Sequence[Draft], *, generation_id: GenerationId | None = None) -> list[Kept | None]:
+    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
         """Accept versions of documents and keep their manifests with the passages that were not known, in one transaction; visible is
         none of it. Repetition changes nothing.
 
         Args:
             drafts: of different documents of one tenant, at least one.
-            generation_id: look up what has no vector in it too, for who embeds at once.
 
         Returns:
-            For each, what was kept; None where a newer version is known, or this very one has ended.
+            For each, how many passages were not known; None where a newer version is known, or this very one has ended.
+        """
+        ...
+
+    async def prepare(self, draft: Draft, generation_id: GenerationId) -> Prepared | None:
+        """Accept a version and keep its passages, but no manifest: for who embeds what is missing and calls `sync_prepared` at once.
+
+        Returns:
+            None where a newer version is known, or this very one has ended.
+        """
+        ...
+
+    async def sync_prepared(self, prepared: Prepared) -> Synced:
+        """Swap what is visible of a document for what was prepared, in one transaction, unless something newer is there.
+
+        Raises:
+            RetryableError: a passage was cleared away meanwhile: prepare the version again.
         """
         ...
 

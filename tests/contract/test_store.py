@@ -9,16 +9,8 @@ import pytest
 
 from pipeline.errors import ConfigError, RejectedError
 from pipeline.model import Attributes, Reader
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Kept, Synced
+from pipeline.store.protocol import Draft, Synced
 from tests.shelf import ACME, DIMENSIONS, NOW, OTHER, A, B, Shelf, fence, places, sections, sha
-
-
-@pytest.fixture(params=["pgvector"])
-async def shelf(request: pytest.FixtureRequest, database: Database) -> Shelf:
-    store = {"pgvector": PgVectorStore}[request.param](database)
-    return Shelf(store, database, await store.ensure_schema("counting", DIMENSIONS))
 
 
 async def test_a_schema_that_is_there_is_found_again(shelf: Shelf) -> None:
@@ -51,9 +43,9 @@ async def test_what_is_known_is_told_by_hash_and_only_to_its_tenant(shelf: Shelf
 async def test_a_draft_kept_again_changes_nothing_and_shows_nothing(shelf: Shelf) -> None:
     draft = shelf.draft(A, fence(1), sections(1, 2, 1))
     await shelf.store.accept(ACME, A, draft.fence, draft.attributes, NOW)
-    assert await shelf.store.keep_drafts([draft]) == [Kept(2)]
+    assert await shelf.store.keep_drafts([draft]) == [2]
     known = await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)])
-    assert [await shelf.store.keep_drafts([draft]) for _ in range(3)] == [[Kept(0)], [Kept(0)], [Kept(0)]]
+    assert [await shelf.store.keep_drafts([draft]) for _ in range(3)] == [[0], [0], [0]]
     assert await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)]) == known
     missing = await shelf.store.missing_vectors(ACME, A, draft.fence, shelf.generation_id)
     assert missing is not None and sorted(text for _, text in missing) == sections(1, 2)

@@ -1,6 +1,13 @@
 -- name: existing_passages
--- Those that are known, and whether they are to be cleared away one day. $1 text: tenant  $2 bytea[]: hashes, ascending: the index is walked once
-select p.hash, p.passage_id, (select true from unused_passages u where u.tenant_id = $1 and u.passage_id = p.passage_id) is not null as unused
+-- Those that are known, whether they are to be cleared away one day, and nothing of their vectors.
+-- $1 text: tenant  $2 bytea[]: hashes, ascending: the index is walked once
+select p.hash, p.passage_id, (select true from unused_passages u where u.tenant_id = $1 and u.passage_id = p.passage_id) is not null as unused, false as lacks
+from passages p where p.tenant_id = $1 and p.hash = any($2);
+
+-- name: existing_passages_and_vectors
+-- As `existing_passages`, with whether they lack a vector in the generation. $1 text: tenant  $2 bytea[]: hashes, ascending
+select p.hash, p.passage_id, (select true from unused_passages u where u.tenant_id = $1 and u.passage_id = p.passage_id) is not null as unused,
+       (select true from {vectors} v where v.tenant_id = $1 and v.passage_id = p.passage_id) is null as lacks
 from passages p where p.tenant_id = $1 and p.hash = any($2);
 
 -- name: insert_passages
