@@ -1,0 +1,88 @@
+"""The library: what an ingest embeds and reports, and how it ends when versions overtake each other or the embedder fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import Livedex
+from pipeline.cli.library import Ingested
+from pipeline.errors import OutageError
+from pipeline.model import DocumentId, Reader, TenantId
+from pipeline.store.documents import Documents
+from tests.kafka_installation import text
+from tests.scripted_embedder import Reply, ScriptedEmbedder
+from tests.site import settings_for
+
+ACME = TenantId("acme")
+
+
+@pytest.fixture
+def embedder() -> Iterator[ScriptedEmbedder]:
+    with ScriptedEmbedder() as server:
+        yield server
+
+
+@pytest.fixture
+async def livedex(owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder) -> AsyncIterator[Livedex]:
+    async with Livedex.open(settings_for(owner_url, None, embedder), tmp_path) as opened:
+        yield opened
+
+
+async def put(livedex: Livedex, content: str, version: int, name: str = "a.md") -> Ingested:
+    return await livedex.ingest(name, content, tenant_id=ACME, version=version)
+
+
+async def seen(livedex: Livedex, name: str = "a.md") -> tuple[int | None, list[str]]:
+    """The visible version of a document, and its chunks."""
+    found = await Documents(livedex.surroundings.database).chunks(Reader(ACME), DocumentId(name))
+    return (None, []) if found is None else (found.version, [chunk.content for chunk in found.chunks])
+
+
+async def test_an_edit_embeds_what_differs_and_says_what_it_did(livedex: Livedex, embedder: ScriptedEmbedder) -> None:
+    assert await put(livedex, text(1, 2, 3), 1) == Ingested(chunks=3, embedded=3)
+    assert await put(livedex, text(1, 4, 3), 2) == Ingested(chunks=3, embedded=1, reused=2, deleted=1)
+    assert await put(livedex, text(3, 1, 4), 1, "copy.md") == Ingested(chunks=3, reused=3)
+    assert await put(livedex, text(4), 3) == Ingested(chunks=1, reused=1, deleted=2)
+    assert sorted(embedder.paid) == sorted(text(n) for n in (1, 2, 3, 4))
+    assert await seen(livedex) == (3, [text(4)])
+    assert await seen(livedex, "copy.md") == (1, [text(3), text(1), text(4)])
+
+
+async def test_an_older_version_and_the_same_again_do_nothing(livedex: Livedex, embedder: ScriptedEmbedder) -> None:
+    await put(livedex, text(1), 5)
+    assert await put(livedex, text(2), 4) == Ingested(superseded=True)
+    assert await put(livedex, text(1), 5) == Ingested(superseded=True)
+    assert embedder.paid == [text(1)]
+    assert await livedex.delete("a.md", tenant_id=ACME)
+    assert await put(livedex, text(2), 6) == Ingested(superseded=True), "a delete is of now, and later than version 6"
+    assert await seen(livedex) == (None, [])
+
+
+async def test_versions_at_the_same_time_end_as_the_newest_and_each_text_is_embedded_once(
+    livedex: Livedex, embedder: ScriptedEmbedder
+) -> None:
+    await asyncio.gather(*(put(livedex, text(1, version), version) for version in range(2, 12)))
+    assert await seen(livedex) == (11, [text(1), text(11)])
+    assert len(embedder.paid) == len(set(embedder.paid))
+
+
+async def test_after_an_outage_of_the_embedder_the_same_version_is_finished(livedex: Livedex, embedder: ScriptedEmbedder) -> None:
+    await put(livedex, text(1, 2), 1)
+    embedder.answer = lambda texts, number: Reply(401, {"error": {"message": "no"}})
+    with pytest.raises(OutageError):
+        await put(livedex, text(1, 3), 2)
+    assert await seen(livedex) == (1, [text(1), text(2)])
+    embedder.answer = lambda texts, number: None
+    while True:
+        try:
+            done = await put(livedex, text(1, 3), 2)
+            break
+        except OutageError:
+            await asyncio.sleep(0.05)  # until a probe finds out that it is over
+    assert done == Ingested(chunks=2, embedded=1, reused=2, deleted=1)
+    assert await seen(livedex) == (2, [text(1), text(3)])
+    assert sorted(embedder.paid) == sorted(text(n) for n in (1, 2, 3))
