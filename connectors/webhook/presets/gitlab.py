@@ -27,6 +27,9 @@ _NO_COMMIT = frozenset("0")
 _PAGE, _MOST_PAGES = 100, 200
 
 
+_MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
+
+
 class _Project(Sent):
     id: int
     path_with_namespace: str
@@ -55,7 +58,8 @@ class _Push(_Pushed):
     @property
     def names_all(self) -> bool:
         """Whether it names every commit, as far as it says."""
-        return bool(self.commits) and len(self.commits) >= (self.total_commits_count or 0) and not self.is_first
+        count = len(self.commits)
+        return count > 0 and (count < _MOST_COMMITS or count >= (self.total_commits_count or 0)) and not self.is_first
 
 
 def read(source: WebhookSource, payload: Any) -> list[Incoming]:

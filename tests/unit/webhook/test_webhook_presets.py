@@ -172,8 +172,18 @@ def test_a_push_to_github_with_as_many_commits_as_a_payload_names_is_looked_up()
     assert len(looked_up("github-push", pushed | {"commits": pushed["commits"] * 1024})) == 1
 
 
+COMMITS = payload("gitlab_push")["commits"]
+
+
 @pytest.mark.parametrize(
-    ("more", "is_whole"), [({}, True), ({"total_commits_count": 25}, False), ({"commits": [], "total_commits_count": 0}, False)]
+    ("more", "is_whole"),
+    [
+        ({}, True),
+        ({"total_commits_count": 25}, True),
+        ({"commits": COMMITS * 10, "total_commits_count": 20}, True),
+        ({"commits": COMMITS * 10, "total_commits_count": 21}, False),
+        ({"commits": [], "total_commits_count": 0}, False),
+    ],
 )
 def test_the_ends_of_every_push_to_gitlab_are_compared(more: dict[str, Any], is_whole: bool) -> None:
     pushed = payload("gitlab_push")
