@@ -125,7 +125,7 @@ def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_its_ends_a
 @pytest.mark.parametrize("answer", [MissingError("404"), RejectedError("403"), {"diffs": [], "compare_timeout": True}, {}, [], None])
 def test_a_push_that_does_not_name_all_its_commits_is_not(answer: Any) -> None:
     with pytest.raises((MissingError, RejectedError)):
-        looked_up(GITLAB, [answer], commits=[{"id": str(n)} for n in range(20)], total_commits_count=25)
+        looked_up(GITLAB, [answer], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
 
 
 def test_a_server_that_is_away_is_asked_again_later() -> None:
