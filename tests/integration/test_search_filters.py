@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from pipeline.store.database import Database
 from tests.corpus import TENANT, Library
-from tests.databases import filled_database
 
 METADATA: dict[str, dict[str, Any]] = {
     "hosting": {"kind": "contract", "year": 2024, "team": "legal", "tags": ["a", "b"], "signed": True},
@@ -23,29 +21,11 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 async def fill(database: Database) -> Library:
+    """See `tests/integration/conftest.py`."""
     made = await Library.open(database)
     for name, metadata in METADATA.items():
         await made.add(name, f"The agreement called {name}.", **metadata)
     return made
-
-
-@pytest.fixture
-async def library(database: Database) -> Library:
-    """The test's own."""
-    return await fill(database)
-
-
-@pytest.fixture(scope="module")
-def shelved(server_url: str) -> Iterator[tuple[str, Library]]:
-    with filled_database(server_url, fill) as made:
-        yield made
-
-
-@pytest.fixture
-async def filled(shelved: tuple[str, Library]) -> AsyncIterator[Library]:
-    """The same documents, in a database that several tests read."""
-    async with Library.reopened(*shelved) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 import pytest
@@ -19,7 +19,6 @@ from pipeline.store.database import Database
 from pipeline.store.statements import sql
 from pipeline.store.words import for_query
 from tests.corpus import TENANT, Library, places
-from tests.databases import filled_database
 
 HANDBOOK = {
     "refunds": "Customers may send goods back within thirty days after delivery. The money is paid to the card used for the purchase.",
@@ -45,29 +44,11 @@ IDENTIFIERS = {
 
 
 async def fill(database: Database) -> Library:
+    """See `tests/integration/conftest.py`."""
     made = await Library.open(database)
     for name, text in HANDBOOK.items():
         await made.add(name, text)
     return made
-
-
-@pytest.fixture
-async def library(database: Database) -> Library:
-    """The test's own."""
-    return await fill(database)
-
-
-@pytest.fixture(scope="module")
-def shelved(server_url: str) -> Iterator[tuple[str, Library]]:
-    with filled_database(server_url, fill) as made:
-        yield made
-
-
-@pytest.fixture
-async def filled(shelved: tuple[str, Library]) -> AsyncIterator[Library]:
-    """The same documents, in a database that several tests read."""
-    async with Library.reopened(*shelved) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(
