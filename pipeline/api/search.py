@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
@@ -19,15 +19,24 @@ from pipeline.search.request import SearchRequest as Search
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
+_EXAMPLE = {"query": "how long may a parcel be returned", "limit": 3, "where": {"kind": "policy", "year": {"gte": 2024}}}
+
+
 class SearchRequest(Search):
-    """A search as it is sent: with whom it is for, which whoever asks the engine itself says apart."""
+    """What is looked for, and on whose behalf."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     principals: Principals | None = Field(
         default=None, description="on whose behalf is asked; only for credentials with the scope `act_as`; an empty list: on nobody's"
     )
 
 
-@router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)})
+@router.post(
+    "/v1/search",
+    name="search",
+    responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)},
+)
 async def search(request: SearchRequest, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
