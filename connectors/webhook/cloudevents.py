@@ -67,7 +67,10 @@ def schema(*, can_fetch: bool) -> dict[str, Any]:
         common["properties"].pop(name)
     content: type[DocumentBody] = LinkedBody if can_fetch else DocumentBody
     changed = {"type": {"type": "string", "const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
-    deleted = {"type": {"type": "string", "const": DOCUMENT_DELETED}, "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]}}
+    deleted = {
+        "type": {"type": "string", "const": DOCUMENT_DELETED},
+        "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]},
+    }
     needed = common["required"]
     return {
         "oneOf": [
@@ -103,7 +106,7 @@ def _batch(value: Any) -> list[Incoming]:
     if not isinstance(value, list):
         raise refused(("body",), "a batch is a list of events")
     if len(value) > MOST_EVENTS:
-        raise HTTPException(413, f"a batch has at most {MOST_EVENTS} events: send several")
+        raise refused(("body",), f"a batch has at most {MOST_EVENTS} events: send several")
     found, errors = [], []
     for n, event in enumerate(value):
         try:

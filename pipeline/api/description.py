@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, Response
 
-from pipeline.api.shapes import Problem
+from pipeline.api.shapes import Problem, problems
 
 router = APIRouter()
 
@@ -23,7 +23,7 @@ _CREDENTIALS = {"bearer": {"type": "http", "scheme": "bearer"}, "key": {"type": 
 _TEXT = {"type": "string"}
 _ANSWERED = {
     "X-Request-ID": {"required": True, "schema": _TEXT, "description": "names the request in the log of the service"},
-    "Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}, "description": "seconds after which it is worth asking again"},
+    "Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}, "description": "seconds until it is worth asking again"},
     "WWW-Authenticate": {"required": True, "schema": _TEXT, "description": "which credentials are taken"},
     "RateLimit": {"schema": _TEXT, "description": "requests that are left to the credential (`r`), and seconds until there are more (`t`)"},
     "RateLimit-Policy": {"schema": _TEXT, "description": "what the credential may ask for, where it is limited"},
@@ -43,6 +43,7 @@ def describe(app: FastAPI) -> None:
             for path, call in _calls(described):
                 if path.startswith("/v1/"):
                     call.setdefault("security", [{"bearer": []}, {"key": []}, {}])
+                call["responses"] |= problems(400)
                 _tell_headers(call)
                 for parameter in call.get("parameters", ()):
                     parameter["schema"] = _without_null(parameter["schema"])
@@ -70,7 +71,7 @@ def _tell_headers(call: dict[str, Any]) -> None:
     """The headers of each answer: those of limits wherever a credential is taken."""
     for status, answer in call["responses"].items():
         names = ["X-Request-ID"]
-        if call.get("security") and status not in ("401", "403"):
+        if call.get("security") and status not in ("400", "401"):
             names += ["RateLimit", "RateLimit-Policy"]
         if status == "401":
             names.append("WWW-Authenticate")

@@ -46,7 +46,10 @@ async def page(
 @router.get(
     _DOCUMENT + _CHUNKS,
     name="get_chunks",
-    responses={**answers(Chunks | Document, "The chunks; the document that is called so, where one is"), **problems(401, 403, 404, 422, 429, 503)},
+    responses={
+        **answers(Chunks | Document, "The chunks; the document that is called so, where one is"),
+        **problems(401, 403, 404, 422, 429, 503),
+    },
 )
 async def chunks(request: Request, document_id: str, reader: Reading, services: Services) -> Response:
     """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer; and it alone is meant
@@ -62,9 +65,7 @@ async def chunks(request: Request, document_id: str, reader: Reading, services: 
     return Json(found)
 
 
-@router.get(
-    _DOCUMENT, name="get_document", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)}
-)
+@router.get(_DOCUMENT, name="get_document", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
 async def document(document_id: str, reader: Reading, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
     found = await services.documents.get(reader, DocumentId(document_id))

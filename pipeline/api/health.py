@@ -64,7 +64,9 @@ async def _down(services: ApiServices) -> dict[str, str]:
     return {component: h.detail or "down" for component, h in health.items() if h.state != "ok"}
 
 
-@router.get("/metrics", name="get_metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}})
+@router.get(
+    "/metrics", name="get_metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}}
+)
 async def metrics(services: Services) -> Response:
     """The metrics of this process, and the backlog of the installation."""
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
@@ -19,7 +21,7 @@ from pipeline.search.request import SearchRequest as Search
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
-_EXAMPLE = {"query": "how long may a parcel be returned", "limit": 3, "where": {"kind": "policy", "year": {"gte": 2024}}}
+_EXAMPLE: dict[str, Any] = {"query": "how long may a parcel be returned", "limit": 3, "where": {"kind": "policy", "year": {"gte": 2024}}}
 
 
 class SearchRequest(Search):

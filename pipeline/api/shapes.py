@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 
 from pipeline.model import DocumentState
 
-
 Version = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
@@ -153,6 +152,7 @@ class Readiness(BaseModel):
 
 
 _SAID = {
+    400: "This is no HTTP that can be read, or its path and query are too long",
     401: "The key is not known",
     403: "A tenant is needed, or the credential does not allow it",
     404: "There is none",
