@@ -52,7 +52,7 @@ def for_everybody(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if acl is None or EVERYBODY in acl else acl
 
 
-_SHAPE = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"  # in descriptions: what a pattern can say of `is_principal`
+_SHAPE = r"^[^\x00-\x1f\x7f-\x9f]+$"  # in descriptions: what a pattern that every client reads can say of `is_principal`
 Principal = Annotated[
     str,
     Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS, json_schema_extra={"pattern": _SHAPE}),

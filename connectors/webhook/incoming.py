@@ -107,9 +107,10 @@ class Body(BaseModel):
 
 
 def once(*names: str) -> dict[str, Any]:
-    """In a schema: exactly one of these properties has a value."""
-    choices = [{other: {"type": "string" if other == name else "null"} for other in names} for name in names]
-    return {"oneOf": [{"required": [name], "properties": properties} for name, properties in zip(names, choices, strict=True)]}
+    """In a schema: exactly one of these properties has a value. Said behind two negations: tools that make types out of a schema make one for
+    each choice of a bare `oneOf`, and leave out every other property."""
+    choices = [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]
+    return {"not": {"not": {"oneOf": choices}}}
 
 
 class DocumentBody(Body):

@@ -40,7 +40,7 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Query = Annotated[str, BeforeValidator(_without_controls), Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), AfterValidator(_not_blank)]
+Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), BeforeValidator(_without_controls), AfterValidator(_not_blank)]
 _Name = Annotated[str, Field(json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_name)]
 _Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES)]
 Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
