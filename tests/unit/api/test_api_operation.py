@@ -7,6 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.api.search import SearchRequest
 from pipeline.errors import OutageError
 
 
@@ -128,6 +129,17 @@ async def test_the_description_says_no_more_of_a_query_than_a_query_can_say(http
     assert "null" not in json.dumps(parameters)
     assert (parameters["principals"]["type"], parameters["principals"]["maxItems"]) == ("array", 1000)
     assert (parameters["limit"]["minimum"], parameters["limit"]["maximum"]) == (1, 1000)
+
+
+async def test_bodies_are_described_as_they_are_taken(http):
+    schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    search = schemas["SearchRequest"]["properties"]
+    one, several, none = search["collection"]["anyOf"]
+    assert (one["type"], several["type"], several["maxItems"], none["type"]) == ("string", "array", 1000, "null")
+    assert search["principals"]["anyOf"][0]["maxItems"] == 1000
+    assert isinstance(search["limit"]["maximum"], int)
+    assert schemas["Document"]["properties"]["version"]["anyOf"][0]["format"] == "int64"
+    assert all(SearchRequest.model_validate(example) for example in schemas["SearchRequest"]["examples"])
 
 
 async def test_every_answer_is_described_with_its_headers(http):
