@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pipeline.api.answers import Json
 from pipeline.api.bodies import StrictRoute
 from pipeline.api.problems import invalid
-from pipeline.api.services import Asker, Services, Waiting
+from pipeline.api.services import Asker, Services, Waiting, check_query
 from pipeline.api.shapes import Hits, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.errors import NotFoundError
@@ -46,6 +46,7 @@ async def search(request: SearchRequest, http: Request, caller: Asker, services:
     """
     if "principals" in http.query_params:
         return invalid([{"loc": ("query", "principals"), "msg": "a search has them in its body"}])
+    check_query(http.query_params)
     reader = caller.reader(request.principals)
     if request.after is not None:
         try:
