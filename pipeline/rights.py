@@ -52,19 +52,14 @@ def for_everybody(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if acl is None or EVERYBODY in acl else acl
 
 
-_SHAPE = r"^[^\x00-\x1f\x7f-\x9f]+$"  # in descriptions: what a pattern that every client reads can say of `is_principal`
-Principal = Annotated[
-    str,
-    Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS, json_schema_extra={"pattern": _SHAPE}),
-    AfterValidator(_principal),
-]
+Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS), AfterValidator(_principal)]
 _Listed = Field(max_length=MAX_PRINCIPALS)
 
 Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_once_in_order)]
 """The principals that may read a document, each once and in order, so that the same rights are always the same list."""
 
 Principals = Annotated[
-    tuple[Annotated[Principal, Field(json_schema_extra={"not": {"const": EVERYBODY}}), AfterValidator(_nobody_in_particular)], ...],
+    tuple[Annotated[Principal, AfterValidator(_nobody_in_particular)], ...],
     _Listed,
     BeforeValidator(_as_tuple),
     AfterValidator(_once_in_order),

@@ -112,7 +112,9 @@ async def _reading(
     caller: Asker,
     principals: Annotated[
         Principals | None,
-        Query(description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times"),
+        Query(
+            description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
+        ),
     ] = None,
 ) -> Reader:
     check_query(request.query_params)
