@@ -31,7 +31,7 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
     """
     router = APIRouter(tags=["events"])
     event = schema(can_fetch=receiver.fetcher is not None)
-    batch: dict[str, Any] = {"type": "array", "items": event, "maxItems": MOST_EVENTS}
+    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MOST_EVENTS} events"}
 
     @router.post(
         "/v1/events",
