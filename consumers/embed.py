@@ -141,7 +141,7 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims
         for (tenant_id, generation_id, passage_id), vector in vectors:
             groups.setdefault((tenant_id, generation_id), {})[passage_id] = vector
         for (tenant_id, generation_id), group in groups.items():
-            await store.upsert(tenant_id, generation_id, group)
+            await store.upsert(tenant_id, generation_id, group, durable=not embeddings.in_process)  # what was paid for is not lost again
 
     async with AsyncExitStack() as stack:
         gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep)

@@ -4,7 +4,8 @@
     ├── RetryableError          try again later; the input is not to blame
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
-    │   └── NoTurnError         nothing was tried yet: come back, no attempt is used up
+    │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
+    │   └── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
@@ -64,6 +65,10 @@ class ThrottledError(RetryableError):
 
 class NoTurnError(RetryableError):
     """Nothing was tried, since it is not its turn: come back after `retry_after_s`. It is no attempt."""
+
+
+class MissingError(RetryableError):
+    """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come, and it may have been deleted."""
 
 
 class RejectedError(LivedexError):

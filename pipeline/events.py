@@ -16,7 +16,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pipeline.errors import RejectedError
-from pipeline.model import Attributes, DocumentId, Fence, TenantId
+from pipeline.model import Attributes, DocumentId, Fence, TenantId, brief
 from pipeline.rights import Acl, for_everybody
 
 SCHEMA_VERSION = 1
@@ -41,6 +41,10 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing")
+"""Fields that came later: an event that says nothing of them has the digest that it had before there were any."""
+
+
 class Changed(Payload):
     """A document changed at its source.
 
@@ -51,6 +55,10 @@ class Changed(Payload):
         content: the bytes, base64; None where `blob` names them.
         blob: SHA-256 of the content in the blob store, hexadecimal.
         url: where the content is to be had, instead of it: the chunk stage gets it, so that what fails there is tried again.
+        gone_if_missing: where nothing stands at `url` any more (404, 410), the document is deleted.
+        seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes only if something stands there still: who may
+            not look at either is told that nothing is there, too. None: the change itself says that the document is gone.
+        listing: no document changes by this: `content` says what has to be looked up, and each change that is found becomes an event.
         name: a file name, for the format.
         acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.
     """
@@ -64,6 +72,9 @@ class Changed(Payload):
     content: str | None = None
     blob: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     url: str | None = Field(default=None, pattern=r"^https?://")
+    gone_if_missing: bool = False
+    seen_at: str | None = Field(default=None, pattern=r"^https?://")
+    listing: bool = False
     size_bytes: int = Field(default=0, ge=0)
     name: str = ""
     mime_type: str | None = Field(default=None, pattern=_STORABLE)
@@ -91,8 +102,8 @@ class Changed(Payload):
         """What decides between this event and another of the same document: see `Fence`."""
         own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
         own["sha256"] = self.content_sha256
-        for name in ("url", "acl"):  # an event without them has the digest that it had before there were any
-            if own[name] is None:
+        for name in _LATER:
+            if own[name] is None or own[name] is False:
                 del own[name]
         digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
         return Fence(self.version, bytes([self.deleted]) + digest)
@@ -113,7 +124,7 @@ class Changed(Payload):
         try:
             return base64.b64decode(self.content or "", validate=True)
         except ValueError as exc:
-            raise RejectedError(f"{self.document_id} v{self.version}: content is no base64", reason="invalid_event") from exc
+            raise RejectedError(f"{brief(self.document_id)} v{self.version}: content is no base64", reason="invalid_event") from exc
 
     @property
     def attributes(self) -> Attributes:

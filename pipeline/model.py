@@ -25,6 +25,13 @@ DocumentState = Literal[
 ]
 TextFormat = Literal["markdown", "rst", "plain"]
 
+_MOST_SHOWN = 200
+
+
+def brief(document_id: str) -> str:
+    """An id as log lines and errors name it: all of it, or its begin and its end around `…` where it has more than 200 characters."""
+    return document_id if len(document_id) <= _MOST_SHOWN else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import tempfile
 from collections import Counter
@@ -15,18 +14,16 @@ from typing import TypeVar
 import asyncpg
 import pytest
 
-from migrations.runner import migrate
 from pipeline.store.database import Database, open_database
 from pipeline.store.embedded import embedded_postgres
+from tests.databases import make_template, new_database, trust_the_machine
 from tests.filling import Filling
 from tests.folders import Folders
 from tests.kafka_nodes import NoKafkaError
 from tests.kafka_server import KafkaCluster, KafkaServer
+from tests.scratch import scratch_folder
 from tests.scripted_s3 import ScriptedS3
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
-TEMPLATE = f"livedex_template{WORKER}"
-_NUMBERS = itertools.count()
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 KafkaAny = TypeVar("KafkaAny", bound=KafkaCluster)
 _LEFT_OUT = "left out, for want of Kafka: "
@@ -53,52 +50,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"LEFT OUT: {tests} Kafka tests: {reason.partition(_LEFT_OUT)[2]}", red=True, bold=True)
 
 
-def with_database(url: str, name: str) -> str:
-    """The URL of another database on the same server."""
-    head, _, rest = url.partition("?")
-    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{rest}" if rest else "")
-
-
-async def _make_template(url: str) -> None:
-    admin = await asyncpg.connect(url)
-    try:
-        await admin.execute(f"drop database if exists {TEMPLATE}")
-        await admin.execute(f"create database {TEMPLATE}")
-    finally:
-        await admin.close()
-    connection = await asyncpg.connect(with_database(url, TEMPLATE))
-    try:
-        await migrate(connection)
-    finally:
-        await connection.close()
-
-
-async def _trust_the_machine(url: str) -> None:
-    """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the plug."""
-    connection = await asyncpg.connect(url)
-    try:
-        for name in ("fsync", "full_page_writes", "synchronous_commit"):
-            await connection.execute(f"alter system set {name} = off")
-        await connection.execute("select pg_reload_conf()")
-    finally:
-        await connection.close()
-
-
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The URL of a server, as a role that may do everything: `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel."""
     given = os.environ.get("LIVEDEX_TEST_DATABASE_URL")
     if given:
-        asyncio.run(_make_template(given))
+        asyncio.run(make_template(given))
         yield given
         return
     # Not below pytest's own folder: each pytest that starts closes that to the user that PostgreSQL runs as.
-    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder, asyncio.Runner() as runner:
-        context = embedded_postgres(Path(folder))
+    with scratch_folder() as folder, asyncio.Runner() as runner:
+        context = embedded_postgres(folder)
         url = runner.run(context.__aenter__())
         try:
-            runner.run(_trust_the_machine(url))
-            runner.run(_make_template(url))
+            runner.run(trust_the_machine(url))
+            runner.run(make_template(url))
             yield url
         finally:
             runner.run(context.__aexit__(None, None, None))
@@ -107,16 +73,8 @@ def server_url() -> Iterator[str]:
 @pytest.fixture
 async def owner_url(server_url: str) -> AsyncIterator[str]:
     """The URL of a migrated, empty database of this test's own, as its owner."""
-    name = f"livedex_test_{os.getpid()}_{next(_NUMBERS)}"
-    admin = await asyncpg.connect(server_url)
-    try:
-        await admin.execute(
-            f"create database {name} template {TEMPLATE} strategy file_copy"
-        )  # half the time of the default, for one of this size
-        yield with_database(server_url, name)
-        await admin.execute(f"drop database {name} with (force)")
-    finally:
-        await admin.close()
+    async with new_database(server_url) as url:
+        yield url
 
 
 @pytest.fixture

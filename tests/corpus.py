@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from pipeline.errors import LivedexError
 from pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
 from pipeline.search.engine import SearchAnswer, SearchEngine
 from pipeline.search.request import SearchRequest
-from pipeline.store.database import Database
+from pipeline.store.database import Database, open_database
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft, Piece
 
@@ -61,6 +62,13 @@ class Library:
     async def open(cls, database: Database, *, dimensions: int = 64, **engine: Any) -> Library:
         generation = await PgVectorStore(database).ensure_schema("counting", dimensions)
         return cls(database, Space(generation, dimensions), **engine)
+
+    @classmethod
+    @asynccontextmanager
+    async def reopened(cls, url: str, filled: Library) -> AsyncIterator[Library]:
+        """One that was filled before, for as long as the block lasts."""
+        async with open_database(url) as database:
+            yield cls(database, Space(filled.space.generation_id, filled.space.dimensions))
 
     async def add(
         self, document_id: str, chunks: str | Sequence[str], *, tenant: TenantId = TENANT, collection: str = "default",

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import functools
 import gc
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +29,7 @@ from testcontainers.core.network import Network
 
 from tests.kafka_java import JavaNode, java_command
 from tests.kafka_nodes import IMAGE, ContainerNode, Node, form_cluster
+from tests.scratch import scratch_folder
 
 
 class KafkaCluster:
@@ -106,7 +105,7 @@ def _make_nodes(count: int, stack: ExitStack) -> list[Node]:
             stack.callback(nodes[-1].close)
     else:
         java = java_command()
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="livedex-kafka-", ignore_cleanup_errors=True)))
+        folder = stack.enter_context(scratch_folder())
         for number in range(1, count + 1):
             nodes.append(JavaNode(number, folder, java))
             stack.callback(nodes[-1].close)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from pipeline.api.bodies import declared_bytes, read_bounded
+from pipeline.api.bodies import declared_bytes, read_bounded, require_plain
 from pipeline.errors import RetryableError
 
 PATIENCE_S = 5.0
@@ -36,9 +36,10 @@ class Admission:
         """The body of a request, which has its room for as long as the block lasts.
 
         Raises:
-            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come.
+            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come; 415, it is compressed.
             RetryableError: too much is under way.
         """
+        require_plain(request)
         declared = declared_bytes(request)
         size = most_bytes if declared is None else min(declared, most_bytes)
         await self._enter(size)

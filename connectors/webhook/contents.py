@@ -10,11 +10,14 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
 
 from connectors.webhook.presets import SENDERS, Sender
 from connectors.webhook.presets.s3 import signed
 from connectors.webhook.tokens import ANY_TOKEN, api_of, token_of
-from pipeline.errors import RejectedError
+from pipeline.errors import NoTextError, RejectedError
 from pipeline.fetch_settings import FetchSettings
 from pipeline.fetching.getting import Asked, Getter, check_host
 from pipeline.fetching.hosts import Hosts
@@ -25,6 +28,7 @@ from pipeline.stages.fetching import Fetched
 from pipeline.webhook_settings import WebhookSource
 
 _ENVELOPE_BYTES = 65_536
+_LISTING_BYTES = 33_554_432
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,24 @@ class Contents:
                 yield None
                 return
             sender = rules.sender
-            content = found.content if sender is None or sender.content is None else sender.content(found.content)
+            content = found.content if sender is None or sender.content is None else sender.content(found.content, found.mime_type)
             if len(content) > self._most_bytes:
                 raise too_large(self._most_bytes)
             typed = sender is None or sender.typed
             yield Fetched(content, found.mime_type if typed else None, found.name if typed else "", found.validator)
+
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        """See `Fetcher.answer`."""
+        rules = self._of(tenant_id, source)
+        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed))
+        headers = rules.sender.listing_headers if rules.sender is not None else {}
+        try:
+            async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
+                return orjson.loads(b"" if found is None else found.content)
+        except NoTextError as exc:
+            raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc
+        except orjson.JSONDecodeError as exc:
+            raise RejectedError("what changed was asked for, and the answer is no JSON", reason="not_listed") from exc
 
     def _of(self, tenant_id: TenantId, source: str) -> _Rules:
         return self._rules.get((tenant_id, source), self._anybody)
@@ -100,10 +117,8 @@ class Contents:
         if source is None:
             return asked
         if sender is not None:
-            wrapped = sender.content is not None  # escapes of JSON, and what stands around the content
-            asked = replace(
-                asked, headers=sender.headers, most_bytes=2 * self._most_bytes + _ENVELOPE_BYTES if wrapped else self._most_bytes
-            )
+            most = 2 * self._most_bytes + _ENVELOPE_BYTES if sender.is_wrapped else self._most_bytes  # escapes of JSON, and more
+            asked = replace(asked, headers=sender.headers, most_bytes=most)
         token = token_of(source, self._environment)
         if token is None:
             return asked

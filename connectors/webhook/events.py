@@ -68,7 +68,7 @@ def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequ
     for item, place in zip(incoming, places, strict=True):
         if len(item.content or b"") > max_document_bytes:
             raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
-        if item.url is not None and receiver.fetcher is None:
+        if item.url is not None and not item.deleted and receiver.fetcher is None:
             raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
 
 

@@ -15,6 +15,7 @@ from connectors.webhook.admission import Admission
 from connectors.webhook.answering import AcceptedEvents, accepted, described, parsed
 from connectors.webhook.events import answer, check_content
 from connectors.webhook.incoming import Incoming
+from connectors.webhook.listing import DELIVERY
 from connectors.webhook.mapping import Mapper
 from connectors.webhook.presets import SENDERS
 from connectors.webhook.presets.paths import Paths
@@ -101,7 +102,7 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
             delivery_id = hook.verify(request.headers, raw)
             if not is_json(media_type(request)):
                 raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")
-            incoming = _named(hook.read(parsed(raw)), delivery_id)
+            incoming = _named(hook.source, hook.read(parsed(raw)), delivery_id)
             check_content(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
             tenant_id = TenantId(hook.source.tenant)
             return answer(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))
@@ -109,8 +110,11 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
     return router
 
 
-def _named(incoming: Sequence[Incoming], delivery_id: str | None) -> list[Incoming]:
-    """The changes, known by what they say of themselves, else by their place in the delivery."""
+def _named(source: WebhookSource, incoming: Sequence[Incoming], delivery_id: str | None) -> list[Incoming]:
+    """The changes, known by what they say of themselves, else by their place in the delivery; by both where what they say may come again."""
     if delivery_id is None:
         return list(incoming)
+    if source.preset is not None and SENDERS[source.preset].is_alike:
+        named = [replace(item, delivery_id=f"{item.delivery_id} {delivery_id}") for item in incoming]
+        return [replace(item, metadata={DELIVERY: item.delivery_id}) if item.listing else item for item in named]
     return [item if item.delivery_id else replace(item, delivery_id=f"{delivery_id}/{n}") for n, item in enumerate(incoming)]

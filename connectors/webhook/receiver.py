@@ -82,7 +82,7 @@ class Receiver:
             source: the source that the documents belong to.
 
         Returns:
-            What was accepted, in the same order.
+            What was accepted, in the same order; nothing for what has to be looked up first, since no document has changed by that.
 
         Raises:
             OutageError, RetryableError: not now; nothing of it counts, try all of it again.
@@ -100,11 +100,12 @@ class Receiver:
         async with _bounded(len(items)):
             versions = await self._versions.give(tenant_id, [_wanted(request.sender, item, now_ns) for request, item in items])
             await self._intake.accept([
-                Change(_changed(tenant_id, request.source, item, version), item.content)
+                Change(_changed(tenant_id, request.source, item, version, can_look=self.fetcher is not None), item.content)
                 for (request, item), version in zip(items, versions, strict=True)
             ])  # fmt: skip
         given = iter(versions)
-        return [[_accepted(tenant_id, item.document_id, next(given)) for item in request.incoming] for request in requests]
+        accepted = [[(item, _accepted(tenant_id, item.document_id, next(given))) for item in request.incoming] for request in requests]
+        return [[done for item, done in of_request if not item.listing] for of_request in accepted]
 
 
 @asynccontextmanager
@@ -132,9 +133,10 @@ def _wanted(sender: str, item: Incoming, now_ns: int) -> Wanted:
     return Wanted(item.document_id, least, room, key)
 
 
-def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int) -> Changed:
+def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int, *, can_look: bool) -> Changed:
+    deleted = item.deleted and (item.url is None or not can_look)
     return Changed(
-        tenant_id=tenant_id, document_id=item.document_id, version=version, deleted=item.deleted, url=item.url, mime_type=item.mime_type,
-        collection=item.collection, source=source, title=item.title, uri=item.uri, metadata=item.metadata,
+        tenant_id=tenant_id, document_id=item.document_id, version=version, deleted=deleted, url=None if deleted else item.url,
+        gone_if_missing=item.gone_if_missing and not deleted, seen_at=item.seen_at, listing=item.listing, mime_type=item.mime_type, collection=item.collection, source=source, title=item.title, uri=item.uri, metadata=item.metadata,
         changed_at=item.changed_at or datetime.now(UTC), acl=item.acl,
     )  # fmt: skip

@@ -15,8 +15,9 @@ from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from consumers.kafka.connection import security_of, token_provider, translated
 from consumers.kafka.consumer import StageConsumer
+from consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
 from consumers.kafka.records import header_pairs, what_stood
-from consumers.kafka.topics import MAX_CHANGE_BYTES, ensure_topics
+from consumers.kafka.topics import ensure_topics
 from consumers.kafka.watch import watch
 from consumers.settle import Settler
 from pipeline.errors import OutageError
@@ -56,11 +57,11 @@ class KafkaBroker:
         self._servers = servers
         self._on_health = on_health
         self._broker = FastStreamBroker(
-            list(servers), client_id="livedex", security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
-            acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=2, max_batch_size=256 * 1024,
-            max_request_size=MAX_CHANGE_BYTES, allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False,
-            logger=_client_log(), log_level=logging.DEBUG,
+            list(servers), client_id=CLIENT_ID, security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
+            allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False, logger=_client_log(), log_level=logging.DEBUG,
+            **PRODUCING,
         )  # fmt: skip
+        self._producer = Producer(self._broker, settings, servers)
         self.stages: list[StageConsumer] = []
         self._leaving = asyncio.Event()
 
@@ -96,10 +97,10 @@ class KafkaBroker:
             value = b""  # the client refuses to send nothing at all, and either is the same mistake
         with translated(f"publish to {letter.topic}"):
             async with asyncio.timeout(ACCEPT_S):
-                await self._client.send_and_wait(topic, value, key=key, headers=header_pairs(letter.headers))
+                await (await self._producer.send(topic, value, key, header_pairs(letter.headers)))
 
     async def _send(self, topic: str, value: bytes, key: str) -> Any:
-        return await self._broker.publish(value, self._settings.prefix + topic, key=key.encode(), no_confirm=True)
+        return await self._producer.send(self._settings.prefix + topic, value, key.encode())
 
     async def _until_held(self, sent: asyncio.Future[Any], topic: str) -> None:
         done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
@@ -169,22 +170,10 @@ class KafkaBroker:
 
     async def _close(self) -> None:
         """Disconnect, also where nobody answers."""
+        await self._producer.close(CLOSE_S)
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._broker.stop()
         except TimeoutError:
             log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)
-            await self._hang_up()
-
-    async def _hang_up(self) -> None:
-        """Let go of a producer that waits for an answer; what it has not sent was not acknowledged to anybody."""
-        if client := self._client:
-            await client._sender.close()
-            await client.client.close()
-
-    @property
-    def _client(self) -> Any:
-        """aiokafka's producer below FastStream, which adds headers of its own and knows no record without a value; None where it is closed."""
-        producer: Any = self._broker.config.producer
-        state = producer._producer
-        return state.producer if state else None
+            await self._producer.hang_up()

@@ -35,6 +35,10 @@ _HANDSHAKE_MS = 5000
 _EARLY_S = 30.0  # a token is renewed so long before it ends
 
 
+class _CertificateRefusedError(Exception):
+    """Servers do not take our certificate, or want to see one."""
+
+
 _REFUSALS = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError)
 
 
@@ -51,6 +55,10 @@ def translated(what: str) -> Iterator[None]:
         yield
     except _REFUSALS as exc:
         raise ConfigError(f"{what}: Kafka refuses the credentials ({exc}): check LIVEDEX_KAFKA_SASL_… and LIVEDEX_KAFKA_SSL_…") from exc
+    except _CertificateRefusedError as exc:
+        raise ConfigError(
+            f"{what}: Kafka wants another certificate ({exc}): check LIVEDEX_KAFKA_SSL_CERT_FILE and LIVEDEX_KAFKA_SSL_KEY_FILE"
+        ) from exc
     except ssl.SSLCertVerificationError as exc:
         raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
     except TopicAuthorizationFailedError as exc:
@@ -86,8 +94,27 @@ async def _shake_hands(settings: KafkaSettings, server: str) -> None:
     except (*_REFUSALS, ssl.SSLCertVerificationError):
         raise
     except (OSError, KafkaError, TimeoutError):
+        if context := arguments.get("ssl_context"):
+            await _show_certificate(host.strip("[]"), int(port), context)
         return
     connection.close()
+
+
+async def _show_certificate(host: str, port: int, context: ssl.SSLContext) -> None:
+    """Raise what a server has against our certificate, which it says only after the handshake; return where it is away."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(_HANDSHAKE_MS / 1000):
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
+            await reader.read(1)
+    except ssl.SSLError as exc:
+        if "ALERT" in (exc.reason or ""):
+            raise _CertificateRefusedError(exc.reason) from exc
+    except (OSError, TimeoutError):
+        return
+    finally:
+        if writer is not None:
+            writer.transport.abort()
 
 
 def _short(exc: Exception) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from consumers.notify.courier import AT_ONCE, Courier, component_of
 from consumers.notify.sending import Route, open_sender
+from pipeline.errors import LivedexError, TenantDeletedError
 from pipeline.metrics import Metrics
 from pipeline.store.database import Database
 from pipeline.store.listening import listening
@@ -16,6 +18,8 @@ from pipeline.store.outbox import NOTICES_CHANNEL, Outbox
 from pipeline.store.subscribers import Registration, Subscribers
 
 log = logging.getLogger(__name__)
+
+_KEEP_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,10 @@ async def open_couriers(
         log.warning("notify: nothing more is written for the subscriber %s, which livedex.toml does not name", name)
         tell(component_of(name), None)
     couriers: dict[str, Courier] = {}
+    readers = [each.registration for each in subscriptions if each.route is None]
     async with AsyncExitStack() as stack:
+        if readers:
+            stack.push_async_callback(_ended, asyncio.create_task(_keep(subscribers, readers), name="keep subscribers"))
         for each in subscriptions:
             if each.route is None:
                 continue
@@ -70,3 +77,24 @@ async def open_couriers(
 
             await stack.enter_async_context(listening(url, NOTICES_CHANNEL, told, began))
         yield list(couriers.values())
+
+
+async def _keep(subscribers: Subscribers, readers: Sequence[Registration]) -> None:
+    """Write those again whose tenant was deleted and made again: who reads for itself has no courier that does."""
+    away: str | None = None
+    while True:
+        await asyncio.sleep(_KEEP_EVERY_S)
+        try:
+            for each in readers:
+                with suppress(TenantDeletedError):  # until it is made again
+                    await subscribers.add(each)
+            away = None
+        except LivedexError as exc:
+            if away is None:
+                log.warning("notify: whether every subscriber is known is not looked at: %s", exc)
+            away = str(exc)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

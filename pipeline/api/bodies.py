@@ -1,7 +1,8 @@
 """Request bodies: JSON read strictly, up to a limit.
 
 Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else is no JSON (422). A body must say
-that it is JSON (415): a web page cannot make a browser send such a one to another site without asking that site first.
+that it is JSON (415): a web page cannot make a browser send such a one to another site without asking that site first. It comes as it is, and not
+compressed (415): how much a few bytes become is known only once they are unpacked.
 """
 
 from __future__ import annotations
@@ -64,6 +65,19 @@ def require_json(request: Request) -> None:
         raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
 
 
+def require_plain(request: Request) -> None:
+    """Go on only with a body that is sent as it is.
+
+    Raises:
+        HTTPException: 415, it is compressed, or says so.
+    """
+    said = ",".join(request.headers.getlist("content-encoding"))
+    if any(coding.strip().lower() not in ("", "identity") for coding in said.split(",")):
+        raise HTTPException(
+            415, "a body is not compressed here: send it as it is, without Content-Encoding", headers={"Accept-Encoding": "identity"}
+        )
+
+
 class StrictRequest(Request):
     """A request whose body is bounded, and whose JSON is read strictly."""
 
@@ -91,6 +105,7 @@ class StrictRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             require_json(request)
+            require_plain(request)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strictly

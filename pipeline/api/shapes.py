@@ -159,7 +159,7 @@ _SAID = {
     409: "It is there already",
     408: "The body did not come in time",
     413: "The body is too large",
-    415: "The body does not say that it is JSON",
+    415: "The body does not say that it is JSON, or it is compressed (Content-Encoding)",
     422: "The request makes no sense",
     429: "The credential asks too much at once; see Retry-After",
     503: "Something needed is away; see Retry-After",

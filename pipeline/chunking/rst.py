@@ -5,63 +5,64 @@ Source: Docutils' reStructuredText specification, "Sections".
 
 from __future__ import annotations
 
-import re
+import itertools
+import string
+from typing import Any
 
-from pipeline.chunking.blocks import Block, clipped, trimmed
+from pipeline.chunking.blocks import Block, clipped
 
-_LINE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
+_MARKS = frozenset(string.punctuation)
+_DRAWN = 3  # marks of a line, at least
 _SHORT = 4  # a shorter line must be as long as its title
 
 
 def rst_blocks(text: str, start: int = 0) -> list[Block]:
     """The blocks of a text from `start` on, in order."""
-    lines = text[start:].split("\n")
-    offsets, at = [], start
-    for line in lines:
-        offsets.append(at)
-        at += len(line) + 1
-    offsets.append(len(text))
+    whole = text[start:].split("\n")
+    offsets = [*itertools.accumulate((len(line) + 1 for line in whole), initial=start)]
+    lines = [line.rstrip() for line in whole]
+    drawn = {n for n, line in enumerate(lines) if line and line[0] in _MARKS and len(line) >= _DRAWN and line == line[0] * len(line)}
     levels: dict[str, int] = {}
     blocks: list[Block] = []
-    begin: int | None = None
-
-    def close(end: int) -> None:
-        nonlocal begin
-        if begin is not None:
-            a, b = trimmed(text, offsets[begin], offsets[end])
-            if a < b:
-                blocks.append(Block(a, b))
-        begin = None
-
+    begin: int | None = None  # of the lines with text on them that were passed last
     n = 0
+
+    def block_of(first: int, last: int, *heading: Any) -> Block:
+        """From the first visible character of a line to the last one of another."""
+        indent = len(whole[first]) - len(whole[first].lstrip())
+        return Block(offsets[first] + indent, offsets[last] + len(lines[last]), *heading)
+
     while n < len(lines):
-        count, style = _title_at(lines, n)
+        count, style = _title_at(lines, drawn, n) if n in drawn or n + 1 in drawn else (0, "")
+        if begin is not None and (count or not lines[n]):
+            blocks.append(block_of(begin, n - 1))
+            begin = None
         if count:
-            close(n)
-            a, b = trimmed(text, offsets[n], offsets[n + count] if n + count < len(lines) else len(text))
             title = clipped(lines[n + 1 if count == 3 else n].strip())
-            blocks.append(Block(a, b, "heading", levels.setdefault(style, len(levels) + 1), title))
-            n += count
-        elif not lines[n].strip():
-            close(n)
-            n += 1
-        else:
-            begin = n if begin is None else begin
-            n += 1
-    close(len(lines))
+            blocks.append(block_of(n, n + count - 1, "heading", levels.setdefault(style, len(levels) + 1), title))
+        elif begin is None and lines[n]:
+            begin = n
+        n += count or 1
+    if begin is not None:
+        blocks.append(block_of(begin, n - 1))
     return blocks
 
 
-def _title_at(lines: list[str], n: int) -> tuple[int, str]:
-    """How many lines the title at line n takes (0: it is none), and its style."""
-    first = lines[n].rstrip()
+def _title_at(lines: list[str], drawn: set[int], n: int) -> tuple[int, str]:
+    """How many lines the title at line n takes (0: it is none), and its style.
+
+    Args:
+        lines: without white space at their ends.
+        drawn: those that are one mark of punctuation three times or more, and nothing else.
+    """
+    first = lines[n]
     if not first or n + 1 >= len(lines):
         return 0, ""
-    if _LINE.match(first):
-        if n + 2 < len(lines) and lines[n + 2].rstrip() == first and lines[n + 1].strip() and len(lines[n + 1].rstrip()) <= len(first):
+    if n in drawn:
+        if n + 2 < len(lines) and lines[n + 2] == first and lines[n + 1] and len(lines[n + 1]) <= len(first):
             return 3, first[0] * 2
         return 0, ""
-    under = lines[n + 1].rstrip()
-    if first[0].isspace() or (n > 0 and lines[n - 1].strip()) or not _LINE.match(under):
+    under = lines[n + 1]
+    if first[0].isspace() or (n > 0 and lines[n - 1]) or n + 1 not in drawn:
         return 0, ""
     return (2, under[0]) if len(under) >= min(len(first), _SHORT) else (0, "")

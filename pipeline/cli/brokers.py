@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.cli.fetching import LateListings
 from pipeline.cli.wiring import Surroundings
 from pipeline.flow import StageName
-from pipeline.intake import Intake
+from pipeline.intake import Accepting, Intake, LateIntake
 from pipeline.stages.fetching import LinkedContents
 from pipeline.store.fetched import FetchedContents
 
@@ -45,17 +46,27 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, pati
     from consumers.app import OutletToBroker, settlers_for
 
     async with AsyncExitStack() as stack:
+        late = LateIntake()
         kafka = s.settings.kafka_servers
         outlet = OutletToBroker(s.letters, topics_without_reader=frozenset()) if kafka else OutletToBroker(s.letters)
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, linked=None if s.fetcher is None else LinkedContents(s.fetcher, FetchedContents(s.database)),
+                outlet=outlet, on_pause=s.tell, linked=_linked(s, late),
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
-        yield Running(broker, Intake(broker, s.blobs))
+        intake = Intake(broker, s.blobs)
+        late.connect(intake)
+        yield Running(broker, intake)
+
+
+def _linked(s: Surroundings, intake: Accepting) -> LinkedContents | None:
+    """Contents by their URL; what has to be looked up becomes changes that the intake takes."""
+    if s.fetcher is None:
+        return None
+    return LinkedContents(s.fetcher, FetchedContents(s.database), LateListings(s.settings, s.database, s.fetcher, intake))
 
 
 @asynccontextmanager

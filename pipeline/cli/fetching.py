@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pipeline.events import Changed, Event
+from pipeline.intake import Accepting
 from pipeline.model import TenantId, Validator
 from pipeline.settings import Settings
-from pipeline.stages.fetching import Fetched
+from pipeline.stages.fetching import Fetched, Fetcher
+from pipeline.store.database import Database
+from pipeline.store.versions import Versions
 
 if TYPE_CHECKING:
     from connectors.webhook.contents import Contents
+    from connectors.webhook.listing import Listings
 
 
 class LateContents:
@@ -37,6 +42,10 @@ class LateContents:
         async with self._contents.fetch(tenant_id, source, url, validator) as found:
             yield found
 
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        """See `Fetcher.answer`."""
+        return await self._contents.answer(tenant_id, source, url)
+
     def rights(self, tenant_id: TenantId, source: str) -> str:
         """See `Fetcher.rights`."""
         return self._contents.rights(tenant_id, source)
@@ -49,3 +58,26 @@ class LateContents:
         """Let go of what was opened."""
         if "_contents" in self.__dict__:
             self._contents.close()
+
+
+class LateListings:
+    """`pipeline.stages.listing.Lister`, made when it is first needed.
+
+    Args:
+        fetcher: asks the APIs of the sources.
+        intake: takes what changed.
+    """
+
+    def __init__(self, settings: Settings, database: Database, fetcher: Fetcher, intake: Accepting) -> None:
+        self._settings, self._database, self._fetcher, self._intake = settings, database, fetcher, intake
+
+    @cached_property
+    def _listings(self) -> Listings:
+        from connectors.webhook.listing import Listings
+        from connectors.webhook.receiver import Receiver
+
+        return Listings(self._settings.webhooks, self._fetcher, Receiver(Versions(self._database), self._intake, self._fetcher))
+
+    async def follow(self, event: Event[Changed]) -> None:
+        """See `Lister.follow`."""
+        await self._listings.follow(event)

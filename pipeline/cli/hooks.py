@@ -42,7 +42,7 @@ def test(source: str, file: Path, as_json: bool) -> int:
     read = reader(configured)
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
-        changes = [_shown(item, settings, configured) for item in read(parsed(raw))]
+        items = read(parsed(raw))
     except RequestValidationError as exc:
         problems = [{"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]} for error in exc.errors()]
         if as_json:
@@ -50,16 +50,21 @@ def test(source: str, file: Path, as_json: bool) -> int:
         else:
             print_table([(problem["field"], problem["detail"]) for problem in problems], ("field", "what is wrong"))
         return 1
+    changes = [_shown(item, settings, configured) for item in items if not item.listing]
+    looked_up = [{"url": item.url, "fetch": _fetch(item.url, settings, configured)} for item in items if item.listing and item.url]
     if as_json:
-        print_json({"changes": changes})
-    elif not changes:
+        print_json({"changes": changes, "look_up": looked_up})
+        return 0
+    if not items:
         click.echo("it means nothing for any document, and would be accepted so")
-    else:
+    elif changes:
         heads = ("action", "document_id", "version", "content", "title")
         print_table(
             [(c["action"], c["document_id"], c["version"] or c["time"] or "arrival", _content(c), c["title"]) for c in changes],
             heads,
         )
+    for question in looked_up:
+        click.echo(f"and what it does not name is looked up: {_fetched(question)}")
     return 0
 
 
@@ -81,6 +86,7 @@ def _shown(item: Incoming, settings: Settings, source: WebhookSource) -> dict[st
         "time": item.changed_at if item.version is None and item.at_ns is not None else None,
         "size_bytes": None if item.content is None else len(item.content),
         "url": item.url,
+        "deleted_if_missing": item.gone_if_missing,
         "fetch": None if item.url is None else _fetch(item.url, settings, source),
         "title": item.title,
         "uri": item.uri,
@@ -104,10 +110,15 @@ def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str
 
 
 def _content(change: dict[str, Any]) -> str:
-    """Where the content of a change comes from."""
+    """Where the content of a change comes from; of a delete, what would keep the document."""
     if change["url"] is None:
         return "" if change["size_bytes"] is None else f"{change['size_bytes']} bytes"
-    fetch = change["fetch"]
+    return f"unless it is there again: {_fetched(change)}" if change["action"] == "delete" else _fetched(change)
+
+
+def _fetched(asked: dict[str, Any]) -> str:
+    """A URL, and how it would be fetched."""
+    fetch = asked["fetch"]
     if fetch["refused"]:
-        return f"{change['url']} (refused: {fetch['refused']})"
-    return f"{change['url']} (with {fetch['with']})" if fetch["with"] else str(change["url"])
+        return f"{asked['url']} (refused: {fetch['refused']})"
+    return f"{asked['url']} (with {fetch['with']})" if fetch["with"] else str(asked["url"])

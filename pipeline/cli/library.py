@@ -16,15 +16,14 @@ from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, Step, changed
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, Reader, TenantId, TextFormat
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Fence, GenerationId, PassageId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
-from pipeline.stages.embed import Gatherer, embed
-from pipeline.stages.keeping import DraftKeeper
+from pipeline.stages.embed import Gatherer, Generations, embed
 from pipeline.stages.outcome import Forward
-from pipeline.store.protocol import Synced
+from pipeline.store.protocol import Draft, Kept, Missing, Synced, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ class Livedex:
         self.surroundings = surroundings
         self._gatherer = gatherer
         self._cutter = ThreadCutter(surroundings.cutting)
-        self._keeper = DraftKeeper(surroundings.store)
 
     @classmethod
     @asynccontextmanager
@@ -105,11 +103,12 @@ class Livedex:
             nonlocal reused
             reused = passages
 
-        first = await chunk(event, store=s.store, keeper=self._keeper, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
+        kept = _KeptNow(s.store, s.generations)
+        first = await chunk(event, store=s.store, keeper=kept, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
         if not isinstance(first, Forward):
             return Ingested(superseded=True)
         gatherer = _Counted(self._gatherer)
-        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=gatherer)
+        second = await embed(first.event, store=kept, generations=s.generations, gatherer=gatherer)
         if not isinstance(second, Forward):
             return Ingested(superseded=True)
         done = await self._sync(second.event)
@@ -157,6 +156,30 @@ class Livedex:
         if self.surroundings.settings.tenant_scoped:
             raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
         return DEFAULT_TENANT
+
+
+class _KeptNow:
+    """Keeps the manifest of one version, and remembers what it lacked: it is embedded at once."""
+
+    def __init__(self, store: VectorStore, generations: Generations) -> None:
+        self._store, self._generations = store, generations
+        self._looked_in: GenerationId | None = None
+        self._missing: Missing | None = None
+
+    async def keep(self, draft: Draft) -> Kept | None:
+        """See `pipeline.stages.chunk.Keeper`."""
+        self._looked_in = await self._generations.active()
+        (kept,) = await self._store.keep_drafts([draft], generation_id=self._looked_in)
+        self._missing = None if kept is None else kept.missing
+        return kept
+
+    async def missing_vectors(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+    ) -> Missing | None:
+        """What the manifest lacks; what it lacked when it was kept, unless another generation has become active."""
+        if generation_id == self._looked_in:
+            return self._missing
+        return await self._store.missing_vectors(tenant_id, document_id, fence, generation_id)
 
 
 class _Counted:

@@ -49,7 +49,7 @@ class Surroundings:
         data: the data directory.
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
-        claims: None where no other process can embed.
+        claims: None where no other process can embed, or nobody is paid for it.
         tell: writes down that a component is away and why, or, with None, that it works.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
     """
@@ -118,7 +118,7 @@ async def open_surroundings(
         await generations.load()
         engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
-        claims = None if nobody_else else await stack.enter_async_context(open_claims(database, url))
+        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_claims(database, url))
         backlog = await stack.enter_async_context(_backlog(settings, database))
         contents = LateContents(settings)
         stack.callback(contents.close)

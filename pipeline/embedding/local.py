@@ -40,6 +40,8 @@ class LocalEmbedder:
     A text without a token that the model knows gets the unit vector with equal components: it is near to nothing, and never zero.
     """
 
+    in_process = True
+
     def __init__(self) -> None:
         self._model: Any = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-embedder")

@@ -34,7 +34,11 @@ class EmbedLimits:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. One call of `embed` is one request to the provider, without retries."""
+    """Turns texts into vectors. One call of `embed` is one request to the provider, without retries.
+
+    A class may say `in_process = True`: nobody is paid, and a text is embedded faster than it is found out who else does it. Then two
+    processes that meet a text at the same time may both embed it.
+    """
 
     @property
     def model_id(self) -> str:

@@ -74,6 +74,11 @@ class EmbeddingService:
         return self._embedder.model_id
 
     @property
+    def in_process(self) -> bool:
+        """Whether embedding costs less than asking who else does it; see `Embedder`."""
+        return getattr(self._embedder, "in_process", False) is True
+
+    @property
     def dimensions(self) -> int | None:
         """Length of a vector, as configured or as first answered; None before that."""
         return self._provider.dimensions

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import Message
 from email.utils import parsedate_to_datetime
 
-from pipeline.errors import RejectedError, RetryableError, ThrottledError
+from pipeline.errors import MissingError, RejectedError, RetryableError, ThrottledError
 from pipeline.fetching.connecting import AWAY_FIRST_WAIT_S
 from pipeline.model import Validator
 from pipeline.retry_after import retry_after_s
@@ -44,7 +44,7 @@ def refusal(status: int, headers: Mapping[str, str], host: str) -> RetryableErro
     if status == 429 or (wait_s is not None and status in (403, 503)):
         return ThrottledError(f"{said}: it asks for patience", retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
     if status in _NOT_THERE:
-        return RetryableError(f"{said}: it is not there, or not for who asks")
+        return MissingError(f"{said}: it is not there, or not for who asks")
     if status >= 500 or status in _MAY_PASS:
         return RetryableError(said, retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
     if status in (401, 403, 407):

@@ -14,9 +14,8 @@ from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 from pipeline.intake import Blobs
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
-from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Draft, Own, Piece, VectorStore
+from pipeline.store.protocol import Draft, Kept, Own, Piece, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """What servers say of files that they know nothing of: a name that says more wins."""
@@ -66,6 +65,14 @@ class Cutter(Protocol):
         ...
 
 
+class Keeper(Protocol):
+    """Keeps manifests."""
+
+    async def keep(self, draft: Draft) -> Kept | None:
+        """Keep one; see `pipeline.store.protocol.VectorStore.keep_drafts`."""
+        ...
+
+
 def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutting) -> Cut:
     """Extract the text of a document and cut it; runs in another thread or process.
 
@@ -98,7 +105,7 @@ async def chunk(
     event: Event[Changed],
     *,
     store: VectorStore,
-    keeper: DraftKeeper,
+    keeper: Keeper,
     blobs: Blobs,
     cutter: Cutter,
     cutting: Cutting,
@@ -120,6 +127,8 @@ async def chunk(
         if version is None:
             return Finished(superseded=True)
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
+    if event.data.listing:
+        return await _follow(event, linked)
     data, fence = event.data, event.data.fence
     attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
     waits = data.acl is not None and (data.url is not None or data.blob is not None)
@@ -137,13 +146,21 @@ async def chunk(
         if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
             raise
         return Finished(superseded=True)  # a newer version ended meanwhile, and with it went the content of this one
-    new = await keeper.keep(draft)
-    if new is None:
+    kept = await keeper.keep(draft)
+    if kept is None:
         return Finished(superseded=True)
     if found is not None and linked is not None:
         await linked.remember(found)
-    reused(len({piece.hash for piece in draft.pieces}) - new)
+    reused(len({piece.hash for piece in draft.pieces}) - kept.new)
     return Forward(step(CHUNKED, event, fence))
+
+
+async def _follow(event: Event[Changed], linked: LinkedContents | None) -> Finished:
+    """Have the changes looked up that an event stands for."""
+    if linked is None:
+        raise RejectedError("changes are not looked up here: send each document", reason="not_listed")
+    await linked.follow(event)
+    return Finished()
 
 
 async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:

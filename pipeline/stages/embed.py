@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pipeline.errors import RejectedError
 from pipeline.events import EMBEDDED, Event, Step, step
-from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
+from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.stages.outcome import Finished, Forward
 
 
@@ -63,7 +63,7 @@ async def embed(event: Event[Step], *, store: Manifests, generations: Generation
         refused = await gatherer.embed(tenant_id, generation_id, passages)
         if refused:
             raise RejectedError(
-                f"{document_id} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
+                f"{brief(document_id)} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
                 reason=refused[0].reason,
             )
     return Forward(step(EMBEDDED, event, fence))

@@ -10,12 +10,14 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
+from pipeline.errors import MissingError, NoTextError, RejectedError
 from pipeline.events import Changed, Event
 from pipeline.model import DocumentId, Fence, TenantId, Validator
+from pipeline.stages.listing import Lister
 from pipeline.store.protocol import Draft, Known, Own, Piece
 
 _REMEMBERED = frozenset({"synced", "empty"})
@@ -50,9 +52,19 @@ class Fetcher(Protocol):
             source: of the document, which says what may be reached and with which credentials; '' for what came by an API key.
 
         Raises:
+            MissingError: nothing stands there, or not for us.
             RetryableError: not now; never an OutageError, since other documents stand elsewhere.
             NoTextError: `too_large`.
             RejectedError: never: it may not be reached, or is not given to us.
+        """
+        ...
+
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        """What the API of a source answers to a question about what changed, as JSON.
+
+        Raises:
+            MissingError, RetryableError: as `fetch`.
+            RejectedError: it is not for us, too large, or no JSON.
         """
         ...
 
@@ -104,21 +116,52 @@ class Linked:
 
 
 class LinkedContents:
-    """Drafts of contents that stand at URLs. Every method may raise what `Fetcher` and `Memory` do."""
+    """Drafts of contents that stand at URLs. Every method may raise what `Fetcher` and `Memory` do.
 
-    def __init__(self, fetcher: Fetcher, memory: Memory) -> None:
-        self._fetcher, self._memory = fetcher, memory
+    Args:
+        lister: looks up changes that were not told; None: nobody does.
+    """
+
+    def __init__(self, fetcher: Fetcher, memory: Memory, lister: Lister | None = None) -> None:
+        self._fetcher, self._memory, self._lister = fetcher, memory, lister
+
+    async def follow(self, event: Event[Changed]) -> None:
+        """Look up what changed; see `Lister.follow`."""
+        if self._lister is None:
+            raise RejectedError("changes are not looked up here: send each document", reason="not_listed")
+        await self._lister.follow(event)
 
     async def is_ended(self, base: Draft) -> bool:
         """Whether nobody needs to be asked for a version, since it has ended or a newer one is known."""
         return await self._memory.is_ended(base.tenant_id, base.document_id, base.fence)
 
     async def draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
-        """The draft of a version whose content stands at a URL.
+        """The draft of a version whose content stands at a URL, or of its delete, where it stands there no more.
 
         Args:
             base: without anything that comes of the content.
         """
+        try:
+            return await self._draft(event, base, cut)
+        except MissingError:
+            if not event.data.gone_if_missing or not await self._was_there(event):
+                raise
+            return Linked(replace(base, outcome="deleted"))
+
+    async def _was_there(self, event: Event[Changed]) -> bool:
+        """Whether who finds nothing would find something, were it there: the place at which the content was announced is shown to us, too."""
+        data = event.data
+        if data.seen_at is None:
+            return True
+        try:
+            async with self._fetcher.fetch(event.tenant_id, data.source, data.seen_at):
+                return True
+        except NoTextError:
+            return True  # too large to be read, and there
+        except MissingError:
+            return False
+
+    async def _draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
         basis = self._basis(event, base.cut)
         known = await self._memory.recall(base.tenant_id, base.document_id, basis)
         found = None if known is None else await self._fetched(event, base, basis, cut, known)

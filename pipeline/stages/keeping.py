@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
+from pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from pipeline.stages.together import Together
-from pipeline.store.protocol import Draft, Synced, VectorStore
+from pipeline.store.protocol import Draft, Kept, Missing, Synced, VectorStore
 
 _AT_ONCE = 2  # transactions under way
 _MOST_PIECES = 2000
 
 Ask: TypeAlias = tuple[TenantId, DocumentId, Fence, GenerationId | None]
-Missing: TypeAlias = list[tuple[PassageId, str]]
 
 
 class DraftKeeper:
     """Keeps drafts through `VectorStore.keep_drafts`."""
 
     def __init__(self, store: VectorStore) -> None:
-        self._keep: Together[Draft, int | None] = Together(
+        self._keep: Together[Draft, Kept | None] = Together(
             store.keep_drafts, group=lambda draft: draft.tenant_id, identity=lambda draft: (draft.tenant_id, draft.document_id),
             size=lambda draft: len(draft.pieces), most_size=_MOST_PIECES, at_once=_AT_ONCE,
         )  # fmt: skip
 
-    async def keep(self, draft: Draft) -> int | None:
+    async def keep(self, draft: Draft) -> Kept | None:
         """Keep one; see `VectorStore.keep_drafts` for what comes back and what is raised."""
         return await self._keep(draft)
 

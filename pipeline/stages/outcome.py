@@ -9,6 +9,7 @@ from pipeline.errors import LivedexError, NoTurnError, OutageError, RejectedErro
 from pipeline.events import Event, Step
 
 MAX_ATTEMPTS = 5
+_MOST_SAID = 300
 FIRST_WAIT_S = 0.1  # and four times as long before each further attempt
 
 
@@ -83,9 +84,15 @@ def outcome_of(error: Exception, attempt: int) -> Outcome:
         return Dead(error.reason, str(error))
     if isinstance(error, NoTurnError):
         return Again(error.retry_after_s or FIRST_WAIT_S, str(error), counted=False)
-    detail = str(error) if isinstance(error, LivedexError) else f"{type(error).__name__}: {error}"
+    detail = str(error) if isinstance(error, LivedexError) else _unexpected(error)
     if attempt >= MAX_ATTEMPTS:
         reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
         return Dead(reason, f"after {attempt} attempts: {detail}")
     said_s, first_s = (error.retry_after_s, error.first_wait_s) if isinstance(error, RetryableError) else (None, None)
     return Again(said_s or (first_s or FIRST_WAIT_S) * 4 ** (attempt - 1), detail)
+
+
+def _unexpected(error: Exception) -> str:
+    """An error that is none of ours, by its kind and its first line: further lines of a driver's error hold the values of rows."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:_MOST_SAID]}" if lines else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from pipeline.errors import RejectedError
-from pipeline.model import DocumentId, TenantId
+from pipeline.model import DocumentId, TenantId, brief
 from pipeline.store.database import Database
 from pipeline.store.statements import sql
 
@@ -20,18 +20,20 @@ class DatabaseBlobs:
         """Nothing to find out: the database was there before."""
 
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
-        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+        async with self._database.tenant(tenant_id, f"content of {brief(document_id)} v{version}") as connection:
             await connection.execute(sql("put_blob"), tenant_id, document_id, version, hashlib.sha256(content).digest(), content)
 
     async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+        async with self._database.tenant(tenant_id, f"content of {brief(document_id)} v{version}") as connection:
             content = await connection.fetchval(sql("get_blob"), tenant_id, document_id, version, bytes.fromhex(sha256))
         if content is None:
-            raise RejectedError(f"the content of {document_id} v{version} is gone: send the document again", reason="content_missing")
+            raise RejectedError(
+                f"the content of {brief(document_id)} v{version} is gone: send the document again", reason="content_missing"
+            )
         return bytes(content)
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
-        async with self._database.tenant(tenant_id, f"content of {document_id} v{version}") as connection:
+        async with self._database.tenant(tenant_id, f"content of {brief(document_id)} v{version}") as connection:
             await connection.execute(sql("discard_blobs"), tenant_id, document_id, version)
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:

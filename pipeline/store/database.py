@@ -59,10 +59,10 @@ def translated(what: str) -> Iterator[None]:
     except _AGAIN as exc:
         raise RetryableError(f"{what}: {type(exc).__name__}") from exc
     except (asyncpg.DataError, asyncpg.ProgramLimitExceededError) as exc:
-        raise RejectedError(f"{what}: {type(exc).__name__}: {exc}", reason="not_storable") from exc
+        raise RejectedError(f"{what}: {_not_storable(exc)}", reason="not_storable") from exc
     except asyncpg.InterfaceError as exc:
         if isinstance(exc, asyncpg.exceptions.DataError):
-            raise RejectedError(f"{what}: {exc}", reason="not_storable") from exc
+            raise RejectedError(f"{what}: {_not_storable(exc)}", reason="not_storable") from exc
         raise OutageError("database", f"{what}: {exc}") from exc
     except _AWAY as exc:
         raise OutageError("database", f"{what}: {type(exc).__name__}: {exc}") from exc
@@ -70,6 +70,21 @@ def translated(what: str) -> Iterator[None]:
         if exc.sqlstate == _TENANT_DELETED:
             raise TenantDeletedError(f"{what}: the tenant was deleted") from exc
         raise
+
+
+def _not_storable(exc: Exception) -> str:
+    """Why values can never be stored, and what to do. What the driver says holds the values themselves, and hints for who owns the database."""
+    if isinstance(exc, asyncpg.ProgramLimitExceededError):
+        if "index row" in str(exc):
+            return "a name in it is too long for an index of the database: let an id have 2000 bytes of UTF-8 at most"
+        if "tsvector" in str(exc):
+            return "it holds more different words than one passage can have in the keyword index: split it"
+        return "it is larger than the database can hold: split it"
+    if isinstance(exc, asyncpg.CharacterNotInRepertoireError | asyncpg.UntranslatableCharacterError):
+        return "it holds a NUL or another character that no text in the database can have: leave it out"
+    if isinstance(exc, asyncpg.NumericValueOutOfRangeError | asyncpg.DatetimeFieldOverflowError):
+        return "a number or a time in it is out of the range that the database has: send another one, or none"
+    return f"a value in it is none that the database can hold (SQLSTATE {getattr(exc, 'sqlstate', None) or '22000'}): look for odd characters, numbers or times"
 
 
 class Database:

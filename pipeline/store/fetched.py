@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.model import DocumentId, Fence, TenantId, Validator
+from pipeline.model import DocumentId, Fence, TenantId, Validator, brief
 from pipeline.store.database import Database
 from pipeline.store.protocol import Known, Own, Piece
 from pipeline.store.statements import sql
@@ -18,12 +18,12 @@ class FetchedContents:
 
     async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
         """Whether a version is the visible one, or a newer one is known."""
-        async with self._database.tenant(tenant_id, f"look up {document_id} v{fence.version}") as connection:
+        async with self._database.tenant(tenant_id, f"look up {brief(document_id)} v{fence.version}") as connection:
             return bool(await connection.fetchval(sql("is_ended"), tenant_id, document_id, fence.version, fence.digest))
 
     async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
         """What is known of the content that the visible version was made of."""
-        async with self._database.tenant(tenant_id, f"recall the content of {document_id}") as connection:
+        async with self._database.tenant(tenant_id, f"recall the content of {brief(document_id)}") as connection:
             row = await connection.fetchrow(sql("recall_fetched"), tenant_id, document_id, basis)
         if row is None:
             return None
@@ -33,7 +33,9 @@ class FetchedContents:
     async def remember(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, basis: bytes, known: Known) -> None:
         """Keep what is known of the content that a version is made of."""
         own, validator = known.own, known.validator
-        async with self._database.tenant(tenant_id, f"remember the content of {document_id} v{fence.version}", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"remember the content of {brief(document_id)} v{fence.version}", durable=False
+        ) as connection:
             await connection.execute(
                 sql("remember_fetched"), tenant_id, document_id, fence.version, fence.digest, basis, validator.place, validator.etag,
                 validator.last_modified, known.made, known.outcome, known.error,
@@ -42,6 +44,6 @@ class FetchedContents:
 
     async def visible_pieces(self, tenant_id: TenantId, document_id: DocumentId) -> Sequence[Piece]:
         """The pieces of the visible version, in order."""
-        async with self._database.tenant(tenant_id, f"read the pieces of {document_id}") as connection:
+        async with self._database.tenant(tenant_id, f"read the pieces of {brief(document_id)}") as connection:
             rows = await connection.fetch(sql("visible_pieces"), tenant_id, document_id)
         return [Piece(row["hash"], row["content"], row["gap"], tuple(row["heading"])) for row in rows]

@@ -110,6 +110,8 @@ class Letters:
     async def bury(self, letter: Letter, event: Event[Any] | None = None) -> None:
         """Keep a letter, mark its document, and write what subscribers are to be told, in one transaction; the same letter again changes nothing.
 
+        What has to be looked up is no document, and nothing is marked.
+
         Args:
             event: that died; None where there is none in the bytes.
         """
@@ -119,7 +121,7 @@ class Letters:
         async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
             is_new = await keep_letter(connection, letter)
-            if letter.document_id is not None and letter.version is not None:
+            if letter.document_id is not None and letter.version is not None and not (changed and changed.listing):
                 await connection.execute(
                     sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter),
                     changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,

@@ -18,7 +18,11 @@ async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft,
     Args:
         drafts: each with the passages of its pieces, in their order.
     """
-    await connection.executemany(sql("insert_manifest"), [_row(draft, passage_ids) for draft, passage_ids in drafts])
+    rows = [_row(draft, passage_ids) for draft, passage_ids in drafts]
+    if len(rows) == 1:
+        await connection.execute(sql("insert_manifest"), *rows[0])
+    else:
+        await connection.executemany(sql("insert_manifest"), rows)
 
 
 def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:

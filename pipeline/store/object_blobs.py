@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pipeline.errors import OutageError, RejectedError
-from pipeline.model import DocumentId, TenantId
+from pipeline.model import DocumentId, TenantId, brief
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.database import Database
 from pipeline.store.object_storage import ObjectStorage, Stored
@@ -61,21 +61,21 @@ class ObjectBlobs:
 
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
         sha256 = await asyncio.to_thread(_sha256, content)
-        await self._storage.write(_key(tenant_id, document_id, version, sha256), content, f"content of {document_id} v{version}")
+        await self._storage.write(_key(tenant_id, document_id, version, sha256), content, f"content of {brief(document_id)} v{version}")
 
     async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        content = await self._storage.read(_key(tenant_id, document_id, version, sha256), f"content of {document_id} v{version}")
+        content = await self._storage.read(_key(tenant_id, document_id, version, sha256), f"content of {brief(document_id)} v{version}")
         if content is None:
             return await self._earlier.get(tenant_id, document_id, version, sha256)
         if await asyncio.to_thread(_sha256, content) != sha256:
             raise RejectedError(
-                f"the content of {document_id} v{version} is damaged, {len(content)} bytes: send the document again",
+                f"the content of {brief(document_id)} v{version} is damaged, {len(content)} bytes: send the document again",
                 reason="content_missing",
             )
         return content
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
-        what = f"content of {document_id} up to v{version}"
+        what = f"content of {brief(document_id)} up to v{version}"
         await self._earlier.discard(tenant_id, document_id, version)
         found = _contents(await self._storage.stored(_folder(tenant_id, document_id), what))
         await self._storage.remove([content.key for content in found if content.version <= version], what)

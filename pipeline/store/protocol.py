@@ -14,6 +14,8 @@ from pipeline.model import Attributes, DocumentId, Fence, GenerationId, PassageI
 
 Version: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
+Missing: TypeAlias = list[tuple[PassageId, str]]
+"""Passages without a vector, each once, with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,19 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What came of keeping a draft.
+
+    Attributes:
+        new: passages that were not known.
+        missing: what has no vector; None where it was not looked up, or a newer version came.
+    """
+
+    new: int
+    missing: Missing | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """What a sync did.
 
@@ -122,32 +137,39 @@ class VectorStore(Protocol):
         """Which passages are known, by their hash."""
         ...
 
-    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+    async def keep_drafts(self, drafts: Sequence[Draft], *, generation_id: GenerationId | None = None) -> list[Kept | None]:
         """Accept versions of documents and keep their manifests with the passages that were not known, in one transaction; visible is
         none of it. Repetition changes nothing.
 
         Args:
             drafts: of different documents of one tenant, at least one.
+            generation_id: look up what has no vector in it too, for who embeds at once.
 
         Returns:
-            For each, how many passages were not known; None where a newer version is known, or this very one has ended.
+            For each, what was kept; None where a newer version is known, or this very one has ended.
         """
         ...
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> list[tuple[PassageId, str]] | None:
+    ) -> Missing | None:
         """The passages of a manifest that have no vector, each once, with their texts; None when a newer version is known, or this one ended."""
         ...
 
     async def missing_vectors_of(
         self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
-    ) -> list[list[tuple[PassageId, str]] | None]:
+    ) -> list[Missing | None]:
         """`missing_vectors` of many, at least one, in their order."""
         ...
 
-    async def upsert(self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]) -> None:
-        """Keep vectors as soon as they are paid for; a vector that is there stays."""
+    async def upsert(
+        self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
+    ) -> None:
+        """Keep vectors as soon as they are paid for; a vector that is there stays.
+
+        Args:
+            durable: wait until they are on disk. Without it a crash of the database loses what was kept in its last moments.
+        """
         ...
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline.errors import RejectedError
-from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId
+from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId, brief
 from pipeline.notices import told_of
 from pipeline.store.alignment import Row, Swap, align
 from pipeline.store.database import Connection
@@ -61,7 +61,7 @@ def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
             return Synced(current=False)
         if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:
             return Synced(current=False)
-    return RejectedError(f"{document_id} v{fence.version} has no manifest: send the document again", reason="no_manifest")
+    return RejectedError(f"{brief(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
 
 
 async def swap(
@@ -139,24 +139,25 @@ async def _swap_chunks(connection: Connection, tenant_id: TenantId, shown: dict[
         old[number].append(Row(position, Entry(PassageId(passage), gap, length, tuple(heading))))
     swaps = {number: align(old[number], entries) for number, entries in shown.items()}
     gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
-    if gone:
-        await connection.execute(sql("delete_chunks"), tenant_id, [number for number, _ in gone], [position for _, position in gone])
-    new = [(number, row) for number, plan in swaps.items() for row in plan.insert]
-    if new:
-        numbers, positions, gaps, lengths, places, paths = _columns_of(new)
-        passages = [row.entry.passage_id for _, row in new]
-        await connection.execute(sql("insert_chunks"), tenant_id, numbers, positions, passages, gaps, lengths, places, paths)
-    moved = [(number, row) for number, plan in swaps.items() for row in plan.update]
-    if moved:
-        await connection.execute(sql("update_chunks"), tenant_id, *_columns_of(moved))
+    new = [(number, row, row.entry.passage_id) for number, plan in swaps.items() for row in plan.insert]
+    moved = [(number, row, None) for number, plan in swaps.items() for row in plan.update]
+    if gone or new or moved:
+        await connection.execute(
+            sql("change_chunks"),
+            tenant_id,
+            [number for number, _ in gone],
+            [position for _, position in gone],
+            *_columns_of([*new, *moved]),
+        )
     return swaps
 
 
-def _columns_of(rows: Sequence[tuple[int, Row]]) -> tuple[list[int], list[int], list[int], list[int], list[int], list[list[str]]]:
-    """Numbers, positions, gaps, lengths, and the heading paths: the place of each in a list that has every path once."""
+def _columns_of(rows: Sequence[tuple[int, Row, PassageId | None]]) -> tuple[list[Any], ...]:
+    """Rows as `change_chunks` takes them; `heading` is the place in a list that has every path once."""
     places: dict[tuple[str, ...], int] = {}
-    of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row in rows]
-    paths = [list(path) for path in places]
-    entries = [row.entry for _, row in rows]
-    numbers, positions = [number for number, _ in rows], [row.position for _, row in rows]
-    return numbers, positions, [entry.gap for entry in entries], [entry.length for entry in entries], of, paths
+    of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row, _ in rows]
+    entries = [row.entry for _, row, _ in rows]
+    return (
+        [number for number, _, _ in rows], [row.position for _, row, _ in rows], [passage for _, _, passage in rows],
+        [entry.gap for entry in entries], [entry.length for entry in entries], of, [list(path) for path in places],
+    )  # fmt: skip

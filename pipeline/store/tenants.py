@@ -90,10 +90,12 @@ class Tenants:
         return found
 
     async def delete(self, tenant_id: TenantId) -> None:
-        """Remove everything that a tenant has; afterwards there is none of this name. `default`, which every installation has, is emptied."""
+        """Remove everything that a tenant has; afterwards there is none of this name. `default`, which every installation has, is emptied: its
+        subscribers are those of the configuration, and are told of what comes next."""
         async with self._database.tenant(tenant_id, "mark a tenant deleted") as connection:
             await connection.execute(sql("lock_tenant_writes"), tenant_id)
             await connection.execute(sql("mark_tenant_deleted"), tenant_id)
+            subscribers = await connection.fetch(sql("configured_subscribers"), tenant_id)
         async with self._database.tenant(tenant_id, "remove a tenant's keys") as connection:
             await connection.execute(sql("forget_keys"), tenant_id)
         for events in await self._queued(tenant_id):
@@ -109,6 +111,8 @@ class Tenants:
             await connection.execute(sql("remove_tenant"), tenant_id)
             if tenant_id == DEFAULT_TENANT:
                 await connection.execute(sql("forget_tenant_deletion"), tenant_id)
+                for row in subscribers:
+                    await connection.execute(sql("add_subscriber"), tenant_id, *row.values())
 
     async def _read(self, tenant_id: TenantId) -> Tenant | None:
         async with self._database.tenant(tenant_id, "read a tenant") as connection:

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigError, RejectedError
 from pipeline.model import Attributes, Reader
 from pipeline.store.database import Database
 from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Synced
+from pipeline.store.protocol import Draft, Kept, Synced
 from tests.shelf import ACME, DIMENSIONS, NOW, OTHER, A, B, Shelf, fence, places, sections, sha
 
 
@@ -51,9 +51,9 @@ async def test_what_is_known_is_told_by_hash_and_only_to_its_tenant(shelf: Shelf
 async def test_a_draft_kept_again_changes_nothing_and_shows_nothing(shelf: Shelf) -> None:
     draft = shelf.draft(A, fence(1), sections(1, 2, 1))
     await shelf.store.accept(ACME, A, draft.fence, draft.attributes, NOW)
-    assert await shelf.store.keep_drafts([draft]) == [2]
+    assert await shelf.store.keep_drafts([draft]) == [Kept(2)]
     known = await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)])
-    assert [await shelf.store.keep_drafts([draft]) for _ in range(3)] == [[0], [0], [0]]
+    assert [await shelf.store.keep_drafts([draft]) for _ in range(3)] == [[Kept(0)], [Kept(0)], [Kept(0)]]
     assert await shelf.store.existing_hashes(ACME, [sha(t) for t in sections(1, 2)]) == known
     missing = await shelf.store.missing_vectors(ACME, A, draft.fence, shelf.generation_id)
     assert missing is not None and sorted(text for _, text in missing) == sections(1, 2)
@@ -262,3 +262,16 @@ async def test_readers_see_the_old_version_or_the_new_one(shelf: Shelf) -> None:
         await shelf.put(A, version, sections(*range(1000 * version, 1000 * version + sizes[version])))
     ended.set()
     assert min(await asyncio.gather(*readers)) > 0
+
+
+async def test_rows_are_numbered_anew_once_there_is_no_room_between_two(shelf: Shelf) -> None:
+    texts = sections(1, 2)
+    await shelf.put(A, 1, texts)
+    anew = 0
+    for version in range(2, 42):
+        texts.insert(-1, *sections(version + 100))
+        done = await shelf.put(A, version, texts)
+        anew += done.deleted > 0
+        seen = await shelf.sight(A)
+        assert seen is not None and seen.contents == texts
+    assert anew > 0, "the room between two rows was never used up"

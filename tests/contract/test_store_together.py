@@ -11,6 +11,7 @@ from pipeline.errors import RejectedError
 from pipeline.model import DocumentId
 from pipeline.store.database import Database, open_database
 from pipeline.store.pgvector import PgVectorStore
+from pipeline.store.protocol import Kept
 from tests.shelf import ACME, DIMENSIONS, Shelf, fence, places, sections
 
 NAMES = [DocumentId(f"note{n}.md") for n in range(8)]
@@ -59,8 +60,10 @@ async def test_what_is_wrong_with_one_is_told_of_it_alone(shelf: Shelf) -> None:
 async def test_drafts_kept_together_count_a_shared_text_once_and_leave_out_what_is_late(shelf: Shelf) -> None:
     await shelf.put(NAMES[2], 3, sections(5))
     drafts = [shelf.draft(NAMES[n], fence(2), sections(*texts)) for n, texts in ((1, (1, 2)), (0, (2, 3, 5)), (2, (4,)))]
-    assert await shelf.store.keep_drafts(drafts) == [2, 1, None]
+    assert await shelf.store.keep_drafts(drafts) == [Kept(2), Kept(1), None]
     missing = await shelf.store.missing_vectors_of(ACME, [(d.document_id, d.fence) for d in drafts], shelf.generation_id)
+    again = await shelf.store.keep_drafts(drafts, generation_id=shelf.generation_id)
+    assert [kept and kept.missing for kept in again] == missing, "the same, looked up on the way"
     assert [m and sorted(text for _, text in m) for m in missing] == [sections(1, 2), sections(2, 3), None]
 
 

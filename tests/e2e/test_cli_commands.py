@@ -61,6 +61,16 @@ def answer(home: Path, *arguments: str, status: int = 0) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def found_by_both(home: Path, *arguments: str) -> list[dict[str, Any]]:
+    """The hits of a search for which the model answered in time, as on a busy machine it may not: the search says so then, and is made again."""
+    found = answer(home, "search", *arguments)
+    end = time.monotonic() + 60
+    while found["degraded"]:
+        assert time.monotonic() < end, found["degraded"]
+        found = answer(home, "search", *arguments)
+    return list(found["hits"])
+
+
 def check_the_commands(home: Path) -> None:
     """What holds whether `up` runs or not."""
     assert livedex(home, "status", "--wait", "60").returncode == 0
@@ -68,7 +78,7 @@ def check_the_commands(home: Path) -> None:
     assert {state: n for state, n in status["documents"].items() if n} == {"synced": len(TEXTS)}
     assert status["stages"] == {name: {"waiting": 0, "oldest_s": 0.0} for name in ("chunk", "embed", "sync")}
     assert status["health"] == {"database": "ok", "broker": "ok", "embedder": "ok"}
-    hits = answer(home, "search", "how do I descale the espresso machine", "--limit", "2")["hits"]
+    hits = found_by_both(home, "how do I descale the espresso machine", "--limit", "2")
     assert hits[0]["document_id"] == "docs/espresso.md"
     assert len(hits) == 2
     assert "docs/espresso.md" in livedex(home, "search", "descale espresso machine", "--mode", "keyword").stdout

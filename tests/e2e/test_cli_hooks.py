@@ -48,8 +48,17 @@ def test_a_payload_is_shown_as_what_it_would_do_without_any_secret(folder: Path)
     assert {change["document_id"]: change["action"] for change in changes}["hub/shipping.md"] == "delete"
     shown = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_push.json"))
     assert "hub/refunds.md" in shown.stdout and "https://api.github.com/repos/octo-org/handbook/contents/refunds.md" in shown.stdout
-    assert {change["action"]: change["fetch"] for change in changes} == {"change": {"with": "HUB_TOKEN", "refused": None}, "delete": None}
-    assert "(with HUB_TOKEN)" in shown.stdout
+    assert all(change["fetch"] == {"with": "HUB_TOKEN", "refused": None} and change["deleted_if_missing"] for change in changes)
+    assert "(with HUB_TOKEN)" in shown.stdout and "unless it is there again: https://api.github.com" in shown.stdout
+
+
+def test_what_a_payload_does_not_name_is_shown_as_looked_up(folder: Path) -> None:
+    pushed = json.loads((PAYLOADS / "github_push.json").read_text("utf-8")) | {"forced": True, "commits": []}
+    (folder / "forced.json").write_text(json.dumps(pushed))
+    done = json.loads(livedex(folder, "hooks", "test", "hub", "forced.json", "--json").stdout)
+    tree = f"https://api.github.com/repos/octo-org/handbook/git/trees/{pushed['after']}?recursive=1"
+    assert done == {"changes": [], "look_up": [{"url": tree, "fetch": {"with": "HUB_TOKEN", "refused": None}}]}
+    assert f"looked up: {tree} (with HUB_TOKEN)" in livedex(folder, "hooks", "test", "hub", "forced.json").stdout
 
 
 def test_a_content_that_would_not_be_fetched_is_shown_with_the_reason(folder: Path) -> None:

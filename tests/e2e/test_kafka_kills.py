@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +12,7 @@ from bench.disturbing import COUNTS, Disturbed, disturb
 from bench.fleet import a_fleet
 from bench.kafka_kills import kill_one
 from bench.killing import DIMENSIONS, embedder_settings
+from tests.scratch import scratch_folder
 from tests.scripted_embedder import ScriptedEmbedder
 
 KILLS = 6
@@ -26,10 +25,11 @@ def small_corpus() -> Corpus:
 
 @pytest.fixture(scope="module")
 def result(kafka: str) -> Iterator[Disturbed]:
-    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder:
-        home = Path(folder)
-        with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet:
-            yield disturb(fleet, embedder, home, small_corpus(), lambda rng: kill_one(fleet, rng), strikes=KILLS, wait_s=2.0)
+    with (
+        scratch_folder() as home, ScriptedEmbedder(DIMENSIONS) as embedder,
+        a_fleet(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet,
+    ):  # fmt: skip
+        yield disturb(fleet, embedder, home, small_corpus(), lambda rng: kill_one(fleet, rng), strikes=KILLS, wait_s=2.0)
 
 
 def test_some_kills_struck_work(result: Disturbed) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from bench.corpus import Corpus, paragraph
 from bench.killing import Result, replay
+from tests.scratch import scratch_folder
 
 
 def small_corpus() -> Corpus:
@@ -21,8 +20,8 @@ def small_corpus() -> Corpus:
 
 @pytest.fixture(scope="module")
 def result() -> Iterator[Result]:
-    with tempfile.TemporaryDirectory(prefix="livedex-tests-") as folder:
-        yield replay(Path(folder), small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
+    with scratch_folder() as folder:
+        yield replay(folder, small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
 
 
 def test_some_kills_struck_work(result: Result) -> None:

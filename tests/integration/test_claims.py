@@ -29,16 +29,26 @@ class Counted(Claims):
 
 
 class Embedding:
-    """Embeds nothing, and notes for whom."""
+    """Embeds nothing, and notes for whom.
 
-    def __init__(self) -> None:
+    Attributes:
+        ends: one for each request; it ends once that is set.
+        at_once: requests end by themselves.
+    """
+
+    def __init__(self, *, at_once: bool = True) -> None:
         self.asked: list[PassageId] = []
+        self.ends: list[asyncio.Event] = []
+        self.at_once = at_once
 
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
         self.asked += [passage for passage, _ in passages]
-        await asyncio.sleep(0.05)
+        self.ends.append(asyncio.Event())
+        if self.at_once:
+            asyncio.get_running_loop().call_later(0.05, self.ends[-1].set)
+        await self.ends[-1].wait()
         return []
 
 
@@ -61,8 +71,10 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     gatherer = ClaimingGatherer(inner, claims)
     await asyncio.gather(*(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31)))
     assert sorted(inner.asked) == list(range(1, 31))
+    async with asyncio.timeout(30):
+        while await owner.fetchval("select count(*) from embedding_claims"):
+            await asyncio.sleep(0.01)  # nobody waits for a claim to be let go of
     assert claims.releases < 10
-    assert await owner.fetchval("select count(*) from embedding_claims") == 0
 
 
 async def test_a_passage_that_another_holds_stays_with_it(
@@ -80,15 +92,25 @@ async def test_a_passage_that_another_holds_stays_with_it(
 async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embedded(
     claims: Counted, generation: GenerationId, database: Database, owner_url: str
 ) -> None:
-    inner = Embedding()
+    inner = Embedding(at_once=False)
     gatherer = ClaimingGatherer(inner, claims)
-    async with open_claims(database, owner_url) as others:
-        first = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
-        while not inner.asked:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.03)
-        second = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
+    async with open_claims(database, owner_url) as others, asyncio.timeout(30):
+
+        async def ask() -> asyncio.Task[list[RejectedError]]:
+            """Another request for the passage, once it is under way."""
+            before = len(inner.ends)
+            task = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
+            while len(inner.ends) == before:
+                await asyncio.sleep(0.001)
+            return task
+
+        first, second = await ask(), await ask()
+        inner.ends[0].set()
         await first
+        while not claims.releases:  # nobody waits for a claim to be let go of
+            await asyncio.sleep(0.001)
         assert (await others.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        inner.ends[1].set()
         await second
-        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
+        while (await others.take(TENANT, generation, [PassageId(1)])).ours != {1}:
+            await asyncio.sleep(0.01)

@@ -67,17 +67,18 @@ async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_
 
 
 async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(folders: Folders) -> None:
-    path = folders.root / "log.md"
-    async with folders.running(max_delay_s=0.5):
+    path, lines, delay_s = folders.root / "log.md", 0, 0.5
+    async with folders.running(max_delay_s=delay_s), asyncio.timeout(60):
+        began = time.monotonic()
         with path.open("w") as file:
-            for _ in range(30):
+            while (while_writing := len(folders.intake.versions("docs/log.md"))) < 3:
                 file.write("line\n")
                 file.flush()
+                lines += 1
                 await asyncio.sleep(0.05)
-        while_writing = len(folders.intake.versions("docs/log.md"))
-        await folders.intake.until(lambda now: now["docs/log.md"] == b"line\n" * 30)
-        assert 1 <= while_writing <= 5
-        assert len(folders.intake.versions("docs/log.md")) == while_writing + 1
+            took_s = time.monotonic() - began
+        await folders.intake.until(lambda now: now["docs/log.md"] == b"line\n" * lines)
+        assert while_writing <= took_s / delay_s
 
 
 async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(folders: Folders) -> None:
@@ -93,13 +94,15 @@ async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_ove
 
 async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folders: Folders) -> None:
     async with folders.running():
+        began = time.monotonic()
         for n in range(60):
             folders.write("a.md", f"a{n}")
             (folders.root / "b.md").write_text(f"b{n}")
             await asyncio.sleep(0.01)
+        beyond_s = max(time.monotonic() - began - 1.0, 0.0)  # of a machine that is busy, on which they are less quick
         await folders.intake.until(lambda now: now == {"docs/a.md": b"a59", "docs/b.md": b"b59"})
-        assert len(folders.intake.versions("docs/a.md")) <= 15
-        assert len(folders.intake.versions("docs/b.md")) <= 15
+        for name in ("a", "b"):
+            assert len(folders.intake.versions(f"docs/{name}.md")) <= 15 + 4 * beyond_s
 
 
 async def test_a_newer_text_with_an_older_time_is_seen(folders: Folders) -> None:

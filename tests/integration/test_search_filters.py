@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from pipeline.store.database import Database
 from tests.corpus import TENANT, Library
+from tests.databases import filled_database
 
 METADATA: dict[str, dict[str, Any]] = {
     "hosting": {"kind": "contract", "year": 2024, "team": "legal", "tags": ["a", "b"], "signed": True},
@@ -20,12 +22,30 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-async def library(database: Database) -> Library:
+async def fill(database: Database) -> Library:
     made = await Library.open(database)
     for name, metadata in METADATA.items():
         await made.add(name, f"The agreement called {name}.", **metadata)
     return made
+
+
+@pytest.fixture
+async def library(database: Database) -> Library:
+    """The test's own."""
+    return await fill(database)
+
+
+@pytest.fixture(scope="module")
+def shelved(server_url: str) -> Iterator[tuple[str, Library]]:
+    with filled_database(server_url, fill) as made:
+        yield made
+
+
+@pytest.fixture
+async def filled(shelved: tuple[str, Library]) -> AsyncIterator[Library]:
+    """The same documents, in a database that several tests read."""
+    async with Library.reopened(*shelved) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -73,9 +93,9 @@ async def library(database: Database) -> Library:
     ],
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:50],
 )  # fmt: skip
-async def test_where_means_what_it_says_in_every_mode(library: Library, where: dict[str, Any], names: set[str]) -> None:
+async def test_where_means_what_it_says_in_every_mode(filled: Library, where: dict[str, Any], names: set[str]) -> None:
     for mode in ("hybrid", "vector", "keyword"):
-        assert set(await library.found("agreement", where=where, mode=mode, limit=50)) == names
+        assert set(await filled.found("agreement", where=where, mode=mode, limit=50)) == names
 
 
 @pytest.mark.parametrize(
@@ -83,8 +103,8 @@ async def test_where_means_what_it_says_in_every_mode(library: Library, where: d
     ["kind' = 'contract' or true --", 'kind"', "kind\\", "kind\\'", "{kind}", "$", "*", "**", "kind ? (true)", "@", "kind\n", "\U0001f98a"],
 )
 @pytest.mark.parametrize("value", ["contract", "O'Brien", "z') or true --", '" || true || "', "$v0", "\\", "' or true --", "%s", "\n"])
-async def test_nothing_in_a_filter_is_read_as_a_path_or_as_sql(library: Library, key: str, value: str) -> None:
-    assert await library.found("agreement", where={key: value}, limit=50) == []
+async def test_nothing_in_a_filter_is_read_as_a_path_or_as_sql(filled: Library, key: str, value: str) -> None:
+    assert await filled.found("agreement", where={key: value}, limit=50) == []
 
 
 @pytest.mark.parametrize("value", ["'", "a\\b", "{a,b}", "NULL", '"', "x" * 5_000, "' or true --", "\U0001f98a", "\u202e", "%", "*"])

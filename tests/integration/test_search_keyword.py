@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import asyncpg
 import pytest
@@ -19,6 +19,7 @@ from pipeline.store.database import Database
 from pipeline.store.statements import sql
 from pipeline.store.words import for_query
 from tests.corpus import TENANT, Library, places
+from tests.databases import filled_database
 
 HANDBOOK = {
     "refunds": "Customers may send goods back within thirty days after delivery. The money is paid to the card used for the purchase.",
@@ -43,12 +44,30 @@ IDENTIFIERS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-async def library(database: Database) -> Library:
+async def fill(database: Database) -> Library:
     made = await Library.open(database)
     for name, text in HANDBOOK.items():
         await made.add(name, text)
     return made
+
+
+@pytest.fixture
+async def library(database: Database) -> Library:
+    """The test's own."""
+    return await fill(database)
+
+
+@pytest.fixture(scope="module")
+def shelved(server_url: str) -> Iterator[tuple[str, Library]]:
+    with filled_database(server_url, fill) as made:
+        yield made
+
+
+@pytest.fixture
+async def filled(shelved: tuple[str, Library]) -> AsyncIterator[Library]:
+    """The same documents, in a database that several tests read."""
+    async with Library.reopened(*shelved) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -60,39 +79,39 @@ async def library(database: Database) -> Library:
         ("测试", "chinese"), ("go 部署", "chinese"), ("试", "chinese"), ("テスト", "japanese"), ("ไทย", "thai"),
     ],
 )  # fmt: skip
-async def test_a_question_finds_its_document_though_not_all_words_occur(library: Library, question: str, document: str) -> None:
-    assert (await library.found(question, mode="keyword"))[0] == document
+async def test_a_question_finds_its_document_though_not_all_words_occur(filled: Library, question: str, document: str) -> None:
+    assert (await filled.found(question, mode="keyword"))[0] == document
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
-async def test_an_identifier_finds_what_holds_it_and_nothing_like_it(library: Library, identifier: str, mode: str) -> None:
-    assert await library.found(identifier, mode=mode) == [IDENTIFIERS[identifier]]
+async def test_an_identifier_finds_what_holds_it_and_nothing_like_it(filled: Library, identifier: str, mode: str) -> None:
+    assert await filled.found(identifier, mode=mode) == [IDENTIFIERS[identifier]]
 
 
-async def test_an_identifier_that_nothing_holds_is_searched_by_its_words(library: Library) -> None:
-    found = await library.found("ERR_CONN_ABORTED", mode="keyword")
+async def test_an_identifier_that_nothing_holds_is_searched_by_its_words(filled: Library) -> None:
+    found = await filled.found("ERR_CONN_ABORTED", mode="keyword")
     assert set(found) == {"resets", "refusals"}
 
 
-async def test_a_look_up_keeps_to_what_is_asked_for(library: Library) -> None:
-    assert (await library.found("ERR_CONN_RESET", document_ids=["refusals", "espresso"]))[0] == "refusals"
+async def test_a_look_up_keeps_to_what_is_asked_for(filled: Library) -> None:
+    assert (await filled.found("ERR_CONN_RESET", document_ids=["refusals", "espresso"]))[0] == "refusals"
 
 
-async def test_an_identifier_among_words_puts_its_document_first(library: Library) -> None:
-    assert (await library.found("what does ERR_CONN_REFUSED mean in a browser", mode="keyword"))[0] == "refusals"
+async def test_an_identifier_among_words_puts_its_document_first(filled: Library) -> None:
+    assert (await filled.found("what does ERR_CONN_REFUSED mean in a browser", mode="keyword"))[0] == "refusals"
 
 
 @pytest.mark.parametrize("query", ["the and of", "???", "🦊", "-", "'", "()"])
-async def test_a_query_without_words_leaves_the_keyword_leg_empty_and_the_vectors_answer(library: Library, query: str) -> None:
-    assert await library.search(query, mode="keyword") == []
-    hits = await library.search(query)
+async def test_a_query_without_words_leaves_the_keyword_leg_empty_and_the_vectors_answer(filled: Library, query: str) -> None:
+    assert await filled.search(query, mode="keyword") == []
+    hits = await filled.search(query)
     assert hits and all(hit["keyword_rank"] is None for hit in hits)
 
 
-async def test_an_exclusion_is_only_a_word(library: Library) -> None:
-    assert await library.search("-nonexistentword", mode="keyword", limit=1000) == []
-    assert (await library.found("-espresso -boiler", mode="keyword", limit=1000)) == ["espresso"]
+async def test_an_exclusion_is_only_a_word(filled: Library) -> None:
+    assert await filled.search("-nonexistentword", mode="keyword", limit=1000) == []
+    assert (await filled.found("-espresso -boiler", mode="keyword", limit=1000)) == ["espresso"]
 
 
 AWKWARD = [
@@ -103,9 +122,9 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-async def test_awkward_queries_are_answered(library: Library, mode: str) -> None:
+async def test_awkward_queries_are_answered(filled: Library, mode: str) -> None:
     for query in AWKWARD:
-        for hit in await library.search(f"{query} ", mode=mode):
+        for hit in await filled.search(f"{query} ", mode=mode):
             assert 0 <= hit["score"] <= 1
 
 
@@ -239,9 +258,9 @@ async def test_the_rank_of_a_word_alone_says_how_often_it_stands(owner: asyncpg.
     assert {*occurrences([row["once"] for row in rows])} == {1}
 
 
-async def test_the_log_holds_no_text_of_a_query(library: Library, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_holds_no_text_of_a_query(filled: Library, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        await library.search("secretword \x1b[31m")
+        await filled.search("secretword \x1b[31m")
     assert "secretword" not in caplog.text
 
 
@@ -255,9 +274,9 @@ async def test_two_tenants_with_the_same_text_find_their_own(library: Library) -
 
 
 @pytest.mark.parametrize("words", [["boiler"], ["boiler", "lamp", "acid"]])
-async def test_the_sample_of_a_small_tenant_is_all_of_it(library: Library, words: Sequence[str]) -> None:
+async def test_the_sample_of_a_small_tenant_is_all_of_it(filled: Library, words: Sequence[str]) -> None:
     query = for_query(" ".join(words))
-    async with library.database.tenant(TENANT, snapshot=True) as connection:
+    async with filled.database.tenant(TENANT, snapshot=True) as connection:
         counts, indexed = await read_counts(connection, TENANT, "english", query, "none")
     assert counts.passages == len(HANDBOOK) and not indexed
     assert set(counts.frequencies.values()) == {1}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import asyncpg
 import pytest
 from pgvector.asyncpg import register_vector
 
 from pipeline.model import GenerationId
+from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.statements import all_statements, sql
+from tests.databases import filled_database
 
 _OF_THE_OWNER = ("drop index", "create index")  # never prepared; run in test_vector_index.py
 
@@ -25,12 +28,23 @@ def _split(name: str) -> tuple[str, str]:
 PREPARED = sorted(name for name in all_statements() if not _split(name)[1].startswith(_OF_THE_OWNER))
 
 
+@pytest.fixture(scope="module")
+def schema(server_url: str) -> Iterator[tuple[str, GenerationId]]:
+    """The URL of a database with a generation, and which; nothing here changes it."""
+    with filled_database(server_url, lambda database: PgVectorStore(database).ensure_schema("test", 8)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("name", PREPARED)
-async def test_every_statement_can_be_prepared_by_the_application(owner: asyncpg.Connection, name: str) -> None:
-    await register_vector(owner)
-    generation = GenerationId(await owner.fetchval("select ensure_generation('test', 8)"))
-    await owner.execute("set role livedex_app")
-    await owner.prepare(sql(name, generation))
+async def test_every_statement_can_be_prepared_by_the_application(schema: tuple[str, GenerationId], name: str) -> None:
+    url, generation = schema
+    owner = await asyncpg.connect(url)
+    try:
+        await register_vector(owner)
+        await owner.execute("set role livedex_app")
+        await owner.prepare(sql(name, generation))
+    finally:
+        await owner.close()
 
 
 @pytest.mark.parametrize("name", sorted(all_statements()))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 
-from pipeline.errors import OutageError
+from pipeline.errors import OutageError, RejectedError
+from pipeline.model import Attributes, DocumentId
 from pipeline.store.database import Database, open_database
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft
@@ -144,3 +146,24 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     async with database.tenant(ACME) as connection:
         await connection.execute(sql("clear_blobs"), ACME, hours)
     assert {row["version"] for row in await owner.fetch("select version from blobs")} == kept
+
+
+@pytest.mark.parametrize(
+    ("document_id", "metadata", "advice"),
+    [
+        ("".join(f"{n:x}é€" for n in range(1200)), {}, "2000 bytes"),
+        ("a\x00b", {}, "leave it out"),
+        ("a", {"k": "a\x00b"}, "leave it out"),
+        ("a\ud800", {}, "odd characters"),
+    ],
+    ids=["long", "nul", "nul in metadata", "surrogate"],
+)
+async def test_what_can_never_be_stored_says_what_to_do_in_one_line(
+    shelf: Shelf, document_id: str, metadata: dict[str, str], advice: str
+) -> None:
+    attributes = Attributes(metadata=metadata)
+    with pytest.raises(RejectedError) as refused:
+        await shelf.store.accept(ACME, DocumentId(document_id), fence(1), attributes, datetime.now(UTC))
+    said = str(refused.value)
+    assert refused.value.reason == "not_storable" and advice in said
+    assert len(said) < 500 and not any(word in said for word in ("\n", "DETAIL", "HINT", "btree", "$2"))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.presets import confluence, github, gitlab, notion, s3
+from connectors.webhook.presets.pushes import Ask
 from pipeline.webhook_settings import Preset, WebhookSource
 
 Read: TypeAlias = Callable[[WebhookSource, Any], list[Incoming]]
+LookUp: TypeAlias = Callable[[WebhookSource, Any, Ask], Awaitable[list[Incoming]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,12 @@ class Sender:
         token: the header of the credential, with `{}` for the token; None: nothing is asked for one.
         api: where its API is, for who does not run one of their own; None: everybody does.
         typed: whether the API says of what type a content is.
-        content: the content in what its API answers, raises RejectedError where it is not there; None: the answer is the content.
+        content: the content in what its API answers with which MIME type, raises RejectedError or MissingError where it is not there; None: the
+            answer is the content.
+        is_wrapped: whether what its API answers is larger than the content.
+        listed: the changes that have to be looked up, by what the event says of them; None: there are none.
+        listing_headers: of the requests for these.
+        is_alike: whether what happens twice may be told by the same payload: then the id of the delivery says which one it is.
     """
 
     read: Read
@@ -31,13 +38,22 @@ class Sender:
     token: tuple[str, str] | None
     api: str | None = None
     typed: bool = False
-    content: Callable[[bytes], bytes] | None = None
+    content: Callable[[bytes, str | None], bytes] | None = None
+    is_wrapped: bool = False
+    listed: LookUp | None = None
+    listing_headers: Mapping[str, str] = field(default_factory=dict)
+    is_alike: bool = False
 
 
 SENDERS: Mapping[Preset, Sender] = {
-    "github-push": Sender(github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API),
-    "gitlab-push": Sender(gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API),
+    "github-push": Sender(
+        github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API, content=github.content, listed=github.listed,
+        listing_headers=github.LISTING,
+    ),
+    "gitlab-push": Sender(gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, listed=gitlab.listed, is_alike=True),
     "s3": Sender(s3.read, {}, None, typed=True),
-    "confluence": Sender(confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content),
-    "notion": Sender(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content),
-}
+    "confluence": Sender(
+        confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content, is_wrapped=True
+    ),
+    "notion": Sender(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content, is_wrapped=True),
+}  # fmt: skip

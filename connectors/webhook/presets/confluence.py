@@ -8,9 +8,10 @@ Source: Atlassian, "Managing Webhooks" (Data Center), "Webhooks" (Cloud), "Confl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import Field
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming, refused
@@ -24,14 +25,14 @@ _MILLISECOND_NS = 1_000_000
 
 
 class _Page(Sent):
-    id: int | str
+    id: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z_-]+$")]
     title: str | None = None
     self: str | None = None
     spaceKey: str | None = None  # its name in the payload
 
 
 class _Event(Sent):
-    timestamp: int
+    timestamp: int = Field(ge=0)
     event: str | None = None
     page: _Page | None = None
     blog: _Page | None = None
@@ -64,7 +65,7 @@ def _base(page_url: str | None) -> str:
     return head.partition("/spaces/")[0].partition("/pages/")[0]
 
 
-def content(answer: bytes) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None) -> bytes:
     """The page as HTML, out of what the API answers.
 
     Raises:

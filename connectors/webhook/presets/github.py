@@ -1,28 +1,32 @@
-"""Pushes to a repository on GitHub: changed, renamed and removed files of one branch, got by the contents API.
+"""Pushes to a repository on GitHub: the paths that they touch, got by the contents API where the branch is now.
 
-The content is asked for at the commit that the push ended with, so it is the same however late it is got. What a forced push takes back
-without a commit that says so is not in its payload.
+A forced push takes back commits that its payload does not name, a new branch begins with files that it does not name, and there are never more than
+2,048 commits in one: then the trees of both ends are compared, path by path.
 
-Source: GitHub, "Webhook events and payloads", push; "REST API endpoints for repository contents".
+Source: GitHub, "Webhook events and payloads", push; "REST API endpoints for repository contents"; "REST API endpoints for Git trees".
 """
 
 from __future__ import annotations
 
-import logging
+import base64
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+import orjson
+
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import BRANCH, Commit, Push, Sent, changes
+from connectors.webhook.presets.pushes import BRANCH, Ask, Commit, Places, Push, Sent, changes, files_after, listing
+from pipeline.errors import MissingError, RejectedError
 from pipeline.webhook_settings import WebhookSource
-
-log = logging.getLogger(__name__)
 
 API = "https://api.github.com"
 HEADERS = {"Accept": "application/vnd.github.raw+json", "X-GitHub-Api-Version": "2022-11-28"}
+LISTING = HEADERS | {"Accept": "application/vnd.github+json"}
 _MOST_COMMITS = 2048
+_NO_COMMIT = frozenset("0")
 
 
 class _Repository(Sent):
@@ -32,43 +36,122 @@ class _Repository(Sent):
     pushed_at: int | datetime | None = None
 
 
-class _Push(Sent):
+class _Pushed(Sent):
     ref: str
+    before: str = ""
     after: str
+    created: bool = False
     deleted: bool = False
+    forced: bool = False
     repository: _Repository
+
+
+class _Push(_Pushed):
     commits: tuple[Commit, ...] = ()
-    head_commit: Commit | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its commits say everything that it changed."""
+        return not (self.created or self.forced) and len(self.commits) < _MOST_COMMITS
 
 
 def read(source: WebhookSource, payload: Any) -> list[Incoming]:
-    """The files that a push changed; nothing for what is no push to the branch, such as the ping of a new webhook."""
+    """The files that a push touched; nothing for what is no push to the branch, such as the ping of a new webhook."""
     if not isinstance(payload, dict) or not {"ref", "after", "commits"} <= payload.keys():
         return []
-    push = validated(_Push, payload)
-    repository = push.repository
-    branch = source.branch or repository.default_branch
-    if push.deleted or push.ref != BRANCH + branch or source.repository not in (None, repository.full_name):
+    given = validated(_Push, payload)
+    branch = source.branch or given.repository.default_branch
+    if given.deleted or given.ref != BRANCH + branch or source.repository not in (None, given.repository.full_name):
         return []
-    if len(push.commits) >= _MOST_COMMITS:
-        log.warning("source %s: a push of more commits than its payload names: files of the oldest ones may be missing", source.name)
+    push = _push(source, given)
+    found = changes(source, push, files_after(given.commits))
+    if not given.is_whole:
+        asked = _Pushed.model_validate(given.model_dump())
+        found.append(listing(source, push, (given.before, given.after), _tree(source, asked, given.after), asked))
+    return found
 
-    def place(path: str) -> tuple[str, str]:
+
+async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming]:
+    """Every file that differs between both ends of a push.
+
+    Raises:
+        RejectedError: there are more than GitHub lists.
+    """
+    pushed = _Pushed.model_validate(content)
+    before: Mapping[str, str] = {}
+    if pushed.before and not pushed.created and set(pushed.before) != _NO_COMMIT:
+        before = await _blobs(source, pushed, pushed.before, ask)
+    after = await _blobs(source, pushed, pushed.after, ask)
+    differing = {path: path in after for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    return changes(source, _push(source, pushed), dict(sorted(differing.items())))
+
+
+def content(answer: bytes, mime_type: str | None) -> bytes:
+    """The file, out of what the API answers.
+
+    Raises:
+        MissingError: no file stands there, but a folder or another repository.
+        RejectedError: a file that cannot be read.
+    """
+    if mime_type != "application/json":
+        return answer
+    try:
+        said = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return answer
+    if isinstance(said, list) and all(isinstance(item, dict) and {"path", "sha", "type"} <= item.keys() for item in said):
+        raise MissingError("GitHub answered with a folder: there is no such file")
+    if not isinstance(said, dict) or not {"path", "sha", "type"} <= said.keys():
+        return answer
+    if said["type"] != "file" or said.get("encoding") != "base64":
+        raise MissingError(f"GitHub answered with a {str(said['type'])[:20]}: there is no such file")
+    try:
+        return base64.b64decode(str(said.get("content")))
+    except ValueError as exc:
+        raise RejectedError("GitHub answered with a file that is no Base64", reason="not_fetched") from exc
+
+
+async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: Ask) -> Mapping[str, str]:
+    """The files of a commit, each with the name of its content."""
+    said = await ask(_tree(source, pushed, commit))
+    try:
+        if said.get("truncated"):
+            raise RejectedError(
+                "the repository has more files than GitHub lists at once, so what this push changed besides the files that it names is not known:"
+                " push a change of each file that is out of date, or make it smaller", reason="not_listed",
+            )  # fmt: skip
+        return {str(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise RejectedError("GitHub answered with no tree", reason="not_listed") from exc
+
+
+def _tree(source: WebhookSource, pushed: _Pushed, commit: str) -> str:
+    return f"{_repository(source, pushed)}/git/trees/{quote(commit, safe='')}?recursive=1"
+
+
+def _repository(source: WebhookSource, pushed: _Pushed) -> str:
+    return f"{(source.base_url or API).rstrip('/')}/repos/{quote(pushed.repository.full_name)}"
+
+
+def _push(source: WebhookSource, pushed: _Pushed) -> Push:
+    branch = pushed.ref.removeprefix(BRANCH)
+
+    def places(path: str) -> Places:
         inside = quote(path.encode("utf-8", "surrogatepass"))
-        url = f"{(source.base_url or API).rstrip('/')}/repos/{quote(repository.full_name)}/contents/{inside}?ref={quote(push.after)}"
-        return url, f"{repository.html_url}/blob/{quote(branch)}/{inside}"
+        content = f"{_repository(source, pushed)}/contents/{inside}?ref="
+        return Places(
+            content + quote(branch), content + quote(pushed.after), f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
+        )  # fmt: skip
 
-    return changes(source, Push(push.commits, _pushed_at(push), f"{push.ref}@{push.after}", place))
+    return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
 
 
-def _pushed_at(push: _Push) -> datetime | None:
-    """When GitHub took the push; the times of commits are the authors' own, and go back."""
-    at = push.repository.pushed_at
+def _pushed_at(pushed: _Pushed) -> datetime | None:
+    """When GitHub took the push, or another one after it; the times of commits are the authors' own, and go back."""
+    at = pushed.repository.pushed_at
     if isinstance(at, int):
         try:
             return datetime.fromtimestamp(at, UTC)
         except (OverflowError, OSError, ValueError):
             return None  # no time that there is: when it arrives
-    if at is not None and at.tzinfo is not None:
-        return at
-    return push.head_commit.timestamp if push.head_commit else None
+    return at if at is not None and at.tzinfo is not None else None

@@ -1,25 +1,30 @@
-"""Pushes to a project on GitLab: changed, renamed and removed files of one branch, got by the repository files API.
+"""Pushes to a project on GitLab: the paths that they touch, got by the repository files API where the branch is now.
 
-A payload does not say when GitLab took the push, so the latest of its commits orders it: a push of older commits than those of the push
-before it, such as a merge of what lay for long, loses where both touch a file. It names the last 20 commits at most.
+A payload does not say when GitLab took the push, so it counts from when it arrives. It names the last 20 commits at most, and nothing of those that a
+forced push takes back, nor whether it was forced: so the ends of every push are compared. Where its payload cannot be all, that has to succeed.
 
-Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from repository".
+Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from repository"; "Repositories API", "Compare branches, tags,
+or commits", "List repository tree".
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import BRANCH, Commit, Push, Sent, changes
+from connectors.webhook.presets.pushes import BRANCH, Ask, Commit, Places, Push, Sent, changes, files_after, listing
+from pipeline.errors import MissingError, RejectedError
 from pipeline.webhook_settings import WebhookSource
 
 log = logging.getLogger(__name__)
 
 API = "https://gitlab.com/api/v4"
+_NO_COMMIT = frozenset("0")
+_PAGE, _MOST_PAGES = 100, 200
 
 
 class _Project(Sent):
@@ -29,35 +34,119 @@ class _Project(Sent):
     default_branch: str
 
 
-class _Push(Sent):
+class _Pushed(Sent):
     ref: str
+    before: str = ""
     after: str
-    checkout_sha: str | None = None
     project: _Project
+    is_whole: bool = True
+
+    @property
+    def is_first(self) -> bool:
+        """Whether there was nothing before."""
+        return set(self.before) == _NO_COMMIT
+
+
+class _Push(_Pushed):
+    checkout_sha: str | None = None
     commits: tuple[Commit, ...] = ()
-    total_commits_count: int = 0
+    total_commits_count: int | None = None
+
+    @property
+    def names_all(self) -> bool:
+        """Whether it names every commit, as far as it says."""
+        return bool(self.commits) and len(self.commits) >= (self.total_commits_count or 0) and not self.is_first
 
 
 def read(source: WebhookSource, payload: Any) -> list[Incoming]:
-    """The files that a push changed; nothing for what is no push to the branch."""
+    """The files that a push touched; nothing for what is no push to the branch."""
     if not isinstance(payload, dict) or payload.get("object_kind") != "push":
         return []
-    push = validated(_Push, payload)
-    project = push.project
+    given = validated(_Push, payload)
+    project = given.project
     branch = source.branch or project.default_branch
-    if push.checkout_sha is None or push.ref != BRANCH + branch or source.repository not in (None, project.path_with_namespace):
+    if given.checkout_sha is None or given.ref != BRANCH + branch or source.repository not in (None, project.path_with_namespace):
         return []
-    if push.total_commits_count > len(push.commits):
+    asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
+    push = _push(source, asked, given.commits)
+    found = changes(source, push, files_after(given.commits))
+    if not asked.before:
+        return found
+    return [*found, listing(source, push, (asked.before, asked.after), _question(source, asked), asked)]
+
+
+async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming]:
+    """Every file that differs between both ends of a push.
+
+    Raises:
+        RejectedError: there are more than GitLab lists, or they are not for us, and the payload did not say everything.
+    """
+    pushed = _Pushed.model_validate(content)
+    try:
+        files = await (_tree if pushed.is_first else _compared)(source, pushed, ask)
+    except (MissingError, RejectedError) as exc:
+        if not pushed.is_whole:
+            raise
         log.warning(
-            "source %s: a push of %d commits, of which its payload names %d: files of the others may be missing",
-            source.name, push.total_commits_count, len(push.commits),
+            "source %s: a push is taken at its word, since its ends are not compared: commits that it took back are missed, if it was a forced one;"
+            " token_env has to name a token of the scope read_api (%s)", source.name, exc,
         )  # fmt: skip
+        return []
+    return changes(source, _push(source, pushed), files)
 
-    def place(path: str) -> tuple[str, str]:
+
+async def _compared(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping[str, bool]:
+    said = await ask(_question(source, pushed))
+    files: dict[str, bool] = {}
+    try:
+        if said.get("compare_timeout"):
+            raise RejectedError(
+                "GitLab gave up comparing both ends of a push, so what it changed besides the files that its payload names is not known:"
+                " push a change of each file that is out of date", reason="not_listed",
+            )  # fmt: skip
+        for one in said["diffs"]:
+            files.setdefault(str(one["old_path"]), False)
+            files[str(one["new_path"])] = not one["deleted_file"]
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise RejectedError("GitLab answered with no comparison", reason="not_listed") from exc
+    return files
+
+
+async def _tree(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping[str, bool]:
+    """Every file of a branch that is new."""
+    files: dict[str, bool] = {}
+    for page in range(1, _MOST_PAGES + 1):
+        said = await ask(_question(source, pushed, page))
+        try:
+            files |= {str(one["path"]): True for one in said if one["type"] == "blob"}
+        except (KeyError, TypeError) as exc:
+            raise RejectedError("GitLab answered with no tree", reason="not_listed") from exc
+        if len(said) < _PAGE:
+            return files
+    raise RejectedError(
+        f"a new branch has more than {_MOST_PAGES * _PAGE} files and folders: push a change of each file that is missing",
+        reason="not_listed",
+    )
+
+
+def _question(source: WebhookSource, pushed: _Pushed, page: int = 1) -> str:
+    after = quote(pushed.after, safe="")
+    if pushed.is_first:
+        return f"{_repository(source, pushed)}/tree?ref={after}&recursive=true&per_page={_PAGE}&page={page}"
+    return f"{_repository(source, pushed)}/compare?from={quote(pushed.before, safe='')}&to={after}&straight=true"
+
+
+def _repository(source: WebhookSource, pushed: _Pushed) -> str:
+    return f"{(source.base_url or API).rstrip('/')}/projects/{pushed.project.id}/repository"
+
+
+def _push(source: WebhookSource, pushed: _Pushed, commits: tuple[Commit, ...] = ()) -> Push:
+    branch = pushed.ref.removeprefix(BRANCH)
+
+    def places(path: str) -> Places:
         inside = path.encode("utf-8", "surrogatepass")
-        api = (source.base_url or API).rstrip("/")
-        url = f"{api}/projects/{project.id}/repository/files/{quote(inside, safe='')}/raw?ref={quote(push.after)}"
-        return url, f"{project.web_url}/-/blob/{quote(branch)}/{quote(inside)}"
+        raw = f"{_repository(source, pushed)}/files/{quote(inside, safe='')}/raw?ref="
+        return Places(raw + quote(branch), raw + quote(pushed.after), f"{pushed.project.web_url}/-/blob/{quote(branch)}/{quote(inside)}")
 
-    at = max((commit.timestamp for commit in push.commits), default=None)
-    return changes(source, Push(push.commits, at, f"{push.ref}@{push.after}", place))
+    changed_at = max((commit.timestamp for commit in commits), default=None)
+    return Push(None, changed_at, f"{pushed.ref} {pushed.before}..{pushed.after}", places)

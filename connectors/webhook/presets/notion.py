@@ -40,7 +40,7 @@ class _Event(Sent):
 
 def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     """The page that changed; nothing for databases, comments, and events that change no content."""
-    if not isinstance(payload, dict) or payload.get("type") not in _WRITTEN | {_GONE}:
+    if not isinstance(payload, dict) or not isinstance(payload.get("type"), str) or payload["type"] not in _WRITTEN | {_GONE}:
         return []
     event = validated(_Event, payload)
     gone = event.type == _GONE
@@ -55,7 +55,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     ]  # fmt: skip
 
 
-def content(answer: bytes) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None) -> bytes:
     """The page as Markdown, out of what the API answers.
 
     Raises:

@@ -1,11 +1,19 @@
-"""What a push changes: the files of its commits, as they are after the last one."""
+"""What a push changes: every path that it touched, to be looked at where its branch is now.
+
+A push says which paths to look at, and what is found there decides: the file as the branch has it, or that it has none. So the deliveries may
+come in any order, late and again: whichever is looked at last finds what the branch holds, and what a version of a document shows is never older
+than the push that it stands for. A file that the branch lacks is deleted only if who asks is shown the commit that had it: a repository that
+is hidden answers the same as one without the file.
+
+What a payload leaves out is looked up: as an event of its own, whose content is the push without its commits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
 
@@ -17,6 +25,7 @@ from pipeline.webhook_settings import WebhookSource
 
 BRANCH = "refs/heads/"
 _SECOND_NS = 1_000_000_000
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 class Sent(BaseModel):
@@ -37,21 +46,49 @@ class Commit(Sent):
     removed: Names = ()
 
 
+class Ask(Protocol):
+    """Asks the API of the system that pushed."""
+
+    async def __call__(self, url: str) -> Any:
+        """The JSON that it answers.
+
+        Raises:
+            MissingError, RetryableError: as `Fetcher.fetch`.
+            RejectedError: it is not for us, too large, or no JSON.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a path is.
+
+    Attributes:
+        now: its content, where the branch is now.
+        then: its content, at the commit that the push ended with.
+        shown: where people see it.
+    """
+
+    now: str
+    then: str
+    shown: str
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """A push.
 
     Attributes:
-        commits: oldest first.
-        at: when, known to the second; None: when it arrives.
+        at: when the system took it, known to the second, and no earlier than it was; None: it counts from when it arrives.
+        changed_at: when the last of its commits was made, where that is all that is said.
         name: of the push: the same for what comes again.
-        place: where the content of a path is got, and where people see it.
+        places: of a path.
     """
 
-    commits: tuple[Commit, ...]
     at: datetime | None
+    changed_at: datetime | None
     name: str
-    place: Callable[[str], tuple[str, str]]
+    places: Callable[[str], Places]
 
 
 def files_after(commits: Iterable[Commit]) -> Mapping[str, bool]:
@@ -63,21 +100,53 @@ def files_after(commits: Iterable[Commit]) -> Mapping[str, bool]:
     return there
 
 
-def changes(source: WebhookSource, push: Push) -> list[Incoming]:
-    """A change for each file that is a document."""
+def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> list[Incoming]:
+    """A change for each file that is a document.
+
+    Args:
+        files: paths, and whether the file was there at the end of the push.
+    """
     paths = Paths(source)
-    at_ns = None if push.at is None else nanoseconds(push.at.replace(microsecond=0))
     found = []
-    for path, there in files_after(push.commits).items():
+    for path, there in files.items():
         document_id = f"{source.name}/{path}"
-        if not paths.has(path) or "\x00" in path or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        if not paths.has(path) or not _may_be(path) or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
             continue
-        change = Incoming(
-            DocumentId(document_id), deleted=not there, at_ns=at_ns, exact_ns=_SECOND_NS, delivery_id=push.name, collection=source.collection,
-            changed_at=push.at,
+        at = push.places(path)
+        found.append(
+            Incoming(
+                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else None, uri=at.shown,
+                metadata=dict(source.metadata), **_of_push(source, push),
+            )
         )  # fmt: skip
-        if there:
-            url, uri = push.place(path)
-            change = replace(change, url=url, uri=uri, metadata=dict(source.metadata))
-        found.append(change)
     return found
+
+
+def _may_be(path: str) -> bool:
+    """Whether a repository can hold it: others would lead elsewhere when they are asked for."""
+    return "\x00" not in path and not _NO_NAMES.intersection(path.split("/"))
+
+
+def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: Sent) -> Incoming:
+    """What has to be looked up of a push. Its event is called as no file can be, and unlike those of other pushes: a topic that is compacted keeps each.
+
+    Args:
+        ends: the commits that the push began and ended with.
+        url: of the first question.
+        asked: the push, without its commits.
+    """
+    before, after = ("".join(c for c in commit if c.isalnum())[:12] for commit in ends)
+    return Incoming(
+        DocumentId(f"{source.name}//{before}..{after}"),
+        listing=True,
+        url=url,
+        content=asked.model_dump_json().encode(),
+        **_of_push(source, push),
+    )
+
+
+def _of_push(source: WebhookSource, push: Push) -> dict[str, Any]:
+    at_ns = None if push.at is None else nanoseconds(push.at.replace(microsecond=0))
+    return {
+        "at_ns": at_ns, "exact_ns": _SECOND_NS, "delivery_id": push.name, "collection": source.collection, "changed_at": push.at or push.changed_at,
+    }  # fmt: skip

@@ -37,6 +37,7 @@ _SEQUENCER = re.compile(r"[0-9A-Fa-f]{1,64}")
 _MILLISECOND_NS = 1_000_000
 _STEPS = 2**19  # of a millisecond; the last digits of a sequencer
 _REGION = "us-east-1"
+_SAYS_NOTHING = frozenset({"", "binary/octet-stream", "application/octet-stream"})
 _SIGNED_FOR = timedelta(minutes=5)
 _UNSIGNABLE = "a key with empty parts, `.` or `..` cannot be signed: let it be read without a token"
 
@@ -168,4 +169,4 @@ def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
 
 def _mime_type(said: str | None) -> str | None:
     """What the sender says, unless that says nothing."""
-    return None if said in (None, "", "binary/octet-stream", "application/octet-stream") else said[:200]
+    return None if said is None or said in _SAYS_NOTHING or "\x00" in said else said[:200]

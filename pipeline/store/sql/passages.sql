@@ -1,6 +1,7 @@
 -- name: existing_passages
--- $1 text: tenant  $2 bytea[]: hashes, ascending: the index is walked once
-select hash, passage_id from passages where tenant_id = $1 and hash = any($2);
+-- Those that are known, and whether they are to be cleared away one day. $1 text: tenant  $2 bytea[]: hashes, ascending: the index is walked once
+select p.hash, p.passage_id, (select true from unused_passages u where u.tenant_id = $1 and u.passage_id = p.passage_id) is not null as unused
+from passages p where p.tenant_id = $1 and p.hash = any($2);
 
 -- name: insert_passages
 -- Passages that are known stay as they are and do not come back. Beside the words, a tsvector holds exact tokens (behind '=') and the tenant (behind '@'), so that

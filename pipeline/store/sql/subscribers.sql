@@ -14,6 +14,10 @@ where (s.events, s.collections, s.reads, s.keep_days, s.configured)
 -- $5 boolean: reads for itself  $6 double precision: days that a notice waits at most
 insert into subscribers (tenant_id, name, events, collections, reads, keep_days) values ($1, $2, $3, $4, $5, $6) on conflict do nothing;
 
+-- name: configured_subscribers
+-- Those that the settings name, as `add_subscriber` takes them. $1 text: tenant
+select name, events, collections, reads, keep_days from subscribers where tenant_id = $1 and configured order by name;
+
 -- name: forget_other_subscribers
 -- Nothing is written any more for those that the settings do not name. $1 text: tenant  $2 text[]: names that they do
 update subscribers set configured = false where tenant_id = $1 and configured and name <> all($2) returning name;

@@ -90,9 +90,10 @@ async def test_a_reader_that_goes_away_gets_again_what_it_did_not_take(
     program: Program, filling: Filling, database: Database, tmp_path: Path
 ) -> None:
     """`head` closes the pipe after its first line."""
-    for n in range(3000):
-        await filling.accept(f"d{n}", 1)
     async with database.tenant(DEFAULT_TENANT) as connection:
+        await connection.execute(
+            "insert into documents (tenant_id, document_id, state, version) select 'default', 'd' || n, 'synced', 1 from generate_series(0, 2999) n"
+        )
         await connection.execute(
             "insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data) "
             "select 'default', 'warehouse', gen_random_uuid(), 'synced', 'd' || n, 1, '{\"state\": \"synced\"}' from generate_series(0, 2999) n"

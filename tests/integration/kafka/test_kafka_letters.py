@@ -113,6 +113,18 @@ async def test_a_letter_too_large_for_its_topic_is_kept_and_holds_up_nobody(inst
     assert await installation.outside.records(DEAD) == []
 
 
+async def test_letters_are_told_again_once_one_was_too_large_for_its_topic(installation: Installation) -> None:
+    async with installation.process() as process:
+        for limit, size in (("1000000", 10), ("300", 3000), ("1000000", 10)):
+            await installation.outside.configure(DEAD, {"max.message.bytes": limit})
+            await installation.outside.send(CHANGED, random.Random(5).randbytes(size), b"acme/a.md")
+            await process.ended()
+        found = await letters(process)
+    told = [orjson.loads(record.value)["data"]["letter_id"] for record in await installation.outside.records(DEAD)]
+    assert len(found) == 3
+    assert len(set(told) & {letter.letter_id for letter in found}) == len(told) == 2
+
+
 async def test_a_tombstone_that_is_sent_through_again_has_no_value_still(installation: Installation, tmp_path: Path) -> None:
     async with installation.process() as process:
         await installation.outside.send(CHANGED, None, b"no document")

@@ -10,11 +10,14 @@ from collections import Counter, defaultdict
 import asyncpg
 import pytest
 
-from pipeline.model import TenantId
+from consumers.notify.courier import AT_ONCE
+from pipeline.model import DEFAULT_TENANT, TenantId
+from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.database import Database
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.outbox import Outbox
 from pipeline.store.subscribers import Subscribers
+from pipeline.store.tenants import Tenants
 from tests.filling import Filling
 from tests.integration.notify.conftest import Start, registration, until_none_wait, waiting
 from tests.scripted_receiver import Delivery, ScriptedReceiver
@@ -36,8 +39,8 @@ async def test_what_happens_is_told_and_what_was_told_is_gone(
             "tenant_id": "default", "document_id": "a", "version": 2, "collection": "default", "stage": "embed", "reason": "rejected",
             "letter_id": "4f1c",
         }  # fmt: skip
-        assert notifying.count("done") == 3
-        assert notifying.health == [("subscriber:shop", None)]
+    assert notifying.count("done") == 3
+    assert notifying.health == [("subscriber:shop", None)]
     assert len(set(receiver.ids)) == 3
     assert receiver.unsigned == []
 
@@ -86,10 +89,13 @@ async def test_two_processes_share_the_work_and_tell_everything_once(
     start: Start, receiver: ScriptedReceiver, filling: Filling, owner: asyncpg.Connection
 ) -> None:
     await filling_versions(start, filling, documents=60, versions=1)
-    receiver.answer = lambda _: time.sleep(0.005) or 204
-    async with start((registration(), receiver)) as one, start((registration(), receiver)) as other:
+    both = threading.Event()
+    receiver.answer = lambda _: 204 if both.wait(30) else 500
+    async with start((registration(), receiver)) as one, start((registration(), receiver)) as other, asyncio.timeout(30):
+        while receiver.at_once <= AT_ONCE:  # more than one of them has under way
+            await asyncio.sleep(0.01)
+        both.set()
         await until_none_wait(owner)
-        await asyncio.sleep(0.1)
     assert max(Counter(receiver.ids).values()) == 1
     assert len(receiver.ids) == 60
     assert one.count("done") + other.count("done") == 60
@@ -127,7 +133,7 @@ async def test_what_is_refused_comes_again_with_the_same_id_and_body_and_a_new_t
     times = [int(each.headers["webhook-timestamp"]) for each in (first, second, third)]
     assert times == sorted(set(times))
     assert len({each.headers["webhook-signature"] for each in (first, second, third)}) == 3
-    assert 1.0 < second.arrived - first.arrived < third.arrived - second.arrived
+    assert second.arrived - first.arrived > 1.0 and third.arrived - second.arrived > 2.0
 
 
 async def test_a_document_that_is_refused_holds_up_no_other_one(
@@ -140,9 +146,19 @@ async def test_a_document_that_is_refused_holds_up_no_other_one(
         for n in range(10):
             await filling.sync(f"d{n}", 1, f"text {n}")
         await receiver.told(11)
+        await until_told_but(owner, 1)
         assert receiver.said.count(("livedex.synced", "poison", 1)) == 1
-        assert await owner.fetchval("select attempts from notices") == 1
+        assert [tuple(row) for row in await owner.fetch("select document_id, attempts from notices")] == [("poison", 1)]
         assert [problem for _, problem in notifying.health] == [None], "a subscriber that refuses one thing works"
+
+
+async def until_told_but(owner: asyncpg.Connection, left: int) -> None:
+    """Until so many notices are left, and nothing is under way."""
+    async with asyncio.timeout(30):
+        while await waiting(owner) > left or await owner.fetchval(
+            "select count(*) from notices where attempts = 0"
+        ):  # another connection's
+            await asyncio.sleep(0.01)
 
 
 async def test_after_the_last_attempt_it_is_a_dead_letter_and_its_document_is_as_it_was(
@@ -152,7 +168,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter_and_its_document_is_as
     async with start((registration(), receiver), attempts=3) as notifying:
         await filling.sync("a", 1, "text")
         await until_none_wait(owner)
-        assert notifying.count("dead") == 1
+    assert notifying.count("dead") == 1
     assert len(set(receiver.ids)) == 1 and len(receiver.ids) == 3
     [listed] = await Letters(database).all()
     letter = await Letters(database).find(listed.letter_id)
@@ -282,3 +298,33 @@ async def test_a_database_that_was_away_stops_nothing_for_good(
         await filling.sync("b", 1, "text")
         await until_none_wait(owner)
     assert {said[1] for said in receiver.said} == {"a", "b"}
+
+
+async def test_subscribers_of_a_tenant_that_was_emptied_are_told_of_what_comes_at_once(
+    start: Start, receiver: ScriptedReceiver, filling: Filling, database: Database, owner: asyncpg.Connection
+) -> None:
+    reader = registration("reader", reads=True, events=("synced",), collections=("c",), keep_days=3.0)
+    async with start((registration(), receiver), (reader, None)):
+        await filling.sync("a", 1, "text")
+        await receiver.told(1)
+        before = await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name")
+        await Tenants(database, DatabaseBlobs(database)).delete(DEFAULT_TENANT)
+        assert await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name") == before
+        await filling.sync("b", 1, "text")
+        await receiver.told(2)
+
+
+async def test_subscribers_of_a_tenant_that_is_made_again_come_back(
+    start: Start, receiver: ScriptedReceiver, database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumers.notify.couriers._KEEP_EVERY_S", 0.05)
+    acme, tenants = TenantId("acme"), Tenants(database, DatabaseBlobs(database))
+    async with start((registration("told", "acme"), receiver), (registration("reader", "acme", reads=True), None)):
+        await tenants.delete(acme)
+        assert await owner.fetchval("select count(*) from subscribers") == 0
+        await asyncio.sleep(0.3)
+        assert await owner.fetchval("select count(*) from subscribers") == 0, "a deleted tenant stays deleted"
+        await tenants.create(acme, again=True)
+        async with asyncio.timeout(30):
+            while await owner.fetchval("select count(*) from subscribers where configured") < 2:  # theirs, each when it looks
+                await asyncio.sleep(0.01)

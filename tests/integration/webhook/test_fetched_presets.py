@@ -96,12 +96,13 @@ async def test_pushes_to_github(site: Site, web: ScriptedWeb, owner: asyncpg.Con
         "id": "c" * 40, "added": ["shipping.md"], "modified": ["refunds.md"], "removed": ["guides/first steps.md"],
     }  # fmt: skip
     second["commits"], second["head_commit"] = [commit], commit
-    for push, texts in (
-        (first, {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
-        (second, {"refunds.md": D, "shipping.md": A}),
+    for ref, texts in (
+        ("main", {"refunds.md": D, "shipping/gr%C3%B6%C3%9Fen.md": C, "shipping.md": A}),
+        (first["after"], {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
+        (second["after"], {"refunds.md": D, "shipping.md": A}),
     ):
         for path, text in texts.items():
-            target = f"/api/v3/repos/octo-org/handbook/contents/{path}?ref={push['after']}"
+            target = f"/api/v3/repos/octo-org/handbook/contents/{path}?ref={ref}"
             web.pages[target] = only_with(
                 "authorization", f"Bearer {TOKEN}", text, **{"content-type": "application/vnd.github.raw+json; charset=utf-8"}
             )
@@ -117,12 +118,14 @@ async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Con
     second = copy.deepcopy(first)
     second["after"] = second["checkout_sha"] = "d" * 40
     second["commits"] = [first["commits"][1] | {"id": "d" * 40, "timestamp": "2026-04-14T00:00:00+02:00", "added": [], "modified": ["CHANGELOG"], "removed": ["docs/new name.md"]}]  # fmt: skip
-    for push, texts in (
-        (first, {"CHANGELOG": A, "app%2Fcontroller%2Fapplication.rb": B, "docs%2Fnew%20name.md": C}),
-        (second, {"CHANGELOG": D}),
+    second["total_commits_count"] = 1
+    for ref, texts in (
+        ("master", {"CHANGELOG": D, "app%2Fcontroller%2Fapplication.rb": B}),
+        (first["after"], {"CHANGELOG": A, "app%2Fcontroller%2Fapplication.rb": B, "docs%2Fnew%20name.md": C}),
+        (second["after"], {"CHANGELOG": D}),
     ):
         for path, text in texts.items():
-            target = f"/api/v4/projects/15/repository/files/{path}/raw?ref={push['after']}"
+            target = f"/api/v4/projects/15/repository/files/{path}/raw?ref={ref}"
             web.pages[target] = only_with("private-token", TOKEN, text, **{"content-type": "text/plain"})
     assert await delivered(site, "lab", [first, second], seed) == {"lab/CHANGELOG": D, "lab/app/controller/application.rb": B}
     await nothing_lost_or_told(site, owner)
@@ -235,3 +238,37 @@ async def test_pages_of_notion(site: Site, web: ScriptedWeb, owner: asyncpg.Conn
     web.pages[f"/v1/pages/{event['entity']['id']}/markdown"] = only_with("authorization", f"Bearer {TOKEN}", answer)
     assert await delivered(site, "notion", [event, later], 1) == {f"notion/{event['entity']['id']}": A}
     await nothing_lost_or_told(site, owner)
+
+
+@pytest.mark.parametrize("source", ["s3", "minio"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds(
+    site: Site, web: ScriptedWeb, source: str, seed: int
+) -> None:
+    """Several of one object in one millisecond, writes and deletes, told while others happen."""
+    rng, notice = random.Random(seed), payload("s3_put" if source == "s3" else "minio_put")
+    name = notice["Records"][0]["s3"]["bucket"]["name"]
+    bucket, told, left = Bucket(web, {}, is_public=source == "minio"), list[tuple[Any, str]](), list[tuple[Any, str]]()
+    notice["Records"][0]["responseElements"]["x-minio-origin-endpoint"] = web.url
+    for n in range(14):
+        key, event = f"k{rng.randrange(3)}.md", copy.deepcopy(notice)
+        record = event["Records"][0]
+        del event["Records"][1:]
+        if f"/{name}/{key}" in bucket.objects and rng.random() < 0.4:
+            del bucket.objects[f"/{name}/{key}"]
+            record["eventName"] = "ObjectRemoved:Delete" if source == "s3" else "s3:ObjectRemoved:Delete"
+        else:
+            bucket.objects[f"/{name}/{key}"] = paragraph(rng.randrange(20))
+        record["eventTime"] = f"2026-03-01T12:00:00.{n // 4:03}Z"
+        record["s3"]["object"] |= {"key": key, "sequencer": f"0055AED6DCD9028{n:03X}", "eTag": f"{n:032x}"}
+        left.append((event, str(n)))
+        while left and rng.random() < 0.4:
+            told.append(left.pop(rng.randrange(len(left))))
+            for body, delivery in [told[-1], *rng.choices(told, k=rng.randint(0, 2))]:
+                await send(site, source, body, delivery)
+    rng.shuffle(left)
+    for body, delivery in left + rng.sample(told, k=len(told) // 2):
+        await send(site, source, body, delivery)
+    await site.ended()
+    names = [document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]]
+    assert {f"/{name}/{key.split('/')[1]}": await site.text(key) for key in names} == bucket.objects

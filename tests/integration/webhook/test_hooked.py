@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
-import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,6 +43,9 @@ class Elsewhere:
         if url not in self.contents:
             raise RejectedError("it is not there", reason="not_fetched")
         yield Fetched(self.contents[url].encode(), "text/plain")
+
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        raise RejectedError("nothing is asked here", reason="not_listed")
 
     def rights(self, tenant_id: TenantId, source: str) -> str:
         return ""
@@ -126,43 +127,6 @@ async def test_versions_of_the_payload_win_in_every_order(site: Site, order: tup
         await send(site, "wiki", payloads[n], f"{n}")
     await site.ended()
     assert (await site.text("p"), await site.version("p")) == (C, 4)
-
-
-def pushes() -> list[dict[str, Any]]:
-    """Two pushes, the second one a second later: it changes a file again, brings one back, and removes one."""
-    first = json.loads((PAYLOADS / "github_push.json").read_text("utf-8"))
-    second = copy.deepcopy(first)
-    second["repository"]["pushed_at"] += 1
-    second["before"], second["after"] = first["after"], "c" * 40
-    commit = second["commits"][0] | {
-        "id": "c" * 40,
-        "added": ["shipping.md"],
-        "modified": ["refunds.md"],
-        "removed": ["guides/first steps.md"],
-    }
-    second["commits"], second["head_commit"] = [commit], commit
-    return [first, second]
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_pushes_in_any_order_and_repeated_leave_the_files_of_the_last(site: Site, elsewhere: Elsewhere, seed: int) -> None:
-    first, second = pushes()
-    for push, texts in (
-        (first, {"refunds.md": A, "guides/first%20steps.md": B, "shipping/gr%C3%B6%C3%9Fen.md": C}),
-        (second, {"refunds.md": B, "shipping.md": A}),
-    ):
-        for path, text in texts.items():
-            elsewhere.contents[f"https://api.github.com/repos/octo-org/handbook/contents/{path}?ref={push['after']}"] = text
-    deliveries = [(first, "1"), (second, "2")] * 3
-    random.Random(seed).shuffle(deliveries)
-    for push, delivery in deliveries:
-        await send(site, "hub", push, delivery)
-    await site.ended()
-    found = {document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]}
-    assert found == {"hub/refunds.md", "hub/shipping.md", "hub/shipping/größen.md"}
-    assert [await site.text(name) for name in sorted(found)] == [B, A, C]
-    assert sorted(site.embedder.paid) == sorted(set(site.embedder.paid))
-    assert await site.s.operations.dead_count() == 0
 
 
 async def test_what_cannot_be_fetched_now_is_tried_again(site: Site, elsewhere: Elsewhere) -> None:

@@ -1,5 +1,6 @@
 """POST /v1/search: what reaches the engine, what is refused before it, and what its errors become."""
 
+import gzip
 import json
 import logging
 
@@ -148,3 +149,9 @@ async def test_the_answer_is_utf8_json(http, engine):
     answer = await http.post("/v1/search", json={"query": "a"})
     assert json.loads(answer.content.decode("utf-8"))["hits"][0]["content"] == "Zoë 狐狸 🦊"
     assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_compressed_request_is_refused_with_what_to_do(http, problem_of):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    problem = problem_of(await http.post("/v1/search", content=gzip.compress(b'{"query": "a"}'), headers=headers), 415)
+    assert "without Content-Encoding" in problem["detail"]

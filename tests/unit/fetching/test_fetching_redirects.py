@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import socket
-import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from pipeline.errors import RejectedError, RetryableError
 from pipeline.fetching.getting import Asked, Getter
 from pipeline.fetching.hosts import Hosts
+from tests.certificates import Authority
 from tests.scripted_web import Page, ScriptedWeb, redirect
 from tests.unit.fetching.client import QUICK, Client, Names
 
@@ -146,34 +141,13 @@ async def test_a_proxy_of_the_environment_is_not_used(web: ScriptedWeb, client: 
         assert proxy.connections == 0
 
 
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """What a server shows that is called so; who shall trust it finds it in `trust.pem`."""
-    key, subject, now = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
-        datetime.now(UTC),
-    )
-    made = (
-        x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
-    )  # fmt: skip
-    (folder / "trust.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(secret)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "trust.pem", folder / "key.pem")
-    return context
-
-
 async def test_tls_is_spoken_with_the_name_while_the_connection_goes_to_the_address(
     tmp_path: Path, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = certificate(tmp_path, "docs.test")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trust.pem"))
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     names.answers |= {"docs.test": [["127.0.0.1"]], "other.test": [["127.0.0.1"]]}
-    with ScriptedWeb(context) as web:
+    with ScriptedWeb(authority.serving("docs.test")) as web:
         web.pages |= {"/": Page(b"text"), "/down": redirect(f"http://docs.test:{web.port}/")}
         client = Client(web, names)
         client.allowed = Hosts(["docs.test", "other.test"])

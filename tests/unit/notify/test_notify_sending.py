@@ -103,7 +103,9 @@ async def test_a_subscriber_that_says_nothing_is_away(send: Send, monkeypatch: p
     assert (answer.reason, answer.detail) == ("unreachable", "127.0.0.1: no answer in time")
 
 
-async def test_what_is_no_http_is_no_answer(send: Send) -> None:
+async def test_what_is_no_http_is_no_answer(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it known to be none before its time is over, for its server leaves the connection open."""
+    monkeypatch.setattr(sending, "WHOLE_S", 0.3)
     with _Raw(b"SSH-2.0-OpenSSH_9.6\r\n") as port:
         answer = await send(f"http://127.0.0.1:{port}/", allowed=["127.0.0.1"])
     assert isinstance(answer, Failed)

@@ -38,3 +38,11 @@ def test_what_had_no_turn_comes_back_however_often_that_was() -> None:
     assert {outcome_of(NoTurnError("others first", retry_after_s=0.5), n) for n in (1, MAX_ATTEMPTS, 1000)} == {
         Again(0.5, "others first", counted=False)
     }
+
+
+def test_of_an_unexpected_error_the_kind_and_the_first_line_are_told() -> None:
+    said = "duplicate key value violates unique constraint\nDETAIL:  Key (document_id)=(secret) already exists.\nHINT:  x"
+    dead = outcome_of(ValueError(said), MAX_ATTEMPTS)
+    assert dead == Dead("failed", f"after {MAX_ATTEMPTS} attempts: ValueError: duplicate key value violates unique constraint")
+    assert outcome_of(ZeroDivisionError(), MAX_ATTEMPTS) == Dead("failed", f"after {MAX_ATTEMPTS} attempts: ZeroDivisionError")
+    assert len(str(outcome_of(ValueError("x" * 5000), MAX_ATTEMPTS))) < 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 from collections.abc import AsyncIterator
 
 import pytest
@@ -195,3 +196,19 @@ async def test_a_delete_may_name_its_version(http, intake):
     assert (answer.json()["document_id"], answer.json()["version"]) == ("a/b", 9)
     assert intake.changes[0].data.deleted
     assert (await http.delete("/v1/documents/a/b", params={"version": -1})).status_code == 422
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, deflate", "x", "aws-chunked"])
+@pytest.mark.parametrize("place", ["/v1/documents/d", "/v1/events"])
+async def test_a_compressed_body_is_refused_with_what_to_do(http, intake, problem_of, place, coding):
+    body = gzip.compress(b'{"text": "words"}')
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    answer = await http.request("PUT" if "documents" in place else "POST", place, content=body, headers=headers)
+    assert "without Content-Encoding" in problem_of(answer, 415)["detail"] and answer.headers["accept-encoding"] == "identity"
+    assert intake.changes == []
+
+
+@pytest.mark.parametrize("coding", ["identity", "Identity", "", "identity, identity"])
+async def test_a_body_that_says_it_is_as_it_is_is_taken(http, intake, coding):
+    assert (await http.put("/v1/documents/d", json={"text": "words"}, headers={"content-encoding": coding})).status_code == 202
+    assert intake.contents == {"d": b"words"}

@@ -89,6 +89,11 @@ async def test_a_signed_body_that_is_no_json_is_refused_for_that(http, problem_o
     problem_of(await send(http, "crm", b"{}", kind=None), 415)
 
 
+async def test_a_compressed_payload_is_refused_with_what_to_do(http, problem_of):
+    problem = problem_of(await send(http, "crm", {"id": "a", "text": "x"}, **{"content-encoding": "gzip"}), 415)
+    assert "without Content-Encoding" in problem["detail"]
+
+
 async def test_a_value_of_the_wrong_type_is_refused_by_the_name_of_its_field(http, problem_of):
     assert problem_of(await send(http, "crm", {"id": "a", "text": 5}), 422)["errors"][0]["pointer"] == "#/text"
     assert problem_of(await send(http, "crm", {"text": "a"}), 422)["errors"][0]["pointer"] == "#/document_id"

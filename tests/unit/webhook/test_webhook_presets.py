@@ -6,6 +6,7 @@ import copy
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fastapi.exceptions import RequestValidationError
@@ -13,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from connectors.webhook.hooks import reader
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.presets import SENDERS
-from pipeline.errors import ConfigError, RejectedError
+from pipeline.errors import ConfigError, MissingError, RejectedError
 from pipeline.webhook_settings import WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
@@ -29,27 +30,31 @@ def source(preset: str, **more: Any) -> WebhookSource:
 
 
 def read(preset: str, given: Any, **more: Any) -> dict[str, Incoming]:
-    found = reader(source(preset, **more))(given)
+    """The documents that a payload changes."""
+    found = [item for item in reader(source(preset, **more))(given) if not item.listing]
     assert len({item.document_id for item in found}) == len(found)
     return {str(item.document_id): item for item in found}
 
 
 def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> None:
-    found = read("github-push", payload("github_push"))
+    pushed = payload("github_push")
+    found = read("github-push", pushed)
     assert {name: item.deleted for name, item in found.items()} == {
         "src/prices/2024.md": True, "src/guides/first steps.md": False, "src/guides/draft.md": True, "src/refunds.md": False,
         "src/shipping.md": True, "src/shipping/größen.md": False,
     }  # fmt: skip
     refunds, named = found["src/refunds.md"], found["src/shipping/größen.md"]
     api = "https://api.github.com/repos/octo-org/handbook/contents/"
-    after = "?ref=59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5"
-    assert (refunds.url, refunds.uri) == (f"{api}refunds.md{after}", "https://github.com/octo-org/handbook/blob/main/refunds.md")
-    assert named.url == f"{api}shipping/gr%C3%B6%C3%9Fen.md{after}"
-    assert found["src/guides/first steps.md"].url == f"{api}guides/first%20steps.md{after}"
+    now, then = "?ref=main", "?ref=59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5"
+    assert (refunds.url, refunds.uri) == (f"{api}refunds.md{now}", "https://github.com/octo-org/handbook/blob/main/refunds.md")
+    assert (named.url, named.seen_at) == (f"{api}shipping/gr%C3%B6%C3%9Fen.md{now}", f"{api}shipping/gr%C3%B6%C3%9Fen.md{then}")
+    assert found["src/guides/first steps.md"].url == f"{api}guides/first%20steps.md{now}"
+    removed = found["src/shipping.md"]
+    assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", None), "looked at as well: it may be there again"
+    assert all(item.gone_if_missing for item in found.values())
     assert (refunds.at_ns, refunds.exact_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
-    assert all(
-        item.version is None and item.delivery_id == "refs/heads/main@59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5" for item in found.values()
-    )
+    name = f"refs/heads/main {pushed['before']}..{pushed['after']} 1778858444"
+    assert all(item.version is None and item.delivery_id == name for item in found.values())
 
 
 def test_the_documents_of_a_preset_have_the_rights_of_its_source() -> None:
@@ -85,7 +90,20 @@ def test_an_installation_of_github_of_ones_own_is_asked_instead() -> None:
 
 @pytest.mark.parametrize("preset", ["github-push", "gitlab-push", "s3", "confluence", "notion"])
 @pytest.mark.parametrize(
-    "other", [{}, [], None, "text", 5, {"zen": "x"}, {"Records": None}, {"object_kind": "tag_push"}, {"type": "comment.created"}]
+    "other",
+    [
+        {},
+        [],
+        None,
+        "text",
+        5,
+        {"zen": "x"},
+        {"Records": None},
+        {"object_kind": "tag_push"},
+        {"type": "comment.created"},
+        {"type": []},
+        {"type": {}},
+    ],
 )
 def test_what_is_about_no_document_means_nothing(preset: str, other: Any) -> None:
     assert read(preset, other) == {}
@@ -122,16 +140,60 @@ def test_a_push_to_gitlab_changes_each_file_as_its_last_commit_leaves_it() -> No
         "src/CHANGELOG": False, "src/app/controller/application.rb": False, "src/docs/new name.md": False, "src/docs/old name.md": True,
     }  # fmt: skip
     new = found["src/docs/new name.md"]
-    sha = "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"
-    assert new.url == f"https://gitlab.com/api/v4/projects/15/repository/files/docs%2Fnew%20name.md/raw?ref={sha}"
+    file = "https://gitlab.com/api/v4/projects/15/repository/files/docs%2Fnew%20name.md/raw?ref="
+    assert (new.url, new.seen_at) == (f"{file}master", f"{file}da1560886d4f094c3e6c9ef40349f7d38b5d27d7")
     assert new.uri == "https://gitlab.com/mike/diaspora/-/blob/master/docs/new%20name.md"
-    assert (new.at_ns, new.exact_ns) == (1776116189 * SECOND, SECOND)
+    assert new.at_ns is None, "it counts from when it arrives: the times of commits say nothing of when they were pushed"
     assert read("gitlab-push", payload("gitlab_push") | {"checkout_sha": None, "after": "0" * 40}) == {}
 
 
-def test_a_push_that_does_not_name_all_its_commits_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    read("gitlab-push", payload("gitlab_push") | {"total_commits_count": 25})
-    assert "25 commits" in caplog.text
+def looked_up(preset: str, given: Any, **more: Any) -> list[tuple[str, str | None, dict[str, Any]]]:
+    """What has to be looked up: the id that the event has, the first question, and what is known of the push."""
+    found = [item for item in reader(source(preset, **more))(given) if item.listing]
+    return [(str(item.document_id), item.url, json.loads(item.content or b"")) for item in found]
+
+
+@pytest.mark.parametrize("odd", [{"forced": True}, {"created": True, "before": "0" * 40}])
+def test_a_push_to_github_that_does_not_name_all_is_looked_up(odd: dict[str, Any]) -> None:
+    pushed = payload("github_push")
+    assert looked_up("github-push", pushed) == []
+    [(document_id, url, said)] = looked_up("github-push", pushed | odd)
+    assert (document_id, url) == (
+        f"src//{(pushed | odd)['before'][:12]}..59b20b8d5c6f",
+        f"https://api.github.com/repos/octo-org/handbook/git/trees/{pushed['after']}?recursive=1",
+    )
+    assert said["before"] == (pushed | odd)["before"] and "commits" not in said
+    assert read("github-push", pushed | odd).keys() == read("github-push", pushed).keys()
+
+
+def test_a_push_to_github_with_as_many_commits_as_a_payload_names_is_looked_up() -> None:
+    pushed = payload("github_push")
+    assert looked_up("github-push", pushed | {"commits": pushed["commits"] * 1023 + pushed["commits"][:1]}) == []
+    assert len(looked_up("github-push", pushed | {"commits": pushed["commits"] * 1024})) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "is_whole"), [({}, True), ({"total_commits_count": 25}, False), ({"commits": [], "total_commits_count": 0}, False)]
+)
+def test_the_ends_of_every_push_to_gitlab_are_compared(more: dict[str, Any], is_whole: bool) -> None:
+    pushed = payload("gitlab_push")
+    [(document_id, url, said)] = looked_up("gitlab-push", pushed | more)
+    base = "https://gitlab.com/api/v4/projects/15/repository"
+    assert (document_id, url) == (
+        "src//95790bf891e7..da1560886d4f",
+        f"{base}/compare?from={pushed['before']}&to={pushed['after']}&straight=true",
+    )
+    assert said["is_whole"] is is_whole
+    [(_, url, said)] = looked_up("gitlab-push", pushed | {"before": "0" * 40})
+    assert url == f"{base}/tree?ref={pushed['after']}&recursive=true&per_page=100&page=1" and not said["is_whole"]
+
+
+@pytest.mark.parametrize("branch", ["feature/new docs", "a&b=c", "ü#1?", "100%"])
+def test_a_branch_may_be_called_anything(branch: str) -> None:
+    for preset, name in (("github-push", "github_push"), ("gitlab-push", "gitlab_push")):
+        given = payload(name) | {"ref": f"refs/heads/{branch}"}
+        for item in read(preset, given, branch=branch).values():
+            assert parse_qs(urlsplit(str(item.url)).query) == {"ref": [branch]}
 
 
 def test_a_notification_of_s3_is_about_its_keys_as_they_are() -> None:
@@ -220,14 +282,48 @@ def test_a_page_of_notion_is_got_as_markdown(event: str, deleted: bool) -> None:
     assert (item.at_ns, item.exact_ns) == (1796514934_285_000_000, 10**6)
 
 
+def of_github(answer: Any, mime_type: str | None = "application/json") -> bytes:
+    content = SENDERS["github-push"].content
+    assert content is not None
+    return content(answer if isinstance(answer, bytes) else json.dumps(answer).encode(), mime_type)
+
+
+def test_a_file_of_github_is_the_answer_itself_or_stands_in_it() -> None:
+    said = {"type": "file", "path": "a.md", "sha": "x", "encoding": "base64", "content": "w6kK\nIA==\n"}
+    assert of_github(said) == "é\n ".encode()
+    assert of_github(said, "application/vnd.github.raw+json") == json.dumps(said).encode(), "a file that looks like an answer"
+    for own in (b'{"type": "file"}', b"[]x", b"no json", b'{"a": 1}', b'[{"a": 1}]'):
+        assert of_github(own) == own
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [{"type": "file", "path": "a.md/b", "sha": "x"}], {"type": "submodule", "path": "a.md", "sha": "x"},
+        {"type": "symlink", "path": "a.md", "sha": "x", "target": "/etc/passwd"},
+    ],
+)  # fmt: skip
+def test_a_folder_a_submodule_and_a_link_that_leads_outside_are_no_files(said: Any) -> None:
+    with pytest.raises(MissingError):
+        of_github(said)
+
+
+@pytest.mark.parametrize("page", ["a\x00b", "", "../x", "1/2", "x" * 201, -1, 1.5, None, {}])
+def test_an_id_of_confluence_that_is_none_is_refused_by_its_name(page: Any) -> None:
+    given = payload("confluence_page")
+    given["page"]["id"] = page
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source("confluence", base_url="https://wiki.example.com"))(given)
+    assert "/".join(map(str, refused.value.errors()[0]["loc"])).startswith("page/id")
+
+
 def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
-    assert SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}') == "<p>é</p>".encode()
-    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}') == b"# T"
-    assert SENDERS["github-push"].content is None
+    assert SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}', None) == "<p>é</p>".encode()
+    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}', None) == b"# T"
     for preset in ("confluence", "notion"):
         for answer in (b"", b"[]", b"{}", b'{"markdown": "x", "truncated": true}' if preset == "notion" else b'{"body": 5}'):
             with pytest.raises(RejectedError):
-                SENDERS[preset].content(answer)
+                SENDERS[preset].content(answer, None)
 
 
 @pytest.mark.parametrize(
@@ -241,3 +337,17 @@ def test_a_preset_knows_how_its_system_signs(preset: str, signature: str, header
     made = source(preset)
     assert (made.signature, made.header) == (signature, header)
     assert source(preset, signature="standard-webhooks").signature == "standard-webhooks"
+
+
+@pytest.mark.parametrize("path", ["../../x.md", "a/../../x.md", "./a.md", "/etc/a.md", "a//b.md", "a\x00.md", "", "x" * 2000 + ".md"])
+def test_a_path_that_no_repository_can_hold_is_no_document(path: str) -> None:
+    for preset, name in (("github-push", "github_push"), ("gitlab-push", "gitlab_push")):
+        given = payload(name)
+        given["commits"] = [given["commits"][0] | {"added": [path], "modified": ["a.md"], "removed": [path]}]
+        assert set(read(preset, given, include=["**"])) == {"src/a.md"}
+
+
+def test_a_type_that_no_database_can_hold_says_nothing() -> None:
+    given = payload("minio_put")
+    given["Records"][0]["s3"]["object"]["contentType"] = "text/plain\x00"
+    assert [item.mime_type for item in read("s3", given).values()] == [None]

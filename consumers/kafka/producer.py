@@ -1,0 +1,113 @@
+"""The producer below FastStream's broker, idempotent, and begun anew once Kafka has refused something of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from faststream.kafka import KafkaBroker as FastStreamBroker
+
+from consumers.kafka.connection import client_arguments
+from consumers.kafka.topics import MAX_CHANGE_BYTES
+from pipeline.kafka_settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "livedex"
+PRODUCING: dict[str, Any] = {
+    "acks": "all", "enable_idempotence": True, "compression_type": "lz4", "linger_ms": 2, "max_batch_size": 256 * 1024,
+    "max_request_size": MAX_CHANGE_BYTES,
+}  # fmt: skip
+"""How records are produced, as aiokafka's arguments."""
+
+
+class Producer:
+    """What a FastStream broker publishes through.
+
+    An idempotent producer numbers what it sends to a partition, and aiokafka counts a batch that Kafka refused (one too large for its
+    topic) like any other: the next number is then one that Kafka does not expect, and everything after it is refused
+    (OutOfOrderSequenceNumber) for as long as the producer lives. So a new one, with a new producer id, takes its place.
+
+    Args:
+        broker: its producer is opened by its start, with `PRODUCING`.
+    """
+
+    def __init__(self, broker: FastStreamBroker, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._servers = servers
+        self._renewal: asyncio.Task[None] | None = None
+        self._before: list[tuple[AIOKafkaProducer, asyncio.Task[None]]] = []
+
+    async def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Any = None) -> asyncio.Future[Any]:
+        """Hand a record over; what is returned is done once Kafka holds it, or refused it.
+
+        Args:
+            headers: they make the record exactly what is given; without them it is an event, and gets FastStream's.
+
+        Raises:
+            KafkaError: it cannot be handed over.
+        """
+        client = self._client
+        sent: asyncio.Future[Any]
+        if headers is None:
+            sent = await self._broker.publish(value, topic, key=key, no_confirm=True)
+        else:
+            sent = await client.send(topic, value, key=key, headers=headers)
+        sent.add_done_callback(lambda done: self._look(client, done))
+        return sent
+
+    def _look(self, client: AIOKafkaProducer, sent: asyncio.Future[Any]) -> None:
+        if sent.cancelled() or (exc := sent.exception()) is None:
+            return
+        if client is self._client and (self._renewal is None or self._renewal.done()):
+            log.info("a new producer for Kafka: %s", type(exc).__name__)
+            self._renewal = asyncio.create_task(self._renew(client), name="renew the producer")
+
+    async def _renew(self, old: AIOKafkaProducer) -> None:
+        below: Any = self._broker.config.producer
+        new = AIOKafkaProducer(**client_arguments(self._settings, self._servers), client_id=CLIENT_ID, **PRODUCING)
+        try:
+            await below.connect(new, below.serializer, below.codec)
+        except (KafkaError, OSError) as exc:
+            log.warning("a new producer for Kafka could not be opened, so the old one is kept until it is refused again: %s", exc)
+            await new.stop()
+            return
+        self._before = [(client, task) for client, task in self._before if not task.done()]
+        self._before.append((old, asyncio.create_task(old.stop(), name="let a producer send what it has")))
+
+    async def close(self, timeout_s: float) -> None:
+        """Let go of every producer, also of those that wait for an answer: what they have not sent was not acknowledged to anybody.
+
+        Args:
+            timeout_s: how long former producers may take to send what they have.
+        """
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.gather(self._renewal, return_exceptions=True)
+        if self._before:
+            await asyncio.wait([task for _, task in self._before], timeout=timeout_s)
+        for client, task in self._before:
+            if not task.done():
+                task.cancel()
+                await _hang_up(client)
+
+    async def hang_up(self) -> None:
+        """Let go of the present producer without a word."""
+        if client := self._client:
+            await _hang_up(client)
+
+    @property
+    def _client(self) -> Any:
+        """aiokafka's producer below FastStream, which adds headers of its own and knows no record without a value; None where it is closed."""
+        producer: Any = self._broker.config.producer
+        state = producer._producer
+        return state.producer if state else None
+
+
+async def _hang_up(client: Any) -> None:
+    await client._sender.close()
+    await client.client.close()

@@ -1,0 +1,98 @@
+"""Databases of tests: each is a copy of one that was migrated once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+import asyncpg
+
+from migrations.runner import migrate
+from pipeline.store.database import Database, open_database
+
+TEMPLATE = f"livedex_template{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+_NUMBERS = itertools.count()
+T = TypeVar("T")
+
+
+def with_database(url: str, name: str) -> str:
+    """The URL of another database on the same server."""
+    head, _, rest = url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{rest}" if rest else "")
+
+
+async def make_template(url: str) -> None:
+    """Make the database that the others are copies of.
+
+    Args:
+        url: of the server, as a role that may do everything.
+    """
+    admin = await asyncpg.connect(url)
+    try:
+        await admin.execute(f"drop database if exists {TEMPLATE}")
+        await admin.execute(f"create database {TEMPLATE}")
+    finally:
+        await admin.close()
+    connection = await asyncpg.connect(with_database(url, TEMPLATE))
+    try:
+        await migrate(connection)
+    finally:
+        await connection.close()
+
+
+async def trust_the_machine(url: str) -> None:
+    """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the plug."""
+    connection = await asyncpg.connect(url)
+    try:
+        for name in ("fsync", "full_page_writes", "synchronous_commit"):
+            await connection.execute(f"alter system set {name} = off")
+        await connection.execute("select pg_reload_conf()")
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def new_database(server_url: str) -> AsyncIterator[str]:
+    """A migrated, empty database for as long as the block lasts: its URL, as its owner."""
+    name = f"livedex_test_{os.getpid()}_{next(_NUMBERS)}"
+    admin = await asyncpg.connect(server_url)
+    try:
+        await admin.execute(
+            f"create database {name} template {TEMPLATE} strategy file_copy"
+        )  # half the time of the default, for one of this size
+        yield with_database(server_url, name)
+        await admin.execute(f"drop database {name} with (force)")
+    finally:
+        await admin.close()
+
+
+@contextmanager
+def filled_database(server_url: str, fill: Callable[[Database], Awaitable[T]]) -> Iterator[tuple[str, T]]:
+    """A database for several tests that only read: filled once, and from then on PostgreSQL refuses whatever would write there.
+
+    Yields:
+        Its URL, as its owner, and what `fill` returned.
+    """
+    with asyncio.Runner() as runner:
+        context = new_database(server_url)
+        url = runner.run(context.__aenter__())
+        try:
+            yield url, runner.run(_filled(url, fill))
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+async def _filled(url: str, fill: Callable[[Database], Awaitable[T]]) -> T:
+    async with open_database(url) as database:
+        made = await fill(database)
+    owner = await asyncpg.connect(url)
+    try:
+        name = await owner.fetchval("select current_database()")
+        await owner.execute(f"alter database {name} set default_transaction_read_only = on")
+    finally:
+        await owner.close()
+    return made
