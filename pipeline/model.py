@@ -17,6 +17,8 @@ GenerationId = NewType("GenerationId", int)
 
 DEFAULT_TENANT = TenantId("default")
 DEFAULT_COLLECTION = "default"
+WITHOUT_NUL = r"^[^\x00]*$"
+"""A pattern for names: PostgreSQL keeps any text but one with NUL."""
 
 DocumentState = Literal[
     "pending", "synced", "empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable", "dead"

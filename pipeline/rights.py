@@ -38,7 +38,9 @@ def _nobody_in_particular(name: str) -> str:
 
 
 def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("principals", "principals are a list of names")
+    return tuple(value)
 
 
 def _once_in_order(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -53,13 +55,13 @@ def for_everybody(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
 Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS), AfterValidator(_principal)]
 _Listed = Field(max_length=MAX_PRINCIPALS)
 
-Acl = Annotated[tuple[Principal, ...], BeforeValidator(_as_tuple), _Listed, AfterValidator(_once_in_order)]
+Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_once_in_order)]
 """The principals that may read a document, each once and in order, so that the same rights are always the same list."""
 
 Principals = Annotated[
     tuple[Annotated[Principal, AfterValidator(_nobody_in_particular)], ...],
-    BeforeValidator(_as_tuple),
     _Listed,
+    BeforeValidator(_as_tuple),
     AfterValidator(_once_in_order),
 ]
 """On whose behalf somebody reads."""

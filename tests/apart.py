@@ -31,7 +31,7 @@ DIMENSIONS = 16
 
 @asynccontextmanager
 async def priers(database: Database, url: str, tenants: int, seed: int) -> AsyncIterator[list[Prier]]:
-    """Tenants with a key each, that have nothing yet."""
+    """Tenants that have nothing yet, each with a key that reads and writes everything, and one that reads on somebody's behalf."""
     generation = await PgVectorStore(database).ensure_schema("counting", DIMENSIONS)
     metrics, space = Metrics(), Space(generation, DIMENSIONS)
     intake = InlinePipeline(database, generation, DIMENSIONS)
@@ -45,10 +45,10 @@ async def priers(database: Database, url: str, tenants: int, seed: int) -> Async
         await stack.enter_async_context(app.router.lifespan_context(app))
         made = []
         for number in range(tenants):
-            key = make_key()
-            await ApiKeys(database).create(
-                TenantId(f"tenant {number}"), key.key_id, "test", key.sha256, ["search", "documents:write"], None
-            )
-            http = client_of(app, headers={"X-API-Key": key.key})
-            made.append(Prier(number, await stack.enter_async_context(http), random.Random(seed * 1000 + number)))
+            tenant_id, asking = TenantId(f"tenant {number}"), []
+            for scopes in (["search", "documents:write", "documents:all"], ["search", "act_as"]):
+                key = make_key()
+                await ApiKeys(database).create(tenant_id, key.key_id, "test", key.sha256, scopes, None)
+                asking.append(await stack.enter_async_context(client_of(app, headers={"X-API-Key": key.key})))
+            made.append(Prier(number, *asking, random.Random(seed * 1000 + number)))
         yield made

@@ -1,7 +1,8 @@
 """Random reads and writes of several tenants over the API, each held against what that tenant alone has written.
 
 All use the same ids and mostly the same texts. Whatever only one has carries its mark, and the mark of another tenant must be in no answer,
-be it a row, a name, a header or the text of an error. Counts must be those of the tenant's own documents.
+be it a row, a name, a header or the text of an error. Counts must be those of the tenant's own documents. Reads are on random behalfs: what
+stands under rights names them, and is in no answer to who lacks them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+from tests.eyes import EVERYTHING, PRINCIPALS, Eye, some_acl, some_eye, word_of
 
 IDS = [
     "a",
@@ -52,14 +55,18 @@ class Written:
     text: str
     collection: str
     metadata: dict[str, Any]
+    title: str
+    acl: list[str] | None
 
 
 @dataclass
 class Prier:
-    """One tenant, its key, and what it has.
+    """One tenant, its keys, and what it has.
 
     Attributes:
-        tokens: of its writes.
+        http: with a key that reads and writes everything.
+        behalf: with a key that reads on somebody's behalf.
+        tokens: of its writes, with the document of each.
         cursors: of its pages.
         others: the priers of all tenants, whose tokens and cursors it tries.
         leaks: what was wrong, by kind.
@@ -67,11 +74,12 @@ class Prier:
 
     number: int
     http: httpx.AsyncClient
+    behalf: httpx.AsyncClient
     rng: random.Random
     others: Sequence[Prier] = ()
     documents: dict[str, Written] = field(default_factory=dict)
     collections: set[str] = field(default_factory=set)
-    tokens: list[str] = field(default_factory=list)
+    tokens: dict[str, str] = field(default_factory=dict)
     cursors: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
@@ -97,14 +105,19 @@ class Prier:
         self.asked[act.__name__] += 1
         await act()
 
-    async def ask(self, method: str, path: str, allowed: Sequence[int], **more: Any) -> httpx.Response:
-        """Ask, and hold the whole answer against the marks of others; one that was asked for may be said back."""
-        answer = await self.http.request(method, path, **more)
+    async def ask(self, method: str, path: str, allowed: Sequence[int], *, eye: Eye = EVERYTHING, **more: Any) -> httpx.Response:
+        """Ask, and hold the whole answer against the marks of others and what is hidden; one that was asked for may be said back."""
+        http = self.http if eye.principals is None else self.behalf
+        if method == "GET":
+            more["params"] = [*more.get("params", {}).items(), *eye.query()] or None
+        answer = await http.request(method, path, **more)
         for _ in range(_PATIENCE):  # the machine may be slow, and whatever is asked here may be asked again
             if answer.status_code != 503:
                 break
-            answer = await self.http.request(method, path, **more)
+            answer = await http.request(method, path, **more)
         said = answer.text + str(answer.headers)
+        if hidden := set(eye.forbidden(said)) - set(eye.forbidden(f"{path} {more.get('json')}")):
+            self.leaks.append(f"{method} {path[:60]!r} {more.get('json')} for {eye}: {sorted(hidden)} in the answer {said[:300]}")
         if foreign := set(MARK.findall(said)) - {self.mark} - set(MARK.findall(f"{path} {more.get('json')}")):
             self.leaks.append(f"{method} {path[:60]!r} {more.get('json')}: {sorted(foreign)} in the answer {said[:300]}")
         if answer.status_code not in allowed:
@@ -116,6 +129,10 @@ class Prier:
         if not right:
             self.leaks.append(f"{self.mark}: {what}")
 
+    def seen(self, eye: Eye) -> dict[str, Written]:
+        """What it has, as far as somebody may read it."""
+        return {name: written for name, written in self.documents.items() if eye.sees(written.acl)}
+
     def some_id(self) -> str:
         return self.rng.choice([*IDS, f"{self.mark}/own", f"{self.rng.choice(self.others).mark}/own"])
 
@@ -126,13 +143,22 @@ class Prier:
         name = self.rng.choice([*IDS, f"{self.mark}/own"])
         text = self.rng.choice([*TEXTS[:-1], f"{self.rng.choice(TEXTS)} {self.mark}"])
         metadata = {self.rng.choice(KEYS): self.rng.choice(VALUES), "of": self.mark}
-        made = Written(text, self.some_collection(), metadata)
-        body = {"text": text, "title": f"title {self.mark}", "uri": f"urn:{self.mark}", "metadata": metadata, "collection": made.collection}
+        acl = some_acl(self.rng)
+        metadata |= {"rights": word_of(acl)}
+        made = Written(f"{text} {word_of(acl)}".strip(), self.some_collection(), metadata, f"title {self.mark} {word_of(acl)}", acl)
+        body = {
+            "text": made.text,
+            "title": made.title,
+            "uri": f"urn:{self.mark}",
+            "metadata": metadata,
+            "collection": made.collection,
+            "acl": acl,
+        }
         answer = await self.ask("PUT", _path(name), [202], json=body)
         if answer.status_code == 202:
             self.documents[name] = made
             self.collections.add(made.collection)
-            self.tokens.append(answer.json()["token"])
+            self.tokens[answer.json()["token"]] = name
 
     async def delete(self) -> None:
         name = self.rng.choice([*IDS, f"{self.mark}/own"])
@@ -146,21 +172,21 @@ class Prier:
             answer = await self.http.get(_path(name))
             self.check(answer.status_code == 404 and not MARK.search(answer.text), f"a document of another: {answer.text[:200]}")
             return
-        written = self.documents.get(name)
-        chunks_of = written is None and name.endswith("/chunks") and name.removesuffix("/chunks") in self.documents
-        answer = await self.ask("GET", _path(name), [200] if written or chunks_of else [404])
+        eye = some_eye(self.rng)
+        written = self.seen(eye).get(name)
+        answer = await self.ask("GET", _path(name), [200] if written else [404], eye=eye)
         if written and answer.status_code == 200:
             document = answer.json()
             self.check(
-                (document["metadata"], document["collection"], document["title"])
-                == (written.metadata, written.collection, f"title {self.mark}"),
-                f"{name!r} is not what was written: {answer.text[:300]}",
+                (document["metadata"], document["collection"], document["title"], document["acl"])
+                == (written.metadata, written.collection, written.title, eye.told(written.acl)),
+                f"{name!r} is not what was written, for {eye}: {answer.text[:300]}",
             )
-            chunks = await self.ask("GET", _path(name) + "/chunks", [200])
-            if not any(known == name + "/chunks" for known in self.documents):
-                self.check(
-                    "".join(c["content"] for c in chunks.json()["chunks"]) == written.text.strip(), f"{name!r} shows {chunks.text[:300]}"
-                )
+        chunks = await self.ask("GET", _path(name) + "/chunks", [200] if written or name + "/chunks" in self.seen(eye) else [404], eye=eye)
+        if written and chunks.status_code == 200 and name + "/chunks" not in self.seen(eye):
+            self.check(
+                "".join(c["content"] for c in chunks.json()["chunks"]) == written.text.strip(), f"{name!r} shows {chunks.text[:300]}"
+            )
 
     async def page(self) -> None:
         params: dict[str, Any] = {"limit": self.rng.choice([1, 3, 1000])}
@@ -168,50 +194,82 @@ class Prier:
             params["collection"] = self.some_collection()
         if self.rng.random() < 0.3 and (cursors := self.rng.choice(self.others).cursors):
             params["cursor"] = self.rng.choice(cursors)
-        answer = await self.ask("GET", "/v1/documents", [200], params=params)
+        eye = some_eye(self.rng)
+        answer = await self.ask("GET", "/v1/documents", [200], eye=eye, params=params)
         if answer.status_code != 200:
             return
         body = answer.json()
         names = [d["document_id"] for d in body["documents"]]
-        self.check(set(names) <= set(self.documents), f"documents that it has not: {names}")
-        wanted = [name for name, w in self.documents.items() if params.get("collection") in (None, w.collection)]
+        self.check(set(names) <= set(self.seen(eye)), f"documents that {eye} has not: {names}")
+        wanted = [name for name, w in self.seen(eye).items() if params.get("collection") in (None, w.collection)]
         if "cursor" not in params and params["limit"] == 1000:
-            self.check(sorted(names) == sorted(wanted), f"{len(names)} documents, not {len(wanted)}")
+            self.check(sorted(names) == sorted(wanted), f"{len(names)} documents, not {len(wanted)}, for {eye}")
         if body["next_cursor"] and not any(MARK.search(name) for name in names):
             self.cursors.append(body["next_cursor"])
 
     async def search(self) -> None:
-        query = self.rng.choice([*TEXTS[:-1], self.rng.choice(self.others).mark, self.mark, "tenant_id", "' or true --", "harbour OR 1=1"])
+        eye, acl = some_eye(self.rng), some_acl(self.rng)
+        query = self.rng.choice(
+            [
+                *TEXTS[:-1],
+                self.rng.choice(self.others).mark,
+                self.mark,
+                "tenant_id",
+                "' or true --",
+                "harbour OR 1=1",
+                word_of(acl) or "only0q",
+            ]
+        )
         body: dict[str, Any] = {
             "query": query,
             "mode": self.rng.choice(["hybrid", "keyword", "vector"]),
             "limit": self.rng.choice([1, 8, 1000]),
+            **eye.body(),
         }
         body["include"] = self.rng.choice([["content", "metadata"], ["content", "metadata", "explain", "embedding"]])
         if self.rng.random() < 0.4:
             body["where"] = {
                 self.rng.choice(KEYS): self.rng.choice([*VALUES[:4], {"exists": True}, {"in": ["note", "O'Brien"]}, {"not": "note"}])
             }
+        elif self.rng.random() < 0.2:
+            body["where"] = {"rights": word_of(acl)}
         if self.rng.random() < 0.3:
             body["collection"] = self.some_collection()
         if self.rng.random() < 0.3:
             body["document_ids"] = [self.some_id(), self.some_id()]
-        answer = await self.ask("POST", "/v1/search", [200, 422], json=body)
+        answer = await self.ask("POST", "/v1/search", [200, 422], eye=eye, json=body)
         if answer.status_code != 200:
             return
-        for hit in answer.json()["hits"]:
-            written = self.documents.get(hit["document_id"])
-            self.check(written is not None and hit["content"] in written.text, f"a hit that it has not: {hit}")
+        hits, seen = answer.json()["hits"], self.seen(eye)
+        if body["mode"] == "vector" and body["limit"] == 1000:
+            await self._compare(eye, body, hits)
+        for hit in hits:
+            written = seen.get(hit["document_id"])
+            self.check(written is not None and hit["content"] in written.text, f"a hit that {eye} has not: {hit}")
             if written is not None:
-                own = (written.metadata, written.collection, f"title {self.mark}", f"urn:{self.mark}")
+                own = (written.metadata, written.collection, written.title, f"urn:{self.mark}")
                 self.check((hit["metadata"], hit["collection"], hit["title"], hit["uri"]) == own, f"a hit with what it has not: {hit}")
 
+    async def _compare(self, eye: Eye, body: dict[str, Any], hits: list[dict[str, Any]]) -> None:
+        """Hold all hits of the vector leg against those of who reads everything: rights take hits away, and move none."""
+        whole = {name: value for name, value in body.items() if name != "principals"}
+        everything = (await self.ask("POST", "/v1/search", [200], json=whole)).json()["hits"]
+        told, wanted = ([(h["document_id"], h["chunk_index"], h["score"]) for h in some] for some in (hits, everything))
+        wanted = [place for place in wanted if place[0] in self.seen(eye)]
+        self.check(told == wanted, f"{eye} finds by {body}: {told}, not {wanted}")
+        if not body.keys() & {"where", "collection", "document_ids"}:
+            self.check(
+                {place[0] for place in told} == set(self.seen(eye)), f"{eye} finds by {body}: {told}, not all of {set(self.seen(eye))}"
+            )
+
     async def groups(self) -> None:
-        answer = await self.ask("GET", "/v1/collections", [200])
-        held = Counter(w.collection for w in self.documents.values())
+        eye = some_eye(self.rng)
+        answer = await self.ask("GET", "/v1/collections", [200], eye=eye)
+        held = Counter(w.collection for w in self.seen(eye).values())
         told = {c["name"]: c["documents"] for c in answer.json()["collections"]}
         self.check(
-            told == dict.fromkeys(self.collections | {"default"}, 0) | held, f"collections {told}, not {dict(held)} and {self.collections}"
+            told == dict.fromkeys(self.collections | {"default"}, 0) | held,
+            f"collections {told}, not {dict(held)} and {self.collections}, for {eye}",
         )
 
     async def group(self) -> None:
@@ -220,7 +278,10 @@ class Prier:
         there = name in self.collections or name == "default"
         kind = self.rng.random()
         if kind < 0.5:
-            await self.ask("GET", path, [200] if there else [404])
+            eye = some_eye(self.rng)
+            answer = await self.ask("GET", path, [200] if there else [404], eye=eye)
+            count = sum(w.collection == name for w in self.seen(eye).values())
+            self.check(not there or answer.json()["documents"] == count, f"{answer.text}, not {count}, for {eye}")
         elif kind < 0.9:
             if (await self.ask("POST", "/v1/collections", [409] if there else [201], json={"name": name})).status_code == 201:
                 self.collections.add(name)
@@ -231,9 +292,11 @@ class Prier:
     async def token(self) -> None:
         other = self.rng.choice(self.others)
         if other.tokens:
-            token = self.rng.choice(other.tokens)
-            answer = await self.ask("GET", f"/v1/sync/{token}", [200] if other is self else [404])
-            self.check(other is not self or answer.json()["state"] in ("synced", "superseded"), f"a token that is {answer.text}")
+            token, eye = self.rng.choice(list(other.tokens)), some_eye(self.rng)
+            answer = await self.ask("GET", f"/v1/sync/{token}", [200] if other is self else [404], eye=eye)
+            if other is self and (name := self.tokens[token]) in self.documents:
+                ended = ("synced", "superseded") if name in self.seen(eye) else ("pending",)
+                self.check(answer.json()["state"] in ended, f"a token that is {answer.text} for {eye}")
 
     async def odd(self) -> None:
         other = self.rng.choice([o for o in self.others if o is not self])
@@ -245,6 +308,12 @@ class Prier:
             ("PUT", _path("a"), [422], {"json": {"text": "x", "tenant_id": "t"}}),
             ("PUT", _path("a"), [422], {"json": {"text": "x", "collection": "\x00"}}),
             ("GET", "/v1/documents?tenant=t&tenant_id=t", [200], {"headers": {"X-Tenant": "t", "X-Tenant-ID": "t"}}),
+            ("POST", "/v1/search", [403], {"json": {"query": "a", "principals": [PRINCIPALS[0]]}}),
+            ("GET", "/v1/sync/x?principals=ann", [403], {}),
+            ("PUT", _path("a"), [422], {"json": {"text": "x", "acl": [" ann"]}}),
+            ("DELETE", _path("a"), [403], {"eye": Eye(frozenset(PRINCIPALS))}),
+            ("POST", "/v1/search", [422], {"json": {"query": "a", "principals": ["*"]}, "eye": Eye(frozenset())}),
+            ("POST", "/v1/search?principals=ann", [422], {"json": {"query": "a"}, "eye": Eye(frozenset())}),
             ("GET", "/v1/documents?cursor=%00", [422], {}),
             ("GET", "/v1/documents/%00", [404], {}),
             ("GET", "/v1/documents", [401], {"headers": {"X-API-Key": str(other.http.headers["x-api-key"])[:-1] + "x"}}),

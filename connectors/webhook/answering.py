@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 
 from connectors.webhook.incoming import refused
-from pipeline.api.shapes import problems
+from pipeline.api.shapes import Version, problems
 
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -21,7 +21,7 @@ class AcceptedDocument(BaseModel):
     """A change of one document was accepted."""
 
     document_id: str
-    version: int
+    version: Version
     token: str = Field(description="for `GET /v1/sync/{token}` and `after` of a search")
 
 

@@ -66,13 +66,16 @@ def schema(*, can_fetch: bool) -> dict[str, Any]:
     for name in ("data", "data_base64", "datacontenttype", "type"):
         common["properties"].pop(name)
     content: type[DocumentBody] = LinkedBody if can_fetch else DocumentBody
-    changed = {"type": {"const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
-    deleted = {"type": {"const": DOCUMENT_DELETED}, "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]}}
+    changed = {"type": {"type": "string", "const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
+    deleted = {
+        "type": {"type": "string", "const": DOCUMENT_DELETED},
+        "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]},
+    }
     needed = common["required"]
     return {
         "oneOf": [
             {"title": name, "type": "object", "properties": {**common["properties"], **properties}, "required": required}
-            for name, properties, required in (("A change", changed, [*needed, "data"]), ("A delete", deleted, needed))
+            for name, properties, required in (("ChangedEvent", changed, [*needed, "data"]), ("DeletedEvent", deleted, needed))
         ]
     }
 
@@ -103,7 +106,7 @@ def _batch(value: Any) -> list[Incoming]:
     if not isinstance(value, list):
         raise refused(("body",), "a batch is a list of events")
     if len(value) > MOST_EVENTS:
-        raise HTTPException(413, f"a batch has at most {MOST_EVENTS} events: send several")
+        raise refused(("body",), f"a batch has at most {MOST_EVENTS} events: send several")
     found, errors = [], []
     for n, event in enumerate(value):
         try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
 from connectors.webhook.events import check_content, check_urls
-from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, LinkedBody, content_of, shown
+from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, content_of, shown
 from connectors.webhook.receiver import Receiver
 from pipeline.api.answers import Json
 from pipeline.api.bodies import require_json
@@ -22,9 +22,7 @@ from pipeline.store.versions import LIMIT
 _DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
 _SENDER = "documents"
 
-
-class _Named(Body):
-    document_id: Id
+Name = Annotated[Id, Path(description="whatever the document is called; its slashes may be escaped, or not")]
 
 
 def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
@@ -38,35 +36,36 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
 
     @router.put(
         _DOCUMENT,
+        name="put_document",
         status_code=202,
-        responses=accepted(AcceptedDocument, *REFUSALS),
+        responses=accepted(AcceptedDocument, *REFUSALS, 404),
         openapi_extra=described(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody)),
     )
-    async def put(request: Request, document_id: str, caller: Writer) -> Response:
+    async def put(request: Request, document_id: Name, caller: Writer) -> Response:
         """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
         is accepted, and ends superseded."""
         require_json(request)
-        name = _named(document_id)
         async with admission.body(request, most_bytes) as raw:
-            incoming = _incoming(name, validated(LinkedBody, parsed(raw)))
+            incoming = _incoming(DocumentId(document_id), validated(LinkedBody, parsed(raw)))
             check_content(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
 
-    @router.delete(_DOCUMENT, status_code=202, responses=accepted(AcceptedDocument, 401, 403, 409, 422, 429, 503))
+    @router.delete(
+        _DOCUMENT,
+        name="delete_document",
+        status_code=202,
+        responses=accepted(AcceptedDocument, 401, 403, 404, 409, 422, 429, 503),
+    )
     async def delete(
-        document_id: str,
+        document_id: Name,
         caller: Writer,
         version: Annotated[int | None, Query(ge=0, lt=LIMIT, description="of the delete; default: newer than every version before")] = None,
     ) -> Response:
         """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
-        return await _accept(receiver, caller.tenant_id, Incoming(_named(document_id), deleted=True, version=version))
+        return await _accept(receiver, caller.tenant_id, Incoming(DocumentId(document_id), deleted=True, version=version))
 
     return router
-
-
-def _named(document_id: str) -> DocumentId:
-    return DocumentId(validated(_Named, {"document_id": document_id}).document_id)
 
 
 def _incoming(document_id: DocumentId, body: LinkedBody) -> Incoming:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described
-from connectors.webhook.cloudevents import BATCH, STRUCTURED, read_events, schema
+from connectors.webhook.cloudevents import BATCH, MOST_EVENTS, STRUCTURED, read_events, schema
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.receiver import Accepted, Receiver
 from pipeline.api.answers import Json
@@ -31,13 +31,14 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
     """
     router = APIRouter(tags=["events"])
     event = schema(can_fetch=receiver.fetcher is not None)
-    batch: dict[str, Any] = {"type": "array", "items": event}
+    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MOST_EVENTS} events"}
 
     @router.post(
         "/v1/events",
+        name="send_events",
         status_code=202,
         responses=accepted(AcceptedEvents, *REFUSALS),
-        openapi_extra=described((STRUCTURED, event), (BATCH, batch), ("application/json", event)),
+        openapi_extra=described((STRUCTURED, event), (BATCH, batch), ("application/json", {"anyOf": [event, batch]})),
     )
     async def receive(request: Request, caller: Sender) -> Response:
         """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
-from connectors.webhook.answering import REFUSALS, AcceptedEvents, accepted, described, parsed
+from connectors.webhook.answering import AcceptedEvents, accepted, described, parsed
 from connectors.webhook.events import answer, check_content
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.listing import DELIVERY
@@ -85,9 +85,10 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
 
     @router.post(
         "/v1/hooks/{source}",
+        name="send_payload",
         status_code=202,
-        responses=accepted(AcceptedEvents, *REFUSALS, 404),
-        openapi_extra=described(("application/json", _PAYLOAD)),
+        responses=accepted(AcceptedEvents, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+        openapi_extra={**described(("application/json", _PAYLOAD)), "security": []},
     )
     async def receive(request: Request, source: str) -> Response:
         """Take what a configured system sends, signed by its own rule. No API key is needed: the signature says who it is.

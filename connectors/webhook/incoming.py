@@ -15,13 +15,12 @@ from pydantic_core import PydanticCustomError
 
 from pipeline.extract.cleaning import MAX_DEPTH
 from pipeline.extract.formats import format_of
-from pipeline.model import DEFAULT_COLLECTION, DocumentId
+from pipeline.model import DEFAULT_COLLECTION, WITHOUT_NUL, DocumentId
 from pipeline.rights import Acl
 from pipeline.store.versions import LIMIT
 
 MAX_ID_BYTES = 2000
 MAX_METADATA_BYTES = 65_536
-_WITHOUT_NUL = r"^[^\x00]*$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,8 @@ def _depth(value: Any) -> int:
     return depth
 
 
-Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=_WITHOUT_NUL), AfterValidator(_id)]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=_WITHOUT_NUL)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=WITHOUT_NUL), AfterValidator(_id)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=WITHOUT_NUL)]
 
 
 def whole(value: object) -> object:
@@ -103,7 +102,7 @@ def whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-Version = Annotated[int, Field(ge=0, lt=LIMIT), BeforeValidator(whole)]
+Version = Annotated[int, Field(ge=0, lt=LIMIT, json_schema_extra={"format": "int64"}), BeforeValidator(whole)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
@@ -114,9 +113,10 @@ class Body(BaseModel):
 
 
 def once(*names: str) -> dict[str, Any]:
-    """In a schema: exactly one of these properties has a value."""
-    choices = [{other: {"type": "string" if other == name else "null"} for other in names} for name in names]
-    return {"oneOf": [{"required": [name], "properties": properties} for name, properties in zip(names, choices, strict=True)]}
+    """In a schema: exactly one of these properties has a value. Said behind two negations: tools that make types out of a schema make one for
+    each choice of a bare `oneOf`, and leave out every other property."""
+    choices = [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]
+    return {"not": {"not": {"oneOf": choices}}}
 
 
 class DocumentBody(Body):
@@ -143,8 +143,9 @@ class LinkedBody(DocumentBody):
     model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
 
     url: str | None = Field(
-        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it"
-    )
+        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it",
+        json_schema_extra={"pattern": "^https?://[^/?#]"},
+    )  # fmt: skip
 
 
 def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:

@@ -35,7 +35,10 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
             app.state.waiter = waiter
             yield
 
-    app = FastAPI(title="Livedex", version=_version(), docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(
+        title="Livedex", version=_version(), docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
+    )  # fmt: skip
     app.state.services = services
     add_handlers(app)
     app.add_middleware(Edge)

@@ -18,7 +18,7 @@ from pipeline.api.shapes import Collection, Collections, DeletedCollection, answ
 from pipeline.errors import NotFoundError
 from pipeline.events import Changed
 from pipeline.intake import Change
-from pipeline.model import Reader, TenantId
+from pipeline.model import WITHOUT_NUL, Reader, TenantId
 
 router = APIRouter(tags=["collections"])
 strict = APIRouter(route_class=StrictRoute, tags=["collections"])
@@ -39,10 +39,14 @@ class NewCollection(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+    name: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_storable)]
 
 
-@router.get("/v1/collections", responses={**answers(Collections, "Every collection"), **problems(401, 403, 422, 429, 503)})
+@router.get(
+    "/v1/collections",
+    name="list_collections",
+    responses={**answers(Collections, "Every collection"), **problems(401, 403, 422, 429, 503)},
+)
 async def collections(reader: Reading, services: Services) -> Response:
     """Every collection by name, with the number of its documents that may be read."""
     return Json({"collections": await services.documents.collections(reader)})
@@ -50,6 +54,7 @@ async def collections(reader: Reading, services: Services) -> Response:
 
 @strict.post(
     "/v1/collections",
+    name="create_collection",
     status_code=201,
     responses={201: {"model": Collection, "description": "It was made"}, **problems(401, 403, 409, 413, 415, 422, 429, 503)},
 )
@@ -58,7 +63,11 @@ async def create(wanted: NewCollection, caller: Writer, services: Services) -> R
     return Json(await services.collections.create(caller.tenant_id, wanted.name), 201)
 
 
-@router.get(_COLLECTION, responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 429, 503)})
+@router.get(
+    _COLLECTION,
+    name="get_collection",
+    responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 429, 503)},
+)
 async def collection(name: str, reader: Reading, services: Services) -> Response:
     """A collection, with the number of its documents that may be read."""
     found = await services.documents.collection(reader, name)
@@ -69,6 +78,7 @@ async def collection(name: str, reader: Reading, services: Services) -> Response
 
 @router.delete(
     _COLLECTION,
+    name="delete_collection",
     status_code=202,
     responses={
         202: {"model": DeletedCollection, "description": "Its documents are being deleted"},

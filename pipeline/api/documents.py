@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
-from pipeline.api.paths import WHOLE, rest_of_path
+from pipeline.api.paths import WHOLE, last_segment, rest_of_path
 from pipeline.api.services import Reading, Services
 from pipeline.api.shapes import Chunks, Document, DocumentPage, answers, problems
 from pipeline.errors import NotFoundError
@@ -22,7 +22,11 @@ _CHUNKS = "/chunks"
 _NONE = "no document is called so, or it was deleted, or it is not for who asks"
 
 
-@router.get("/v1/documents", responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)})
+@router.get(
+    "/v1/documents",
+    name="list_documents",
+    responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)},
+)
 async def page(
     reader: Reading,
     services: Services,
@@ -39,20 +43,29 @@ async def page(
     return Json({"documents": documents, "next_cursor": next_cursor})
 
 
-@router.get(_DOCUMENT + _CHUNKS, responses={**answers(Chunks, "The chunks"), **problems(401, 403, 404, 422, 429, 503)})
+@router.get(
+    _DOCUMENT + _CHUNKS,
+    name="get_chunks",
+    responses={
+        **answers(Chunks | Document, "The chunks; the document that is called so, where one is"),
+        **problems(401, 403, 404, 422, 429, 503),
+    },
+)
 async def chunks(request: Request, document_id: str, reader: Reading, services: Services) -> Response:
-    """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer."""
+    """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer; and it alone is meant
+    where the last slash is escaped, as in `a%2Fchunks`."""
     whole = rest_of_path(request, _PREFIX)
     document = await services.documents.get(reader, DocumentId(whole))
     if document is not None:
         return Json(document)
-    found = await services.documents.chunks(reader, DocumentId(document_id)) if whole == document_id + _CHUNKS else None
+    asked = whole == document_id + _CHUNKS and last_segment(request) == _CHUNKS
+    found = await services.documents.chunks(reader, DocumentId(document_id)) if asked else None
     if found is None:
         raise NotFoundError(_NONE)
     return Json(found)
 
 
-@router.get(_DOCUMENT, responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
+@router.get(_DOCUMENT, name="get_document", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
 async def document(document_id: str, reader: Reading, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
     found = await services.documents.get(reader, DocumentId(document_id))

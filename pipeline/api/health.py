@@ -25,7 +25,9 @@ _SUBSCRIBER = "subscriber:"  # they are of a tenant, and are not named to everyb
 
 
 @router.get(
-    "/healthz", responses={**answers(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}}
+    "/healthz",
+    name="get_health",
+    responses={**answers(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}},
 )
 async def alive(services: Services) -> Response:
     """Whether the process answers and what runs in it gets on. An outage of something it needs is none of its faults."""
@@ -33,7 +35,11 @@ async def alive(services: Services) -> Response:
     return Json({"status": "stalled" if problems else "ok", "reasons": problems}, 503 if problems else 200)
 
 
-@router.get("/readyz", responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}})
+@router.get(
+    "/readyz",
+    name="get_readiness",
+    responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
+)
 async def ready(services: Services) -> Response:
     """Whether searches are answered. Without the embedder they are, by keywords: that is told as `degraded`."""
     down = await _down(services)
@@ -58,7 +64,9 @@ async def _down(services: ApiServices) -> dict[str, str]:
     return {component: h.detail or "down" for component, h in health.items() if h.state != "ok"}
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}})
+@router.get(
+    "/metrics", name="get_metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}}
+)
 async def metrics(services: Services) -> Response:
     """The metrics of this process, and the backlog of the installation."""
     try:

@@ -44,3 +44,9 @@ def rest_of_path(request: Request, prefix: str) -> str:
     """What follows a prefix in the path of a request."""
     path: str = request.scope["path"]
     return path.removeprefix(request.scope.get("root_path", "")).removeprefix(prefix)
+
+
+def last_segment(request: Request) -> str:
+    """What follows the last slash in the path of a request as it was sent, that slash included: an escaped one is part of a name."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return unquote_to_bytes(raw[raw.rfind(b"/") :]).decode()

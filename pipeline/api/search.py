@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
 from pipeline.api.bodies import StrictRoute
 from pipeline.api.problems import invalid
-from pipeline.api.services import Asker, Services, Waiting
+from pipeline.api.services import Asker, Services, Waiting, check_query
 from pipeline.api.shapes import Hits, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.errors import NotFoundError
@@ -19,15 +21,24 @@ from pipeline.search.request import SearchRequest as Search
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
+_EXAMPLE: dict[str, Any] = {"query": "how long may a parcel be returned", "limit": 3, "where": {"kind": "policy", "year": {"gte": 2024}}}
+
+
 class SearchRequest(Search):
-    """A search as it is sent: with whom it is for, which whoever asks the engine itself says apart."""
+    """What is looked for, and on whose behalf."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     principals: Principals | None = Field(
         default=None, description="on whose behalf is asked; only for credentials with the scope `act_as`; an empty list: on nobody's"
     )
 
 
-@router.post("/v1/search", responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)})
+@router.post(
+    "/v1/search",
+    name="search",
+    responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)},
+)
 async def search(request: SearchRequest, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
@@ -35,6 +46,7 @@ async def search(request: SearchRequest, http: Request, caller: Asker, services:
     """
     if "principals" in http.query_params:
         return invalid([{"loc": ("query", "principals"), "msg": "a search has them in its body"}])
+    check_query(http.query_params)
     reader = caller.reader(request.principals)
     if request.after is not None:
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
 
 from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
@@ -22,6 +23,8 @@ from pipeline.search.request import SearchRequest
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
+
+_PRINCIPALS = "principals"
 
 
 class Searcher(Protocol):
@@ -88,13 +91,33 @@ Sender = Annotated[Caller, Depends(needs("events:write"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 
 
+def check_query(query: Iterable[str]) -> None:
+    """Go on only without a name that was meant to say on whose behalf is asked, such as `principals[]`: who is misheard would be shown too much.
+
+    Args:
+        query: the names in the query of a request.
+
+    Raises:
+        RequestValidationError: there is one.
+    """
+    for name in query:
+        if name != _PRINCIPALS and name.strip().lower().startswith(_PRINCIPALS[:-1]):
+            raise RequestValidationError(
+                [{"loc": ("query", name), "msg": f"it is called {_PRINCIPALS}, once for each of them", "type": "value_error"}]
+            )
+
+
 async def _reading(
+    request: Request,
     caller: Asker,
     principals: Annotated[
         Principals | None,
-        Query(description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times"),
+        Query(
+            description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
+        ),
     ] = None,
 ) -> Reader:
+    check_query(request.query_params)
     return caller.reader(principals)
 
 

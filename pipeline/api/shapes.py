@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from pipeline.model import DocumentState
+
+Version = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
 class InvalidField(BaseModel):
@@ -32,8 +35,8 @@ class Document(BaseModel):
 
     document_id: str
     state: DocumentState
-    version: int | None = Field(description="of what is visible; null while nothing is")
-    pending_version: int | None = Field(description="a newer version that is under way")
+    version: Version | None = Field(description="of what is visible; null while nothing is")
+    pending_version: Version | None = Field(description="a newer version that is under way")
     chunk_count: int
     collection: str
     source: str
@@ -70,7 +73,7 @@ class Chunks(BaseModel):
     """All chunks of one version of a document, in order."""
 
     document_id: str
-    version: int | None
+    version: Version | None
     chunks: list[Chunk]
 
 
@@ -118,7 +121,7 @@ class Hit(BaseModel):
     uri: str | None
     collection: str
     metadata: dict[str, Any] | None = None
-    version: int
+    version: Version
     synced_at: datetime
     embedding: list[float] | None = None
     explain: dict[str, Any] | None = None
@@ -149,6 +152,7 @@ class Readiness(BaseModel):
 
 
 _SAID = {
+    400: "This is no HTTP that can be read, or its path and query are too long",
     401: "The key is not known",
     403: "A tenant is needed, or the credential does not allow it",
     404: "There is none",
@@ -168,6 +172,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _SAID[status], "content": {"application/problem+json": {"schema": schema}}} for status in statuses}
 
 
-def answers(model: type[BaseModel], description: str) -> dict[int | str, dict[str, Any]]:
+def answers(model: type[BaseModel] | UnionType, description: str) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that answers 200 in this shape."""
     return {200: {"model": model, "description": description}}

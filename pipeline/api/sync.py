@@ -16,7 +16,11 @@ from pipeline.api.waiting import MAX_WAIT_S
 router = APIRouter(tags=["documents"])
 
 
-@router.get("/v1/sync/{token}", responses={**answers(SyncState, "Its state"), **problems(401, 403, 404, 422, 429, 503)})
+@router.get(
+    "/v1/sync/{token}",
+    name="get_sync_state",
+    responses={**answers(SyncState, "Its state"), **problems(401, 403, 404, 422, 429, 503)},
+)
 async def sync_state(
     token: str,
     caller: Asker,

@@ -13,6 +13,7 @@ import uvicorn
 
 from connectors.filesystem import FolderConnector
 from pipeline.api.app import READING, ApiServices, create_app
+from pipeline.api.wire import on_wire
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.entrance import Entrance
 from pipeline.cli.maintenance import maintain
@@ -99,17 +100,7 @@ async def serving(
         limits=entrance.limits,
     )
     routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
-    config = uvicorn.Config(
-        create_app(services, routers),
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        timeout_graceful_shutdown=5,
-        timeout_keep_alive=75,  # longer than clients and proxies keep a connection: what is sent while we close it gets no answer
-        server_header=False,
-        date_header=False,
-    )
-    server = _Server(config)
+    server = _Server(on_wire(create_app(services, routers)))
     task = asyncio.create_task(server.serve(sockets=[bound]))
     try:
         while not server.started:

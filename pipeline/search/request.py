@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from pipeline.model import WITHOUT_NUL
 from pipeline.search.where import parse_where
 
 MAX_QUERY_CHARACTERS = 20_000
@@ -39,8 +40,10 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Query = Annotated[str, BeforeValidator(_without_controls), Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), AfterValidator(_not_blank)]
-Names = Annotated[list[Annotated[str, AfterValidator(_name)]], BeforeValidator(_as_list), Field(max_length=MAX_NAMES)]
+Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), BeforeValidator(_without_controls), AfterValidator(_not_blank)]
+_Name = Annotated[str, Field(json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_name)]
+_Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES)]
+Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 

@@ -45,6 +45,22 @@ async def test_that_they_are_apart_is_the_work_of_the_policies_then(database: Da
             assert await pry(all_of_them, OPERATIONS) != []
 
 
+async def test_nor_does_anybody_read_what_is_for_others_without_the_policy_on_rights(
+    database: Database, owner: asyncpg.Connection, owner_url: str
+) -> None:
+    await owner.execute("drop policy rights on documents")
+    async with priers(database, owner_url, 2, seed=4) as all_of_them:
+        assert await pry(all_of_them, OPERATIONS) == []
+
+
+async def test_without_either_it_would_be_noticed(database: Database, owner: asyncpg.Connection, owner_url: str) -> None:
+    await owner.execute("drop policy rights on documents")
+    with predicates_removed():
+        async with priers(database, owner_url, 2, seed=5) as all_of_them:
+            leaks = await pry(all_of_them, OPERATIONS)
+            assert any("for Eye(" in leak for leak in leaks), leaks
+
+
 @pytest.mark.parametrize("name", sorted(all_statements()))
 def test_no_condition_on_the_tenant_is_left_in_a_statement(name: str) -> None:
     text = without_predicates(all_statements()[name])

@@ -190,6 +190,21 @@ async def test_in_the_query_too_and_a_search_takes_none_there(http: httpx.AsyncC
     assert (await http.post("/v1/search?principals=user:ann", json={"query": "saffron"}, headers=trusted)).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "name", ["principal", "principals[]", "principals[0]", "Principals", "principals.0", " principals", "principalIds"]
+)
+async def test_a_query_that_says_it_by_another_name_is_refused_and_not_misheard(
+    http: httpx.AsyncClient, key_of: Callable[..., Any], name: str
+) -> None:
+    both = await key_of("search", "act_as", "documents:all")  # reads everything where nothing is said
+    for path in ("/v1/documents", "/v1/documents/ann", "/v1/documents/ann/chunks", "/v1/collections", "/v1/collections/default"):
+        answer = await http.get(path, params={name: ANN}, headers=both)
+        assert (answer.status_code, "principals" in answer.json()["detail"]) == (422, True), path
+    answer = await http.post("/v1/search", params={name: ANN}, json={"query": "saffron"}, headers=both)
+    assert answer.status_code == 422
+    assert (await http.get("/v1/documents", params={"principals": ANN, "other": "1"}, headers=both)).status_code == 200
+
+
 async def test_no_name_of_a_principal_is_a_label_of_a_metric(http: httpx.AsyncClient, key_of: Callable[..., Any]) -> None:
     trusted = await key_of("search", "act_as")
 

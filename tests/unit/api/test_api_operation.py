@@ -7,6 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.api.search import SearchRequest
 from pipeline.errors import OutageError
 
 
@@ -120,6 +121,47 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
     fields = described["components"]["schemas"]["SearchRequest"]["properties"]
     assert {"query", "limit", "mode", "where", "after"} <= set(fields)
     assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == ["document_id", "principals"]
+
+
+async def test_the_description_says_no_more_of_a_query_than_a_query_can_say(http):
+    calls = [call for calls in (await http.get("/openapi.json")).json()["paths"].values() for call in calls.values()]
+    parameters = {p["name"]: p["schema"] for call in calls for p in call.get("parameters", ())}
+    assert "null" not in json.dumps(parameters)
+    assert (parameters["principals"]["type"], parameters["principals"]["maxItems"]) == ("array", 1000)
+    assert (parameters["limit"]["minimum"], parameters["limit"]["maximum"]) == (1, 1000)
+
+
+async def test_bodies_are_described_as_they_are_taken(http):
+    schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    search = schemas["SearchRequest"]["properties"]
+    one, several, none = search["collection"]["anyOf"]
+    assert (one["type"], several["type"], several["maxItems"], none["type"]) == ("string", "array", 1000, "null")
+    assert search["principals"]["anyOf"][0]["maxItems"] == 1000
+    assert isinstance(search["limit"]["maximum"], int)
+    assert schemas["Document"]["properties"]["version"]["anyOf"][0]["format"] == "int64"
+    assert all(SearchRequest.model_validate(example) for example in schemas["SearchRequest"]["examples"])
+
+
+async def test_every_answer_is_described_with_its_headers(http):
+    described = (await http.get("/openapi.json")).json()
+    for path, calls in described["paths"].items():
+        for call in calls.values():
+            for status, answer in call["responses"].items():
+                named = {header["$ref"].removeprefix("#/components/headers/") for header in answer["headers"].values()}
+                assert named == set(answer["headers"]) <= set(described["components"]["headers"])
+                assert "X-Request-ID" in named
+                assert ("Retry-After" in named) == (status in ("429", "503") and path.startswith("/v1/")), (path, status)
+                assert ("WWW-Authenticate" in named) == (status == "401")
+
+
+async def test_clients_find_a_name_for_every_call_and_every_body(http):
+    described = (await http.get("/openapi.json")).json()
+    calls = [call for calls in described["paths"].values() for call in calls.values()]
+    names = [call["operationId"] for call in calls]
+    assert len(set(names)) == len(names) and {"search", "list_documents", "get_chunks", "create_collection"} <= set(names)
+    for call in calls:
+        for body in call.get("requestBody", {}).get("content", {}).values():
+            assert set(body["schema"]) == {"$ref"}
 
 
 async def test_every_reference_in_the_description_leads_somewhere(http):

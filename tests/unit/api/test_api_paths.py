@@ -54,6 +54,16 @@ async def test_a_document_with_the_whole_path_as_its_id_is_the_one_meant(http, d
     assert (answer.json()["document_id"], "chunks" in answer.json()) == ("docs/a/chunks", True)
 
 
+async def test_an_escaped_last_slash_is_a_part_of_the_id(http, documents, problem_of):
+    documents.known = {"docs/a"}
+    for path in ("docs/a/chunks", "docs%2Fa/chunks", "docs/a/%63hunks"):
+        assert "chunks" in (await http.get(f"/v1/documents/{path}")).json()
+    for path in ("docs/a%2Fchunks", "docs%2fa%2fchunks"):
+        problem_of(await http.get(f"/v1/documents/{path}"), 404)
+    documents.known = {"docs/a", "docs/a/chunks"}
+    assert (await http.get("/v1/documents/docs%2Fa%2Fchunks")).json()["document_id"] == "docs/a/chunks"
+
+
 async def test_an_escape_is_read_once(http, documents):
     documents.known = {"a%2Fb"}
     assert (await http.get("/v1/documents/a%252Fb")).status_code == 200

@@ -1,12 +1,15 @@
 """The app behind the server it runs on: the bytes of a request line reach it as they are."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import uvicorn
 from fastapi import FastAPI
+
+from pipeline.api.wire import MOST_ADDRESS_BYTES, on_wire
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 
@@ -15,7 +18,7 @@ Ask = Callable[[bytes], Awaitable[bytes]]
 async def address(app: FastAPI) -> AsyncIterator[tuple[str, int]]:
     """Where the app is served."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    server = uvicorn.Server(on_wire(app))
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     yield bound.getsockname()
     server.should_exit = True
@@ -84,3 +87,22 @@ async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(ask: Ask, addr
     assert (await ask(post(b'{"query": "a"}', b"14"))).startswith(b"HTTP/1.1 200 ")
     assert len(engine.asked) == 1
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [b"NONSENSE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", get(b"/v1/collections?principals=" + b"a" * MOST_ADDRESS_BYTES), post(b"{}", b"-2"),
+     post(b"ZZ\r\n{}", b"0\r\nTransfer-Encoding: chunked")],
+)  # fmt: skip
+async def test_what_cannot_be_read_as_http_is_refused_with_a_problem(ask, request_):
+    head, _, body = (await ask(request_)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    said = head.lower()
+    assert b"content-type: application/problem+json" in said and b"x-request-id: " in said and b"x-content-type-options: nosniff" in said
+    assert f"content-length: {len(body)}".encode() in said
+    assert (json.loads(body)["status"], json.loads(body)["type"]) == (400, "urn:livedex:problem:bad-request")
+
+
+async def test_a_wish_for_another_protocol_is_let_be(ask):
+    wish = get(b"/healthz").replace(b"Connection: close", b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13")
+    assert b"HTTP/1.1 200 " in await ask(wish)

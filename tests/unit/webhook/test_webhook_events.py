@@ -157,4 +157,4 @@ async def test_what_comes_again_is_known_by_source_and_id(http, versions, intake
 
 async def test_a_batch_beyond_all_measure_is_refused(http, problem_of, monkeypatch):
     monkeypatch.setattr("connectors.webhook.cloudevents.MOST_EVENTS", 3)
-    problem_of(await post(http, [event(number=str(n)) for n in range(4)], BATCH), 413)
+    problem_of(await post(http, [event(number=str(n)) for n in range(4)], BATCH), 422)
