@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from connectors.webhook.hooks import reader
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.presets import SENDERS
-from pipeline.errors import ConfigError, MissingError, RejectedError
+from pipeline.errors import ConfigError, DoubtfulError, MissingError, RejectedError
 from pipeline.webhook_settings import WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
@@ -45,12 +45,15 @@ def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> No
     }  # fmt: skip
     refunds, named = found["src/refunds.md"], found["src/shipping/größen.md"]
     api = "https://api.github.com/repos/octo-org/handbook/contents/"
+    before = f"?ref={pushed['before']}"
     now, then = "?ref=main", "?ref=59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5"
     assert (refunds.url, refunds.uri) == (f"{api}refunds.md{now}", "https://github.com/octo-org/handbook/blob/main/refunds.md")
     assert (named.url, named.seen_at) == (f"{api}shipping/gr%C3%B6%C3%9Fen.md{now}", f"{api}shipping/gr%C3%B6%C3%9Fen.md{then}")
     assert found["src/guides/first steps.md"].url == f"{api}guides/first%20steps.md{now}"
     removed = found["src/shipping.md"]
-    assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", None), "looked at as well: it may be there again"
+    assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", f"{api}shipping.md{before}"), (
+        "looked at as well: it may be there again"
+    )
     assert all(item.gone_if_missing for item in found.values())
     assert (refunds.at_ns, refunds.exact_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
     name = f"refs/heads/main {pushed['before']}..{pushed['after']} 1778858444"
@@ -295,15 +298,38 @@ def test_a_page_of_notion_is_got_as_markdown(event: str, deleted: bool) -> None:
 def of_github(answer: Any, mime_type: str | None = "application/json") -> bytes:
     content = SENDERS["github-push"].content
     assert content is not None
-    return content(answer if isinstance(answer, bytes) else json.dumps(answer).encode(), mime_type)
+    return content(answer if isinstance(answer, bytes) else json.dumps(answer).encode(), mime_type, "https://api.github.com/x/a.md")
 
 
 def test_a_file_of_github_is_the_answer_itself_or_stands_in_it() -> None:
     said = {"type": "file", "path": "a.md", "sha": "x", "encoding": "base64", "content": "w6kK\nIA==\n"}
     assert of_github(said) == "é\n ".encode()
     assert of_github(said, "application/vnd.github.raw+json") == json.dumps(said).encode(), "a file that looks like an answer"
-    for own in (b'{"type": "file"}', b"[]x", b"no json", b'{"a": 1}', b'[{"a": 1}]'):
-        assert of_github(own) == own
+    for own in (b"<html>", b"null", b"[]", b"", b'{"a": 1}'):
+        assert of_github(own, "application/vnd.github.v3.raw") == own
+
+
+@pytest.mark.parametrize(
+    "said", [None, [], "x", 5, {}, {"a": 1}, [{"a": 1}], b"", b"no json", {"type": "file", "path": "a.md", "sha": "x", "encoding": "none", "content": ""}]
+)  # fmt: skip
+def test_json_that_is_no_file_of_github_is_no_content(said: Any) -> None:
+    with pytest.raises(DoubtfulError):
+        of_github(said)
+
+
+@pytest.mark.parametrize("mime_type", ["text/html", "application/xhtml+xml"])
+def test_a_page_to_log_in_at_is_no_file(mime_type: str) -> None:
+    with pytest.raises(DoubtfulError):
+        of_github(b"<html>Log in", mime_type)
+    of_gitlab = SENDERS["gitlab-push"].content
+    assert of_gitlab is not None
+    file = "https://gitlab.com/api/v4/projects/15/repository/files/docs%2F{}/raw?ref=main"
+    with pytest.raises(DoubtfulError):
+        of_gitlab(b"<html>Log in", mime_type, file.format("a.md"))
+    with pytest.raises(DoubtfulError):
+        of_gitlab(b"null", "application/json", file.format("a.md"))
+    for name, kind in (("a.HTML", mime_type), ("a.md", "text/plain"), ("a.md", None), ("a.json", "application/json")):
+        assert of_gitlab(b"x", kind, file.format(name)) == b"x"
 
 
 @pytest.mark.parametrize(
@@ -328,12 +354,30 @@ def test_an_id_of_confluence_that_is_none_is_refused_by_its_name(page: Any) -> N
 
 
 def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
-    assert SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}', None) == "<p>é</p>".encode()
-    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}', None) == b"# T"
+    assert (
+        SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}', None, "")
+        == "<p>é</p>".encode()
+    )
+    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}', None, "") == b"# T"
     for preset in ("confluence", "notion"):
-        for answer in (b"", b"[]", b"{}", b'{"markdown": "x", "truncated": true}' if preset == "notion" else b'{"body": 5}'):
-            with pytest.raises(RejectedError):
-                SENDERS[preset].content(answer, None)
+        for answer in (
+            b"",
+            b"[]",
+            b"{}",
+            b"null",
+            b"<html>",
+            b'{"body": 5}',
+            b'{"markdown": null}',
+            b'{"markdown": 5}',
+            b'{"markdown": ["x"]}',
+        ):
+            with pytest.raises(DoubtfulError):
+                SENDERS[preset].content(answer, "application/json", "")
+    for value in (b"null", b"5", b"{}", b"[]", b"true"):
+        with pytest.raises(DoubtfulError):
+            SENDERS["confluence"].content(b'{"body": {"export_view": {"value": ' + value + b"}}}", None, "")
+    with pytest.raises(RejectedError):
+        SENDERS["notion"].content(b'{"markdown": "x", "truncated": true}', None, "")
 
 
 @pytest.mark.parametrize(
