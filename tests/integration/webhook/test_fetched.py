@@ -194,6 +194,18 @@ async def test_a_content_that_is_deleted_before_it_was_fetched_ends_deleted(site
         assert await site.s.operations.dead_count() == 0
 
 
+async def test_a_newer_version_does_not_wait_for_an_older_one_whose_server_is_away(site: Site, web: ScriptedWeb) -> None:
+    web.pages["/a"] = Page(status=500)
+    token = await link(site, "d", f"{web.url}/a", version=1)
+    while web.asked("/a") < 2:
+        await asyncio.sleep(0.05)
+    assert await site.state((await site.put("d", B, version=2))["token"], 15) == "synced"
+    assert await site.text("d") == B and await site.s.operations.dead_count() == 0
+    assert await site.state(token) == "superseded" and web.asked("/a") == 3, (
+        "the next attempt is 16 s away, and finds that there is a newer one"
+    )
+
+
 async def test_a_type_that_says_nothing_yields_to_the_name(site: Site, web: ScriptedWeb) -> None:
     text = f"# Tea\n\n{A}"
     for n, kind in enumerate(("text/plain", "application/octet-stream", "text/markdown; charset=utf-8", "text/plain; charset=us-ascii")):
