@@ -58,7 +58,8 @@ class Changed(Payload):
         gone_if_missing: where nothing stands at `url` any more (404, 410), the document is deleted.
         seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes only if something stands there still: who may
             not look at either is told that nothing is there, too. None, and no `shown_at`: nothing at `url` is enough.
-        shown_at: a URL that says something, as JSON, to whoever may look at `url`, whether or not the content is there: another proof of the same.
+        shown_at: a URL that answers whoever may look at `url` with a JSON object that has a `sha` or `id`, whether or not the content is there: another
+            proof of the same.
         listing: no document changes by this: `content` says what has to be looked up, and each change that is found becomes an event.
         name: a file name, for the format.
         acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.

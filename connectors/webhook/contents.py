@@ -119,6 +119,8 @@ class Contents:
         try:
             with self._patience():
                 async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
+                    if found is not None and rules.sender is not None:
+                        _check_place(rules.sender, url, found)
                     return _said(b"" if found is None else found.content)
         except NoTextError as exc:
             raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc

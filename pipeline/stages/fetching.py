@@ -164,7 +164,9 @@ class LinkedContents:
         except MissingError:
             pass  # it may never have stood there
         with suppress(MissingError):
-            return data.shown_at is not None and bool(await self._fetcher.answer(event.tenant_id, data.source, data.shown_at))
+            if data.shown_at is not None:
+                said = await self._fetcher.answer(event.tenant_id, data.source, data.shown_at)
+                return isinstance(said, dict) and bool(said.get("sha") or said.get("id"))
         return False
 
     async def _draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
