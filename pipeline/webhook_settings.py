@@ -26,6 +26,9 @@ _SIGNED_BY: Mapping[str, dict[str, Any]] = {
 """How the senders of the presets sign, as their documentation has it; `signature` in the file wins."""
 
 
+_MAKES_ITS_SECRET = frozenset({"notion"})
+
+
 class WebhookMap(BaseModel):
     """JMESPath expressions on a payload, or on each of its `items`.
 
@@ -135,7 +138,7 @@ class WebhookSource(BaseModel):
 
 
 def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[SecretStr, ...]:
-    """The secrets that a source signs with.
+    """The secrets that a source signs with; of one whose sender makes them up, those that are there.
 
     Args:
         environment: default: the process's.
@@ -143,10 +146,22 @@ def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = No
     Raises:
         ConfigError: one of its variables is not set, or empty: what it sends could not be told from what anybody sends.
     """
-    found = []
-    for name in source.secret_env:
-        value = (os.environ if environment is None else environment).get(name, "")
-        if not value.strip():
-            raise ConfigError(f"source {source.name}: {name} is not set: put the secret there that the sender signs with")
-        found.append(SecretStr(value))
-    return tuple(found)
+    missing = _unset(source, environment)
+    if missing and source.preset not in _MAKES_ITS_SECRET:
+        raise ConfigError(f"source {source.name}: {missing[0]} is not set: put the secret there that the sender signs with")
+    values = os.environ if environment is None else environment
+    return tuple(SecretStr(values[name]) for name in source.secret_env if name not in missing)
+
+
+def secrets_to_come(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The variables for secrets that the sender makes up, and tells once the receiver runs.
+
+    Args:
+        environment: default: the process's.
+    """
+    return _unset(source, environment) if source.preset in _MAKES_ITS_SECRET else ()
+
+
+def _unset(source: WebhookSource, environment: Mapping[str, str] | None) -> tuple[str, ...]:
+    values = os.environ if environment is None else environment
+    return tuple(name for name in source.secret_env if not values.get(name, "").strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from fastapi import APIRouter
@@ -12,6 +13,8 @@ from pipeline.cli.wiring import Surroundings
 from pipeline.intake import Accepting
 from pipeline.settings import Settings
 from pipeline.store.versions import Versions
+
+log = logging.getLogger(__name__)
 
 
 def check_hooks(settings: Settings) -> None:
@@ -40,5 +43,7 @@ def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
         ConfigError: a source has no secret, or a mapping without sense.
     """
     hooks = open_hooks(s.settings.webhooks)
+    for caution in (each for hook in hooks.values() for each in hook.cautions):
+        log.warning("%s", caution)
     receiver = Receiver(Versions(s.database), intake, s.fetcher)
     return routers(receiver, hooks, max_document_bytes=s.settings.max_document_bytes)
