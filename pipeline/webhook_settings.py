@@ -12,6 +12,7 @@ from pipeline.errors import ConfigError
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
 from pipeline.rights import Acl
+from pipeline.webhook_belonging import misplaced, unmatched
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
 Preset = Literal["github-push", "gitlab-push", "s3", "confluence", "notion"]
@@ -122,9 +123,33 @@ class WebhookSource(BaseModel):
             raise ValueError(f"source {self.name}: give a preset, or a map, and not both")
         if self.signature in ("hmac", "token") and self.header is None:
             raise ValueError(f"source {self.name}: a signature of kind {self.signature} needs the name of its header")
+        if self.map is not None and self.map.text is None and self.map.url is None and self.map.deleted is None:
+            raise ValueError(
+                f"source {self.name}: its map says nothing of the content: give it text, or url (or deleted, if it only deletes)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _of_use(self) -> WebhookSource:
+        given = {name for name in self.model_fields_set if getattr(self, name)}
+        problem = misplaced(given, preset=self.preset, signature=self.signature, gives_url=self.may_fetch) or unmatched(
+            preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude
+        )
+        if problem is not None:
+            raise ValueError(f"source {self.name}: {problem}")
         if self.token_env is not None and self.base_url is None and self.preset in (None, "confluence"):
             raise ValueError(f"source {self.name}: token_env needs base_url: a token is sent to the API that it is for, and nowhere else")
         return self
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether contents of it may have to be fetched."""
+        return self.map is None or self.map.url is not None
+
+    @property
+    def has_to_fetch(self) -> bool:
+        """Whether nothing of it ever comes with its content."""
+        return self.may_fetch and (self.map is None or self.map.text is None)
 
     @model_validator(mode="after")
     def _reachable(self) -> WebhookSource:

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from connectors.webhook import Receiver, open_hooks, routers
 from connectors.webhook.tokens import check_tokens
 from pipeline.cli.wiring import Surroundings
+from pipeline.errors import ConfigError
 from pipeline.intake import Accepting
 from pipeline.settings import Settings
 from pipeline.store.versions import Versions
@@ -21,8 +22,9 @@ def check_hooks(settings: Settings) -> None:
     """Find out before anything is started whether every source that sends can be known and understood.
 
     Raises:
-        ConfigError: one has no secret, or a map without sense.
+        ConfigError: one has no secret, or a map without sense, or its contents would have to be fetched and nothing is.
     """
+    _check_fetching(settings)
     open_hooks(settings.webhooks)
 
 
@@ -30,10 +32,20 @@ def check_contents(settings: Settings) -> None:
     """Find out before anything is started whether every token is there that contents are fetched with.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: one is not, or nothing is fetched though a source needs it.
     """
+    _check_fetching(settings)
     if settings.fetch.enabled:
         check_tokens(settings.webhooks)
+
+
+def _check_fetching(settings: Settings) -> None:
+    for source in settings.webhooks:
+        if source.has_to_fetch and not settings.fetch.enabled:
+            what = f"the preset {source.preset}" if source.preset else "a map with url and without text"
+            raise ConfigError(
+                f"source {source.name}: with {what} contents have to be fetched, and LIVEDEX_FETCH_ENABLED is false: let them be, or take the source out"
+            )
 
 
 def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:

@@ -141,7 +141,7 @@ def test_a_payload_may_hold_several_documents() -> None:
         reader(made)(payload)
     assert refused.value.errors()[0]["loc"] == (2, "document_id")
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"items": "events", "document_id": "id"}))({"events": {"a": 1}})
+        reader(source({"items": "events", "document_id": "id", "text": "body"}))({"events": {"a": 1}})
     assert refused.value.errors()[0]["loc"] == ("items",)
 
 
