@@ -123,14 +123,14 @@ def _accepted(tenant_id: TenantId, document_id: DocumentId, version: int) -> Acc
 
 def _wanted(sender: str, item: Incoming, now_ns: int) -> Wanted:
     if item.version is not None:
-        return Wanted(item.document_id, item.version)
+        return Wanted(item.document_id, item.version, deletes=item.deleted)
     least, room = now_ns, from_now_on(now_ns)
     if (
         item.at_ns is not None and item.at_ns < now_ns + _AHEAD_NS
     ):  # a clock that is more wrong would keep everything after it from being seen
         least, room = item.at_ns, item.exact_ns
     key = None if item.delivery_id is None else delivery_key(sender, item.delivery_id, item.document_id)
-    return Wanted(item.document_id, least, room, key)
+    return Wanted(item.document_id, least, room, key, deletes=item.deleted)
 
 
 def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int, *, can_look: bool) -> Changed:

@@ -19,6 +19,7 @@ from pipeline.errors import NotFoundError
 from pipeline.events import Changed
 from pipeline.intake import Change
 from pipeline.model import WITHOUT_NUL, Reader, TenantId
+from pipeline.store.versions import LIMIT
 
 router = APIRouter(tags=["collections"])
 strict = APIRouter(route_class=StrictRoute, tags=["collections"])
@@ -99,8 +100,13 @@ async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: st
     deleted, above = 0, ""
     while members := await services.collections.members(tenant_id, name, above, _AT_ONCE):
         await services.intake.accept([
-            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=max(time.time_ns(), member.newest + 1), deleted=True))
+            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=_above(member.newest), deleted=True))
             for member in members
         ])  # fmt: skip
         deleted, above = deleted + len(members), members[-1].document_id
     return deleted
+
+
+def _above(newest: int) -> int:
+    """The version of a delete of what has this one; at the greatest there is, a delete wins over everything of an equal version."""
+    return min(max(time.time_ns(), newest + 1), LIMIT - 1)

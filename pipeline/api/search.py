@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
 from pipeline.api.bodies import StrictRoute
 from pipeline.api.problems import invalid
-from pipeline.api.services import Asker, Services, Waiting, check_query
+from pipeline.api.services import Asker, Services, Waiting
 from pipeline.api.shapes import Hits, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.errors import NotFoundError
@@ -39,14 +39,11 @@ class SearchRequest(Search):
     name="search",
     responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)},
 )
-async def search(request: SearchRequest, http: Request, caller: Asker, services: Services, waiting: Waiting) -> Response:
+async def search(request: SearchRequest, caller: Asker, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
     With `after`, the search waits up to `wait_s` seconds until that change has ended, and then answers in any case.
     """
-    if "principals" in http.query_params:
-        return invalid([{"loc": ("query", "principals"), "msg": "a search has them in its body"}])
-    check_query(http.query_params)
     reader = caller.reader(request.principals)
     if request.after is not None:
         try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 
 from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
@@ -24,7 +25,8 @@ from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
 
-_PRINCIPALS = "principals"
+_PRINCIPAL = "principal"
+_CHANGING = frozenset({"PUT", "PATCH", "DELETE"})
 
 
 class Searcher(Protocol):
@@ -71,53 +73,62 @@ async def _waiter(request: Request) -> Waiter:
     return cast(Waiter, request.app.state.waiter)
 
 
-def needs(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """Who asks, having this scope, and being let in; the edge lets go of it at the end of the request."""
+def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of the request."""
 
     async def caller(request: Request) -> Caller:
         services = cast(ApiServices, request.app.state.services)
         found = await services.tenancy.caller_of(request.headers)
         if not hasattr(request.state, "admission"):
             request.state.admission = await services.limits.admit(found)
-        found.require(scope)
+        found.require(*scopes)
+        _check_names(request)
         return found
 
     return caller
 
 
 Asker = Annotated[Caller, Depends(needs("search"))]
+Follower = Annotated[Caller, Depends(needs("search", "documents:write", "events:write"))]
 Writer = Annotated[Caller, Depends(needs("documents:write"))]
 Sender = Annotated[Caller, Depends(needs("events:write"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 
 
-def check_query(query: Iterable[str]) -> None:
-    """Go on only without a name that was meant to say on whose behalf is asked, such as `principals[]`: who is misheard would be shown too much.
-
-    Args:
-        query: the names in the query of a request.
+def _check_names(request: Request) -> None:
+    """Go on only with a query that is not misheard: who means to say on whose behalf they ask would be shown too much, and a change would not be
+    the one that was meant. Other reads leave aside what they do not know.
 
     Raises:
-        RequestValidationError: there is one.
+        RequestValidationError: a name in the query is none of this operation.
     """
-    for name in query:
-        if name != _PRINCIPALS and name.strip().lower().startswith(_PRINCIPALS[:-1]):
-            raise RequestValidationError(
-                [{"loc": ("query", name), "msg": f"it is called {_PRINCIPALS}, once for each of them", "type": "value_error"}]
-            )
+    if not request.query_params:
+        return
+    names, changes = _names(request), request.method in _CHANGING
+    unknown = [name for name in request.query_params if name not in names and (changes or name.strip().lower().startswith(_PRINCIPAL))]
+    if unknown:
+        known = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
+        raise RequestValidationError(
+            [{"loc": ("query", name), "msg": f"no such parameter: {known}", "type": "extra_forbidden"} for name in unknown]
+        )
 
 
-async def _reading(
-    request: Request,
-    caller: Asker,
-    principals: Annotated[
-        Principals | None,
-        Query(
-            description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
-        ),
-    ] = None,
-) -> Reader:
-    check_query(request.query_params)
+def _names(request: Request) -> frozenset[str]:
+    """What the description of the API says that a query of this operation takes."""
+    route: APIRoute = request.scope["route"]
+    operation = request.app.openapi()["paths"][route.path_format][request.method.lower()]
+    return frozenset(parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
+
+
+OnBehalf = Annotated[
+    Principals | None,
+    Query(
+        description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
+    ),
+]
+
+
+async def _reading(caller: Asker, principals: OnBehalf = None) -> Reader:
     return caller.reader(principals)
 
 

@@ -31,14 +31,14 @@ class Caller:
     credential: str = ""
     principals: frozenset[str] | None = None
 
-    def require(self, scope: Scope) -> None:
-        """Go on only with this scope.
+    def require(self, *scopes: Scope) -> None:
+        """Go on only with one of these scopes.
 
         Raises:
-            ForbiddenError: the credential does not have it.
+            ForbiddenError: the credential has none of them.
         """
-        if not self.may(scope):
-            raise ForbiddenError(f"this credential may not do that: it needs the scope {scope}")
+        if not any(map(self.may, scopes)):
+            raise ForbiddenError(f"this credential may not do that: it needs the scope {' or '.join(scopes)}")
 
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope."""

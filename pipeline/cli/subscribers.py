@@ -58,7 +58,8 @@ def resume(name: str, data: Path) -> int:
 def read(name: str, follow: bool, data: Path) -> int:
     """Print what waits for NAME as CloudEvents, one a line, oldest first; what was printed is gone.
 
-    Each is printed once at least: again where this was ended in the middle. One reader at a time.
+    Each is printed once at least: again where this was ended in the middle. One reader at a time. What stands in a pipe counts as printed: where a
+    program at its other end may die, print to a file and read that.
     """
     run_to_end(_read(data, name, follow))
     return 0

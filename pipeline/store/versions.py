@@ -29,12 +29,14 @@ class Wanted:
             greater one. 1: `least` is exact, and what equal versions hold decides; see `Fence`.
         delivery: names what brought the change, by the sender's own id: when it comes again, it gets the version that it got. None: it
             needs none, since it is exact.
+        deletes: a delete, which wins over everything of an equal version.
     """
 
     document_id: DocumentId
     least: int
     room: int = 1
     delivery: bytes | None = None
+    deletes: bool = False
 
 
 def from_now_on(now_ns: int) -> int:
@@ -84,8 +86,10 @@ def _give(want: Wanted, newest: dict[str, int], known: dict[bytes, int]) -> int:
         return known[want.delivery]
     before, last = newest[want.document_id], want.least + want.room - 1
     version = min(before + 1, last) if want.least <= before <= last else want.least
-    if want.room > 1 and version == before == LIMIT - 1:
-        raise ConflictError("the document has the greatest version there is: nothing can be newer")
+    if want.room > 1 and version == before == LIMIT - 1 and not want.deletes:
+        raise ConflictError(
+            "the document has the greatest version there is, so nothing can be newer: delete it, and write it under another id"
+        )
     newest[want.document_id] = max(before, version)
     if want.delivery is not None:
         known[want.delivery] = version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import asyncpg
@@ -75,6 +76,7 @@ async def test_nothing_is_newer_than_the_greatest_version(versions: Versions) ->
     with pytest.raises(ConflictError):
         await versions.give(T, [now()])
     assert await versions.give(T, [Wanted(D, LIMIT - 1)]) == [LIMIT - 1]
+    assert await versions.give(T, [replace(now(), deletes=True)]) == [LIMIT - 1], "a delete wins over its equals"
 
 
 async def test_what_is_no_longer_needed_is_cleared(versions: Versions, database: Database, owner: asyncpg.Connection) -> None:

@@ -205,6 +205,15 @@ async def test_a_query_that_says_it_by_another_name_is_refused_and_not_misheard(
     assert (await http.get("/v1/documents", params={"principals": ANN, "other": "1"}, headers=both)).status_code == 200
 
 
+async def test_who_writes_may_ask_what_became_of_it(http: httpx.AsyncClient, key_of: Callable[..., Any]) -> None:
+    token = make_token(ACME, DocumentId("ann"), 5)
+    for scope in ("search", "documents:write", "events:write"):
+        assert (await http.get(f"/v1/sync/{token}", headers=await key_of(scope))).status_code == 200, scope
+        assert (await http.get(f"/v1/sync/{token}?principals=ann", headers=await key_of(scope))).status_code == 403, scope
+    refused = await http.get(f"/v1/sync/{token}", headers=await key_of("documents:all"))
+    assert (refused.status_code, "documents:write" in refused.json()["detail"]) == (403, True)
+
+
 async def test_no_name_of_a_principal_is_a_label_of_a_metric(http: httpx.AsyncClient, key_of: Callable[..., Any]) -> None:
     trusted = await key_of("search", "act_as")
 

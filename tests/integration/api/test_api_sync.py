@@ -1,6 +1,9 @@
 """Waiting for accepted changes, on a real database."""
 
 import asyncio
+import base64
+import hashlib
+import json
 import time
 
 import pytest
@@ -58,6 +61,33 @@ async def test_a_token_that_was_not_given_is_unknown(http, change):
     answer = await http.get(f"/v1/sync/{change(token(1))}")
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("application/problem+json")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        5,
+        None,
+        {"a": 1, "b": 2},
+        ["x", None],
+        ["x"],
+        ["x", 1, 2],
+        [1, 2],
+        [None, 2],
+        ["x", 1e300],
+        ["x", -1],
+        ["x", True],
+        ["x", 2**63],
+        ["x\x00", 1],
+        ["", 1],
+    ],
+)
+async def test_a_token_that_somebody_made_up_is_unknown_too(http, body):
+    raw = json.dumps(body).encode()
+    check = hashlib.sha256(b"token\x00default\x00" + raw).digest()[:8]
+    made_up = base64.urlsafe_b64encode(check + raw).decode().rstrip("=")
+    assert (await http.get(f"/v1/sync/{made_up}")).status_code == 404
+    assert (await http.post("/v1/search", json={"query": "x", "mode": "keyword", "after": made_up})).status_code == 422
 
 
 async def test_a_wait_ends_with_the_change(http, filling):

@@ -154,6 +154,20 @@ async def test_a_delete_stays_until_something_newer_comes(site: Site) -> None:
     assert (await site.text("d"), await site.text("never seen")) == (C, None)
 
 
+async def test_a_document_with_the_greatest_version_can_be_deleted_alone_and_with_its_collection(site: Site) -> None:
+    for name in ("d", "e"):
+        await site.put(name, A, version=2**63 - 1, collection="notes")
+    await site.put("f", B, collection="notes")
+    await site.delete("d")
+    await site.ended()
+    assert await site.text("d") is None
+    assert (await site.http.delete("/v1/collections/notes")).status_code == 202
+    await site.ended()
+    assert [await site.text(name) for name in ("d", "e", "f")] == [None] * 3
+    refused = await site.http.put("/v1/documents/e", json={"text": C})
+    assert (refused.status_code, "another id" in refused.json()["detail"]) == (409, True)
+
+
 async def test_a_large_document_goes_its_way_beside_the_events(site: Site) -> None:
     text = "\n\n".join(paragraph(n) for n in range(800))
     assert len(text) > 262_144

@@ -196,6 +196,10 @@ async def test_a_delete_may_name_its_version(http, intake):
     assert (answer.json()["document_id"], answer.json()["version"]) == ("a/b", 9)
     assert intake.changes[0].data.deleted
     assert (await http.delete("/v1/documents/a/b", params={"version": -1})).status_code == 422
+    misspelt = await http.delete("/v1/documents/a/b", params={"verson": 3})
+    assert (misspelt.status_code, "version" in misspelt.json()["detail"]) == (422, True)
+    assert (await http.put("/v1/documents/a/b?version=3", json={"text": "a"})).status_code == 422, "that stands in the body"
+    assert len(intake.changes) == 1
 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, deflate", "x", "aws-chunked"])
