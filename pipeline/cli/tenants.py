@@ -116,11 +116,14 @@ def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> No
     """
     from pipeline.cli.wiring import working_folders
 
-    fed = {source.name for source in s.settings.source if source.tenant == tenant}
-    if is_running(data):
-        fed |= {source.name for source in working_folders(s.settings, data) if source.tenant == tenant}
-    if fed:
-        raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: take it out of livedex.toml, and end what watches it")
+    named = {source.name for source in s.settings.source if source.tenant == tenant}
+    watched = {source.name for source in working_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
+    if fed := named | watched:
+        ways = ["take it out of livedex.toml"] if named else []
+        ways += (
+            ["end the `livedex up` that watches it" + (", and start it without that folder" if watched - named else "")] if watched else []
+        )
+        raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: {', and '.join(ways)}")
 
 
 def _line(t: Tenant) -> tuple[object, ...]:

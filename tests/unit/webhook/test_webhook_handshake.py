@@ -14,7 +14,9 @@ import pytest
 from connectors.webhook import open_hooks
 from connectors.webhook.handshake import MOST_TOLD, WITHIN_S, Handshake
 from pipeline.cli.log_lines import OneLine
+from pipeline.cli.receiving import check_hooks
 from pipeline.errors import ConfigError, RetryableError
+from pipeline.settings import Settings
 from pipeline.webhook_settings import WebhookSource
 
 TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"  # the form of those in Notion's documentation
@@ -120,3 +122,11 @@ def test_only_of_a_sender_that_makes_its_secret_the_variable_may_be_unset() -> N
 def test_the_operator_is_told_at_the_start_what_is_waited_for(sources: Sequence[WebhookSource], secrets: Mapping[str, str]) -> None:
     said = {name: list(hook.cautions) for name, hook in open_hooks(sources, secrets).items()}
     assert said["set"] == [] and "NEW is not set" in said["new"][0] and "CHANGING is not set" in said["changing"][0]
+
+
+def test_what_is_looked_at_before_the_start_says_nothing_that_the_start_says_again(
+    sources: Sequence[WebhookSource], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SET", "the-secret")
+    check_hooks(Settings(source=tuple(sources)))
+    assert told(caplog) == []
