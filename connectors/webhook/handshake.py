@@ -16,8 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 import orjson
-
-from pipeline.errors import RetryableError
+from starlette.exceptions import HTTPException
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +52,14 @@ class Handshake:
         """Whether a request is the handshake; if so, the operator has been told.
 
         Raises:
-            RetryableError: it is, and too many came before it.
+            HTTPException: 503, it is, and too many came before it; that is not logged, for anybody may send them.
         """
         token = _token(body)
         if token is None:
             return False
         now = self._now()
         if len(self._told) == MOST_TOLD and now - self._told[0] < WITHIN_S:
-            raise RetryableError("too many verification tokens came", retry_after_s=WITHIN_S)
+            raise HTTPException(503, "too many verification tokens came: have it sent again later", {"Retry-After": f"{WITHIN_S:.0f}"})
         self._told.append(now)
         log.warning(
             "source %s: %s came unsigned, to verify the subscription: paste it where the subscription was made, and only if it is accepted"

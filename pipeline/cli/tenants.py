@@ -119,10 +119,11 @@ def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> No
     named = {source.name for source in s.settings.source if source.tenant == tenant}
     watched = {source.name for source in working_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
     if fed := named | watched:
-        ways = ["take it out of livedex.toml"] if named else []
-        ways += (
-            ["end the `livedex up` that watches it" + (", and start it without that folder" if watched - named else "")] if watched else []
-        )
+        ways = [f"take {', '.join(sorted(named))} out of livedex.toml"] if named else []
+        if alone := watched - named:
+            ways.append(f"start `livedex up` without the folder of {', '.join(sorted(alone))}")
+        elif watched:
+            ways.append("end the `livedex up` that watches it")
         raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: {', and '.join(ways)}")
 
 
