@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
 from pipeline.fetch_settings import FetchSettings
+from pipeline.globs import glob_problem
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.rights import Acl
@@ -52,6 +53,12 @@ class FolderSource(BaseModel):
     exclude: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
     acl: Acl | None = None
+
+    @model_validator(mode="after")
+    def _globs_match(self) -> FolderSource:
+        if problem := glob_problem("include", self.include) or glob_problem("exclude", self.exclude):
+            raise ValueError(f"source {self.name}: {problem}")
+        return self
 
 
 def _kind(source: object) -> str:

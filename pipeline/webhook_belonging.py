@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from pipeline.globs import glob_problem
+
 _PUSHES = ("github-push", "gitlab-push")
 _FILES = (*_PUSHES, "s3")
 _OF_PRESETS: Mapping[str, Sequence[str]] = {"branch": _PUSHES, "repository": _FILES, "include": _FILES, "exclude": _FILES}
@@ -28,7 +30,6 @@ _REPOSITORIES: Mapping[str, tuple[re.Pattern[str], str]] = {
     "s3": (re.compile(r"[A-Za-z0-9._-]+"), "the name of a bucket"),
 }
 _ABOUT = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/@\s]+@[^/:\s]+:|/+)|\.git/?$|/+$", re.I)
-_NOWHERE = re.compile(r"^\.{1,2}/|/\.{1,2}(?:/|$)|^\.{1,2}$|^[A-Za-z][A-Za-z0-9+.-]*://|^//|^[A-Za-z]:\\|\\[A-Za-z0-9*]")
 
 
 def misplaced(given: Collection[str], *, preset: str | None, signature: str, gives_url: bool) -> str | None:
@@ -66,13 +67,7 @@ def unmatched(
         return f"repository is {wanted}, and no address{_instead(repository, form)}"
     if repository is not None and preset != "s3" and repository.endswith(".git"):
         return f'repository is {wanted}: write repository = "{repository.removesuffix(".git")}"'
-    for name, globs in (("include", include), ("exclude", exclude)):
-        for glob in globs:
-            if not glob.strip() or glob.startswith("#") or _NOWHERE.search(glob):
-                return f'{name} holds a glob that nothing matches: they are relative to the top, as in {name} = ["guides/**"]'
-        if globs and all(len(glob) > 1 and glob.startswith("!") for glob in globs):
-            return f"{name} holds nothing but exceptions (!): name first what they are exceptions from"
-    return None
+    return glob_problem("include", include) or glob_problem("exclude", exclude)
 
 
 def _instead(repository: str, form: re.Pattern[str]) -> str:
