@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
@@ -36,8 +36,10 @@ def _version(value: object) -> int | datetime:
             value = int(value)
         else:
             try:
-                return _TIME.validate_python(value)
-            except ValidationError as exc:
+                at = _TIME.validate_python(value)
+                at.astimezone(UTC)
+                return at
+            except (ValidationError, OverflowError) as exc:
                 raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT:
         raise PydanticCustomError("version", "it is a whole number from 0 to 2^63 - 1, or a time as in RFC 3339")

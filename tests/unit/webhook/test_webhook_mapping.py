@@ -216,6 +216,7 @@ def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(fi
 @pytest.mark.parametrize(
     ("field", "expression", "given"),
     [
+        ("version", "v", "0001-01-01T00:00:00+14:00"), ("version", "v", "9999-12-31T23:59:59-14:00"), ("version", "v", "1e400"), ("version", "v", "nan"),
         ("version", "to_number(v)", "nan"), ("version", "to_number(v)", "1e400"), ("version", "v", "9" * 5000), ("document_id", "to_number(v)", "inf"),
         ("metadata", "{n: to_number(v)}", "nan"), ("metadata", "{n: [to_number(v)]}", "1e400"), ("metadata", "{n: sum(v)}", [2**63, 2**63]),
         ("metadata", "{n: &v}", 1), ("document_id", "&v", 1), ("items", "&v", 1),
