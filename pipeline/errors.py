@@ -5,7 +5,9 @@
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
     │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
-    │   └── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
+    │   ├── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
+    │   └── DoubtfulError       no answer to what was asked: a login page, other credentials wanted; it may pass
+    │       └── ScopeError      the credential is good, and may not ask this
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
@@ -37,7 +39,12 @@ class RetryableError(LivedexError):
         message: what happened, without text of documents.
         retry_after_s: seconds to wait at least, >= 0, where the other side said so.
         first_wait_s: before the second attempt, where attempts should lie further apart than usual; the waits grow from there.
+
+    Attributes:
+        lasts_s: seconds for which it is tried again at least, where that is longer than usual; said by who knows how patient to be.
     """
+
+    lasts_s: float = 0.0
 
     def __init__(self, message: str, *, retry_after_s: float | None = None, first_wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -69,6 +76,14 @@ class NoTurnError(RetryableError):
 
 class MissingError(RetryableError):
     """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come, and it may have been deleted."""
+
+
+class DoubtfulError(RetryableError):
+    """Another system answered, and not to what was asked: a login page, a value of another type, that other credentials are wanted."""
+
+
+class ScopeError(DoubtfulError):
+    """The credential is good, and lacks a scope (`insufficient_scope`)."""
 
 
 class RejectedError(LivedexError):

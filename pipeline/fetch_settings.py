@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pipeline.fetching.hosts import Hosts
 
+DOUBT_S = 180.0
+
 
 class FetchSettings(BaseModel):
     """Fetching contents by their URL.
@@ -17,6 +19,8 @@ class FetchSettings(BaseModel):
         allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though they are not public, as `host` or `host:port`,
             separated by commas. For a configured system `allow_hosts` of its source says that, and nothing here.
         timeout_s: for one content, from the name of the host to the last byte.
+        retry_s: for so long at least a content is tried again whose server is away, in trouble or asks for patience; `DOUBT_S` at most where it
+            answers that there is nothing, or not for us.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,6 +28,7 @@ class FetchSettings(BaseModel):
     enabled: bool = True
     allow_hosts: str = ""
     timeout_s: float = Field(default=30, gt=0, le=600)
+    retry_s: float = Field(default=1800, ge=0, le=86_400)
 
     @field_validator("allow_hosts", mode="before")
     @classmethod

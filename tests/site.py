@@ -17,6 +17,7 @@ from pipeline.cli.brokers import open_broker
 from pipeline.cli.receiving import receiving
 from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.wiring import Surroundings, open_surroundings
+from pipeline.fetch_settings import FetchSettings
 from pipeline.flow import StageName
 from pipeline.intake import Accepting
 from pipeline.kafka_settings import KafkaSettings
@@ -81,6 +82,7 @@ def settings_for(
     """Settings of an installation; on PostgreSQL's queue where `servers` is None."""
     given: dict[str, Any] = {
         "database_url": owner_url, "embedder": "openai:counting", "embedder_url": embedder.url, "embedder_api_key": "none", "dimensions": 32,
+        "fetch": FetchSettings(retry_s=0),
         **({"broker_url": f"kafka://{servers}", "kafka": kafka} if servers else {}), **more,
     }  # fmt: skip
     return Settings(**given)

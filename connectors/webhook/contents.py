@@ -7,8 +7,8 @@ A credential goes to the origin that the operator's settings name, whatever URL 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,9 @@ import orjson
 from connectors.webhook.presets import SENDERS, Sender
 from connectors.webhook.presets.s3 import signed
 from connectors.webhook.tokens import ANY_TOKEN, api_of, token_of
-from pipeline.errors import NoTextError, RejectedError
-from pipeline.fetch_settings import FetchSettings
-from pipeline.fetching.getting import Asked, Getter, check_host
+from pipeline.errors import DoubtfulError, MissingError, NoTextError, RejectedError, RetryableError
+from pipeline.fetch_settings import DOUBT_S, FetchSettings
+from pipeline.fetching.getting import Asked, Getter, Got, check_host
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
 from pipeline.fetching.unpacking import too_large
@@ -52,7 +52,7 @@ class Contents:
         self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: Getter, *, max_document_bytes: int,
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self._getter, self._most_bytes, self._environment = getter, max_document_bytes, environment
+        self._getter, self._most_bytes, self._environment, self._retry_s = getter, max_document_bytes, environment, settings.retry_s
         self._anybody = _Rules(settings.hosts)
         self._rules = {
             (source.tenant, source.name): _Rules(_allowed(source), source, SENDERS[source.preset] if source.preset else None)
@@ -85,16 +85,31 @@ class Contents:
         """See `Fetcher.fetch`."""
         rules = self._of(tenant_id, source)
         asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed, validator=validator, most_bytes=self._most_bytes))
-        async with self._getter.get(asked) as found:
-            if found is None:
-                yield None
-                return
-            sender = rules.sender
-            content = found.content if sender is None or sender.content is None else sender.content(found.content, found.mime_type)
-            if len(content) > self._most_bytes:
-                raise too_large(self._most_bytes)
-            typed = sender is None or sender.typed
-            yield Fetched(content, found.mime_type if typed else None, found.name if typed else "", found.validator)
+        async with AsyncExitStack() as held:
+            with self._patience():
+                got = await held.enter_async_context(self._getter.get(asked))
+                fetched = None if got is None else self._fetched(rules.sender, url, got)
+            yield fetched
+
+    def _fetched(self, sender: Sender | None, url: str, got: Got) -> Fetched:
+        content = got.content
+        if sender is not None:
+            _check_place(sender, url, got)
+            content = content if sender.content is None else sender.content(content, got.mime_type, url)
+        if len(content) > self._most_bytes:
+            raise too_large(self._most_bytes)
+        typed = sender is None or sender.typed
+        return Fetched(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Says of what may pass for how long it is tried again."""
+        try:
+            yield
+        except RetryableError as exc:
+            doubted = isinstance(exc, MissingError | DoubtfulError)
+            exc.lasts_s = min(self._retry_s, DOUBT_S) if doubted else self._retry_s
+            raise
 
     async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
         """See `Fetcher.answer`."""
@@ -102,12 +117,11 @@ class Contents:
         asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed))
         headers = rules.sender.listing_headers if rules.sender is not None else {}
         try:
-            async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
-                return orjson.loads(b"" if found is None else found.content)
+            with self._patience():
+                async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
+                    return _said(b"" if found is None else found.content)
         except NoTextError as exc:
             raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc
-        except orjson.JSONDecodeError as exc:
-            raise RejectedError("what changed was asked for, and the answer is no JSON", reason="not_listed") from exc
 
     def _of(self, tenant_id: TenantId, source: str) -> _Rules:
         return self._rules.get((tenant_id, source), self._anybody)
@@ -126,6 +140,26 @@ class Contents:
             return replace(asked, signed_url=signed(source, url, token))
         name, form = ANY_TOKEN if sender is None or sender.token is None else sender.token
         return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_of(source))
+
+
+def _check_place(sender: Sender, url: str, got: Got) -> None:
+    """Go on only if an API answered itself.
+
+    Raises:
+        DoubtfulError: a redirect led to another host.
+    """
+    host, found = place_of(url).host, place_of(got.url).host
+    if sender.stays and host != found:
+        raise DoubtfulError(
+            f"{host} leads to {found} instead of answering: who asks may have to log in, or base_url of the source is out of date"
+        )
+
+
+def _said(answer: bytes) -> Any:
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError as exc:
+        raise DoubtfulError("what changed was asked for, and the answer is no JSON") from exc
 
 
 def _allowed(source: WebhookSource) -> Hosts:

@@ -1,6 +1,7 @@
 """What a stage has taken from Kafka and not yet given back: the window between what was read and what is committed.
 
-Invariants: records of one key are settled one after another, in the order of their offsets; an offset is committed only when every
+Invariants: records of one key are settled one after another, in the order of their offsets, but that one which waits long to be tried again lets
+the others go on (versions order them, and a newer one ends the wait); an offset is committed only when every
 record before it has its durable outcome; of a partition that went to another member nothing more is begun and nothing is committed.
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AFTER_A_SURPRISE_S = 1.0
+_IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
+_MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
 Raw: TypeAlias = "ConsumerRecord[Any, Any]"
 Lane: TypeAlias = tuple["TopicPartition", bytes | int]  # partition, and key or, without one, offset
 
@@ -82,7 +85,11 @@ class Window:
     @property
     def full(self) -> bool:
         """Whether nothing more should be read for now."""
-        return self._waiting - self._sleeping >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes
+        return self._waiting - self._sleeping >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes or self._is_far_ahead
+
+    @property
+    def _is_far_ahead(self) -> bool:
+        return any(len(state.taken) >= _MOST_OPEN for state in self._partitions.values())
 
     @property
     def size(self) -> int:
@@ -110,8 +117,11 @@ class Window:
             if lane in self._lanes:
                 self._lanes[lane].append(raw)
                 continue
-            self._lanes[lane] = deque([raw])
-            self._tasks[lane] = asyncio.create_task(self._work(lane, state))
+            self._begin(lane, state, raw)
+
+    def _begin(self, lane: Lane, state: Partition, raw: Raw, wait_s: float = 0.0) -> None:
+        self._lanes[lane] = deque([raw])
+        self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing new of these: they may go to another member."""
@@ -173,18 +183,24 @@ class Window:
         self._waiting -= 1
         self._bytes -= _size(raw)
 
-    async def _work(self, lane: Lane, state: Partition) -> None:
+    async def _work(self, lane: Lane, state: Partition, wait_s: float | None) -> None:
         queue = self._lanes[lane]
+        if wait_s:
+            await self._sleep(wait_s)
         while queue:
             await state.open.wait()
             try:
                 wait_s = await self._settle(queue[0], state)
             except StoppingError:
                 return  # nothing was decided; the next process reads it again
-            if wait_s is not None:
+            own: Lane = (lane[0], queue[0].offset)
+            if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
                 await self._sleep(wait_s)
                 continue
             raw = queue.popleft()
+            if wait_s is not None:
+                self._begin(own, state, raw, wait_s)
+                continue
             self._leave(raw)
             state.end(raw.offset)
             self._progressed()

@@ -55,7 +55,7 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
         click.echo(error_line(problem), err=True)
         return NOT_ALL_ENDED
     if dead:
-        click.echo(error_line(f"{count(dead, 'document')} ended among the dead letters: see `livedex dead list`"), err=True)
+        click.echo(error_line(f"{count(dead, 'change')} ended among the dead letters: see `livedex dead list`"), err=True)
         return SOME_DEAD
     return ALL_ENDED
 
@@ -91,9 +91,10 @@ def _stage(waiting: Waiting | None) -> dict[str, float | None]:
 
 
 async def count_dead(s: Surroundings) -> int:
-    """Documents whose newest version is a dead letter, and letters that belong to no document; not what subscribers were not told."""
+    """Documents whose newest version is a dead letter, and letters that mark no document, such as of a push that could not be looked up; not what
+    subscribers were not told."""
     states = await s.operations.document_states()
-    return states.get("dead", 0) + sum(letter.document_id is None and not letter.is_notice for letter in await s.letters.all())
+    return states.get("dead", 0) + await s.operations.unmarked_letters()
 
 
 async def _health(s: Surroundings) -> dict[str, str]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import Message
 from email.utils import parsedate_to_datetime
 
-from pipeline.errors import MissingError, RejectedError, RetryableError, ThrottledError
+from pipeline.errors import DoubtfulError, MissingError, RejectedError, RetryableError, ScopeError, ThrottledError
 from pipeline.fetching.connecting import AWAY_FIRST_WAIT_S
 from pipeline.model import Validator
 from pipeline.retry_after import retry_after_s
@@ -18,6 +18,7 @@ from pipeline.retry_after import retry_after_s
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAY_PASS = frozenset({408, 425})
 _NOT_THERE = frozenset({404, 410})
+_SCOPE = "insufficient_scope"  # source: RFC 6750, section 3.1; GitLab says it in the body
 _ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{0,500}"')
 _SURE_AFTER = timedelta(seconds=2)
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -34,22 +35,28 @@ def headers_of(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return found
 
 
-def refusal(status: int, headers: Mapping[str, str], host: str) -> RetryableError | RejectedError:
+def refusal(status: int, headers: Mapping[str, str], host: str, said: bytes = b"") -> RetryableError | RejectedError:
     """The error that an answer without content stands for.
 
-    What was announced and is not there may still come, or its delete is on the way: that is tried again for a while.
+    What was announced and is not there may still come, or its delete is on the way, and a credential may be changed a little later than
+    it ends: that is tried again for a while.
+
+    Args:
+        said: what a refusal of rights (403) says.
     """
-    said = f"{host} answered with HTTP {status}"
+    words = f"{host} answered with HTTP {status}"
     wait_s = _patience_s(status, headers)
     if status == 429 or (wait_s is not None and status in (403, 503)):
-        return ThrottledError(f"{said}: it asks for patience", retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
+        return ThrottledError(f"{words}: it asks for patience", retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
     if status in _NOT_THERE:
-        return MissingError(f"{said}: it is not there, or not for who asks")
+        return MissingError(f"{words}: it is not there, or not for who asks")
     if status >= 500 or status in _MAY_PASS:
-        return RetryableError(said, retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
+        return RetryableError(words, retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
     if status in (401, 403, 407):
-        return RejectedError(f"{said}: it wants other credentials: check token_env of the source", reason="not_fetched")
-    return RejectedError(said, reason="not_fetched")
+        if status == 403 and (_SCOPE.encode() in said or _SCOPE in headers.get("www-authenticate", "")):
+            return ScopeError(f"{words}: the token of the source lacks a scope ({_SCOPE})")
+        return DoubtfulError(f"{words}: it wants other credentials: check token_env of the source")
+    return RejectedError(words, reason="not_fetched")
 
 
 def _patience_s(status: int, headers: Mapping[str, str]) -> float | None:

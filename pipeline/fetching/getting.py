@@ -25,6 +25,7 @@ from pipeline.model import Validator
 
 _CONTENT = frozenset({200, 203, 204})
 _ALWAYS = {"User-Agent": "Livedex", "Accept": "*/*", "Accept-Encoding": "gzip", "Cache-Control": "no-cache", "Connection": "close"}
+_REFUSAL_BYTES = 16_384  # that are read of what a refusal says
 _TRANSPORT = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)  # OSError holds TimeoutError
 
 
@@ -60,12 +61,14 @@ class Got:
     Attributes:
         content: texts in a charset that the server named are UTF-8.
         name: the last part of the path that it stood at.
+        url: where it stood, once redirects were followed.
     """
 
     content: bytes
     mime_type: str | None
     name: str
     validator: Validator | None
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class Getter:
             if answer.status == 304:
                 raise RetryableError(f"{place.host} answered that nothing has changed, and was not asked")
             if answer.status not in _CONTENT:
-                raise refusal(answer.status, headers, place.host)
+                raise refusal(answer.status, headers, place.host, await _words(answer, headers) if answer.status == 403 else b"")
             content = await self._body(answer, headers, asked.most_bytes, held, deadline)
         return await _got(content, headers, hop)
 
@@ -226,8 +229,19 @@ def _headers(asked: Asked, hop: _Hop, known: Validator | None) -> list[tuple[str
     return list(found.items())
 
 
+async def _words(answer: httpcore.Response, headers: Mapping[str, str]) -> bytes:
+    """What a refusal says; nothing where it says too much, or in a way that was not asked for."""
+    try:
+        unpacking = Unpacking(headers.get("content-encoding", ""), _REFUSAL_BYTES)
+        async for data in answer.aiter_stream():
+            await unpacking.feed(data)
+        return unpacking.content()
+    except LivedexError:
+        return b""
+
+
 async def _got(content: bytes, headers: Mapping[str, str], hop: _Hop) -> Got:
     mime_type, charset = type_of(headers)
     if charset is not None:
         content = await asyncio.to_thread(as_utf8, content, mime_type, charset)
-    return Got(content, mime_type, hop.place.path.rsplit("/", 1)[-1], validator_of(headers, hop.identity))
+    return Got(content, mime_type, hop.place.path.rsplit("/", 1)[-1], validator_of(headers, hop.identity), hop.url)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -54,8 +54,9 @@ class Fetcher(Protocol):
         Raises:
             MissingError: nothing stands there, or not for us.
             RetryableError: not now; never an OutageError, since other documents stand elsewhere.
+            DoubtfulError: what was answered is no content, or it is not given to us.
             NoTextError: `too_large`.
-            RejectedError: never: it may not be reached, or is not given to us.
+            RejectedError: never: it may not be reached.
         """
         ...
 
@@ -64,7 +65,8 @@ class Fetcher(Protocol):
 
         Raises:
             MissingError, RetryableError: as `fetch`.
-            RejectedError: it is not for us, too large, or no JSON.
+            DoubtfulError: it is not for us, or no JSON.
+            RejectedError: it is too large.
         """
         ...
 
@@ -149,17 +151,21 @@ class LinkedContents:
             return Linked(replace(base, outcome="deleted"))
 
     async def _was_there(self, event: Event[Changed]) -> bool:
-        """Whether who finds nothing would find something, were it there: the place at which the content was announced is shown to us, too."""
+        """Whether who finds nothing would find something, were it there: a place at which the content stood is shown to us, or what says so."""
         data = event.data
-        if data.seen_at is None:
+        if data.seen_at is None and data.shown_at is None:
             return True
         try:
-            async with self._fetcher.fetch(event.tenant_id, data.source, data.seen_at):
-                return True
+            if data.seen_at is not None:
+                async with self._fetcher.fetch(event.tenant_id, data.source, data.seen_at):
+                    return True
         except NoTextError:
             return True  # too large to be read, and there
         except MissingError:
-            return False
+            pass  # it may never have stood there
+        with suppress(MissingError):
+            return data.shown_at is not None and bool(await self._fetcher.answer(event.tenant_id, data.source, data.shown_at))
+        return False
 
     async def _draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
         basis = self._basis(event, base.cut)

@@ -11,6 +11,7 @@ from pipeline.events import Event, Step
 MAX_ATTEMPTS = 5
 _MOST_SAID = 300
 FIRST_WAIT_S = 0.1  # and four times as long before each further attempt
+LONGEST_WAIT_S = 120.0  # of those that grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,26 @@ def outcome_of(error: Exception, attempt: int) -> Outcome:
     if isinstance(error, NoTurnError):
         return Again(error.retry_after_s or FIRST_WAIT_S, str(error), counted=False)
     detail = str(error) if isinstance(error, LivedexError) else _unexpected(error)
-    if attempt >= MAX_ATTEMPTS:
+    known = error if isinstance(error, RetryableError) else RetryableError(detail)
+    waits = waits_s(known.first_wait_s or FIRST_WAIT_S, known.lasts_s)
+    if attempt > len(waits):
         reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
         return Dead(reason, f"after {attempt} attempts: {detail}")
-    said_s, first_s = (error.retry_after_s, error.first_wait_s) if isinstance(error, RetryableError) else (None, None)
-    return Again(said_s or (first_s or FIRST_WAIT_S) * 4 ** (attempt - 1), detail)
+    return Again(known.retry_after_s or waits[attempt - 1], detail)
+
+
+def waits_s(first_s: float, lasts_s: float) -> list[float]:
+    """Seconds between attempts: each four times the one before, up to `LONGEST_WAIT_S`.
+
+    Args:
+        lasts_s: at least, of all together; there are never fewer than `MAX_ATTEMPTS` attempts.
+    """
+    found, next_s, whole_s = list[float](), first_s, 0.0
+    while len(found) < MAX_ATTEMPTS - 1 or whole_s < lasts_s:
+        found.append(next_s)
+        whole_s += next_s
+        next_s = min(4 * next_s, LONGEST_WAIT_S)
+    return found
 
 
 def _unexpected(error: Exception) -> str:

@@ -135,6 +135,14 @@ class Operations:
             return None
         return Waiting(sum(each.waiting for each in subscribers), max(each.oldest_s for each in subscribers))
 
+    async def unmarked_letters(self) -> int:
+        """Dead letters that no document is marked by; not what subscribers were not told."""
+        total = 0
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "letters without a document") as connection:
+                total += await connection.fetchval(sql("unmarked_letters"), tenant_id)
+        return total
+
     async def dead_count(self) -> int:
         """Dead letters kept."""
         return await self._letters.count()

@@ -25,8 +25,9 @@ class Sender:
         token: the header of the credential, with `{}` for the token; None: nothing is asked for one.
         api: where its API is, for who does not run one of their own; None: everybody does.
         typed: whether the API says of what type a content is.
-        content: the content in what its API answers with which MIME type, raises RejectedError or MissingError where it is not there; None: the
-            answer is the content.
+        content: the content in what its API answers to a URL, raises DoubtfulError, RejectedError or MissingError where it is not there; None:
+            the answer is the content.
+        stays: whether its API answers itself: what another host says after a redirect is a page to log in at.
         is_wrapped: whether what its API answers is larger than the content.
         listed: the changes that have to be looked up, by what the event says of them; None: there are none.
         listing_headers: of the requests for these.
@@ -38,7 +39,8 @@ class Sender:
     token: tuple[str, str] | None
     api: str | None = None
     typed: bool = False
-    content: Callable[[bytes, str | None], bytes] | None = None
+    content: Callable[[bytes, str | None, str], bytes] | None = None
+    stays: bool = True
     is_wrapped: bool = False
     listed: LookUp | None = None
     listing_headers: Mapping[str, str] = field(default_factory=dict)
@@ -50,8 +52,10 @@ SENDERS: Mapping[Preset, Sender] = {
         github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API, content=github.content, listed=github.listed,
         listing_headers=github.LISTING,
     ),
-    "gitlab-push": Sender(gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, listed=gitlab.listed, is_alike=True),
-    "s3": Sender(s3.read, {}, None, typed=True),
+    "gitlab-push": Sender(
+        gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, content=gitlab.content, listed=gitlab.listed, is_alike=True
+    ),
+    "s3": Sender(s3.read, {}, None, typed=True, stays=False),
     "confluence": Sender(
         confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content, is_wrapped=True
     ),

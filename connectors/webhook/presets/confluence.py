@@ -16,7 +16,7 @@ from pydantic import Field
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.presets.pushes import Sent
-from pipeline.errors import RejectedError
+from pipeline.errors import DoubtfulError
 from pipeline.model import DocumentId
 from pipeline.webhook_settings import WebhookSource
 
@@ -65,13 +65,16 @@ def _base(page_url: str | None) -> str:
     return head.partition("/spaces/")[0].partition("/pages/")[0]
 
 
-def content(answer: bytes, _mime_type: str | None = None) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> bytes:
     """The page as HTML, out of what the API answers.
 
     Raises:
-        RejectedError: it holds none.
+        DoubtfulError: it holds none.
     """
     try:
-        return str(orjson.loads(answer)["body"]["export_view"]["value"]).encode()
+        found = orjson.loads(answer)["body"]["export_view"]["value"]
     except (ValueError, KeyError, TypeError) as exc:
-        raise RejectedError("Confluence answered without the body of the page", reason="not_fetched") from exc
+        raise DoubtfulError("Confluence answered without the body of the page") from exc
+    if not isinstance(found, str):
+        raise DoubtfulError("Confluence answered with a body of the page that is no text")
+    return found.encode()

@@ -18,15 +18,27 @@ import orjson
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import BRANCH, Ask, Commit, Places, Push, Sent, changes, files_after, listing
-from pipeline.errors import MissingError, RejectedError
+from connectors.webhook.presets.pushes import (
+    BRANCH,
+    MARKUP,
+    Ask,
+    Commit,
+    Places,
+    Push,
+    Sent,
+    changes,
+    files_after,
+    is_commit,
+    listing,
+    text_of,
+)
+from pipeline.errors import DoubtfulError, MissingError, RejectedError
 from pipeline.webhook_settings import WebhookSource
 
 API = "https://api.github.com"
 HEADERS = {"Accept": "application/vnd.github.raw+json", "X-GitHub-Api-Version": "2022-11-28"}
 LISTING = HEADERS | {"Accept": "application/vnd.github+json"}
 _MOST_COMMITS = 2048
-_NO_COMMIT = frozenset("0")
 
 
 class _Repository(Sent):
@@ -76,39 +88,50 @@ async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming
 
     Raises:
         RejectedError: there are more than GitHub lists.
+        DoubtfulError: it does not list them now.
     """
     pushed = _Pushed.model_validate(content)
     before: Mapping[str, str] = {}
-    if pushed.before and not pushed.created and set(pushed.before) != _NO_COMMIT:
+    if is_commit(pushed.before) and not pushed.created:
         before = await _blobs(source, pushed, pushed.before, ask)
     after = await _blobs(source, pushed, pushed.after, ask)
     differing = {path: path in after for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     return changes(source, _push(source, pushed), dict(sorted(differing.items())))
 
 
-def content(answer: bytes, mime_type: str | None) -> bytes:
+def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
     """The file, out of what the API answers.
+
+    Files come as `application/vnd.github.raw`, whatever stands in them; so HTML is a page to log in at, and JSON says what stands there.
 
     Raises:
         MissingError: no file stands there, but a folder or another repository.
-        RejectedError: a file that cannot be read.
+        DoubtfulError: it is neither.
     """
+    if mime_type in MARKUP:
+        raise DoubtfulError("GitHub answered with a web page instead of the file: who asks may have to log in")
     if mime_type != "application/json":
         return answer
     try:
         said = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        return answer
-    if isinstance(said, list) and all(isinstance(item, dict) and {"path", "sha", "type"} <= item.keys() for item in said):
+    except orjson.JSONDecodeError as exc:
+        raise DoubtfulError("GitHub answered with JSON that is none") from exc
+    if isinstance(said, list) and said and all(map(_is_entry, said)):
         raise MissingError("GitHub answered with a folder: there is no such file")
-    if not isinstance(said, dict) or not {"path", "sha", "type"} <= said.keys():
-        return answer
-    if said["type"] != "file" or said.get("encoding") != "base64":
+    if not _is_entry(said):
+        raise DoubtfulError("GitHub answered with JSON that is no file")
+    if said["type"] != "file":
         raise MissingError(f"GitHub answered with a {str(said['type'])[:20]}: there is no such file")
+    if said.get("encoding") != "base64" or not isinstance(said.get("content"), str):
+        raise DoubtfulError("GitHub answered with a file without its content")
     try:
-        return base64.b64decode(str(said.get("content")))
+        return base64.b64decode(said["content"])
     except ValueError as exc:
-        raise RejectedError("GitHub answered with a file that is no Base64", reason="not_fetched") from exc
+        raise DoubtfulError("GitHub answered with a file that is no Base64") from exc
+
+
+def _is_entry(said: Any) -> bool:
+    return isinstance(said, dict) and {"path", "sha", "type"} <= said.keys()
 
 
 async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: Ask) -> Mapping[str, str]:
@@ -120,9 +143,9 @@ async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: Ask) 
                 "the repository has more files than GitHub lists at once, so what this push changed besides the files that it names is not known:"
                 " push a change of each file that is out of date, or make it smaller", reason="not_listed",
             )  # fmt: skip
-        return {str(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
+        return {text_of(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
     except (AttributeError, KeyError, TypeError) as exc:
-        raise RejectedError("GitHub answered with no tree", reason="not_listed") from exc
+        raise DoubtfulError("GitHub answered with no tree") from exc
 
 
 def _tree(source: WebhookSource, pushed: _Pushed, commit: str) -> str:
@@ -139,9 +162,10 @@ def _push(source: WebhookSource, pushed: _Pushed) -> Push:
     def places(path: str) -> Places:
         inside = quote(path.encode("utf-8", "surrogatepass"))
         content = f"{_repository(source, pushed)}/contents/{inside}?ref="
-        return Places(
-            content + quote(branch), content + quote(pushed.after), f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
-        )  # fmt: skip
+        before = content + quote(pushed.before) if is_commit(pushed.before) else None
+        commit = f"{_repository(source, pushed)}/git/commits/{quote(pushed.after, safe='')}"
+        shown = f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
+        return Places(content + quote(branch), content + quote(pushed.after), before, commit, shown)
 
     return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
 

@@ -1,7 +1,8 @@
 """Pushes to a project on GitLab: the paths that they touch, got by the repository files API where the branch is now.
 
 A payload does not say when GitLab took the push, so it counts from when it arrives. It names the last 20 commits at most, and nothing of those that a
-forced push takes back, nor whether it was forced: so the ends of every push are compared. Where its payload cannot be all, that has to succeed.
+forced push takes back, nor whether it was forced: so the ends of every push are compared. That has to succeed, but where the payload names every commit
+and GitLab says that the token lacks the scope to compare.
 
 Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from repository"; "Repositories API", "Compare branches, tags,
 or commits", "List repository tree".
@@ -12,19 +13,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import BRANCH, Ask, Commit, Places, Push, Sent, changes, files_after, listing
-from pipeline.errors import MissingError, RejectedError
+from connectors.webhook.presets.pushes import (
+    BRANCH,
+    MARKUP,
+    Ask,
+    Commit,
+    Places,
+    Push,
+    Sent,
+    changes,
+    files_after,
+    is_commit,
+    listing,
+    text_of,
+)
+from pipeline.errors import DoubtfulError, RejectedError, ScopeError
 from pipeline.webhook_settings import WebhookSource
 
 log = logging.getLogger(__name__)
 
 API = "https://gitlab.com/api/v4"
-_NO_COMMIT = frozenset("0")
 _PAGE, _MOST_PAGES = 100, 200
+_MARKUP, _JSON = (".html", ".htm", ".xhtml"), ("json", ".jsonl", ".ipynb", ".map")
 
 
 _MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
@@ -47,7 +61,7 @@ class _Pushed(Sent):
     @property
     def is_first(self) -> bool:
         """Whether there was nothing before."""
-        return set(self.before) == _NO_COMMIT
+        return not is_commit(self.before)
 
 
 class _Push(_Pushed):
@@ -83,12 +97,13 @@ async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming
     """Every file that differs between both ends of a push.
 
     Raises:
-        RejectedError: there are more than GitLab lists, or they are not for us, and the payload did not say everything.
+        RejectedError: there are more than GitLab lists.
+        DoubtfulError: it does not list them now, or the token lacks the scope for it, and the payload did not say everything.
     """
     pushed = _Pushed.model_validate(content)
     try:
         files = await (_tree if pushed.is_first else _compared)(source, pushed, ask)
-    except (MissingError, RejectedError) as exc:
+    except ScopeError as exc:
         if not pushed.is_whole:
             raise
         log.warning(
@@ -104,15 +119,15 @@ async def _compared(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping
     files: dict[str, bool] = {}
     try:
         if said.get("compare_timeout"):
-            raise RejectedError(
+            raise DoubtfulError(
                 "GitLab gave up comparing both ends of a push, so what it changed besides the files that its payload names is not known:"
-                " push a change of each file that is out of date", reason="not_listed",
-            )  # fmt: skip
+                " push a change of each file that is out of date"
+            )
         for one in said["diffs"]:
-            files.setdefault(str(one["old_path"]), False)
-            files[str(one["new_path"])] = not one["deleted_file"]
+            files.setdefault(text_of(one["old_path"]), False)
+            files[text_of(one["new_path"])] = not one["deleted_file"]
     except (AttributeError, KeyError, TypeError) as exc:
-        raise RejectedError("GitLab answered with no comparison", reason="not_listed") from exc
+        raise DoubtfulError("GitLab answered with no comparison of both ends of a push") from exc
     return files
 
 
@@ -122,15 +137,33 @@ async def _tree(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping[str
     for page in range(1, _MOST_PAGES + 1):
         said = await ask(_question(source, pushed, page))
         try:
-            files |= {str(one["path"]): True for one in said if one["type"] == "blob"}
+            files |= {text_of(one["path"]): True for one in _listed(said) if one["type"] == "blob"}
         except (KeyError, TypeError) as exc:
-            raise RejectedError("GitLab answered with no tree", reason="not_listed") from exc
+            raise DoubtfulError("GitLab answered with no tree") from exc
         if len(said) < _PAGE:
             return files
     raise RejectedError(
         f"a new branch has more than {_MOST_PAGES * _PAGE} files and folders: push a change of each file that is missing",
         reason="not_listed",
     )
+
+
+def _listed(said: Any) -> list[Any]:
+    if not isinstance(said, list):
+        raise TypeError("a list was expected")
+    return said
+
+
+def content(answer: bytes, mime_type: str | None, url: str = "") -> bytes:
+    """The file, which is all that the API answers with; of a type of its own only where the file is called so.
+
+    Raises:
+        DoubtfulError: it is a page to log in at, or says something else.
+    """
+    path = urlsplit(url).path.removesuffix("/raw").lower()
+    if (mime_type in MARKUP and not path.endswith(_MARKUP)) or (mime_type == "application/json" and not path.endswith(_JSON)):
+        raise DoubtfulError(f"GitLab answered with {mime_type} instead of the file: who asks may have to log in")
+    return answer
 
 
 def _question(source: WebhookSource, pushed: _Pushed, page: int = 1) -> str:
@@ -150,7 +183,10 @@ def _push(source: WebhookSource, pushed: _Pushed, commits: tuple[Commit, ...] = 
     def places(path: str) -> Places:
         inside = path.encode("utf-8", "surrogatepass")
         raw = f"{_repository(source, pushed)}/files/{quote(inside, safe='')}/raw?ref="
-        return Places(raw + quote(branch), raw + quote(pushed.after), f"{pushed.project.web_url}/-/blob/{quote(branch)}/{quote(inside)}")
+        before = raw + quote(pushed.before) if is_commit(pushed.before) else None
+        commit = f"{_repository(source, pushed)}/commits/{quote(pushed.after, safe='')}?stats=false"
+        shown = f"{pushed.project.web_url}/-/blob/{quote(branch)}/{quote(inside)}"
+        return Places(raw + quote(branch), raw + quote(pushed.after), before, commit, shown)
 
     changed_at = max((commit.timestamp for commit in commits), default=None)
     return Push(None, changed_at, f"{pushed.ref} {pushed.before}..{pushed.after}", places)

@@ -16,7 +16,7 @@ from connectors.webhook.answering import validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.presets.pushes import Sent
-from pipeline.errors import RejectedError
+from pipeline.errors import DoubtfulError, RejectedError
 from pipeline.model import DocumentId
 from pipeline.webhook_settings import WebhookSource
 
@@ -55,16 +55,19 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     ]  # fmt: skip
 
 
-def content(answer: bytes, _mime_type: str | None = None) -> bytes:
+def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> bytes:
     """The page as Markdown, out of what the API answers.
 
     Raises:
-        RejectedError: it holds none, or not all of it.
+        DoubtfulError: it holds none.
+        RejectedError: it does not hold all of it.
     """
     try:
         body = orjson.loads(answer)
-        if body.get("truncated"):
-            raise RejectedError("Notion answered with a part of the page: it is too large for one answer", reason="not_fetched")
-        return str(body["markdown"]).encode()
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise RejectedError("Notion answered without the Markdown of the page", reason="not_fetched") from exc
+    except ValueError as exc:
+        raise DoubtfulError("Notion answered without the Markdown of the page") from exc
+    if not isinstance(body, dict) or not isinstance(body.get("markdown"), str):
+        raise DoubtfulError("Notion answered without the Markdown of the page")
+    if body.get("truncated"):
+        raise RejectedError("Notion answered with a part of the page: it is too large for one answer", reason="not_fetched")
+    return str(body["markdown"]).encode()

@@ -2,8 +2,8 @@
 
 A push says which paths to look at, and what is found there decides: the file as the branch has it, or that it has none. So the deliveries may
 come in any order, late and again: whichever is looked at last finds what the branch holds, and what a version of a document shows is never older
-than the push that it stands for. A file that the branch lacks is deleted only if who asks is shown the commit that had it: a repository that
-is hidden answers the same as one without the file.
+than the push that it stands for. A file that the branch lacks is deleted only if who asks is shown the commit that had it, or the one that took it
+away: a repository that is hidden answers the same as one without the file.
 
 What a payload leaves out is looked up: as an event of its own, whose content is the push without its commits.
 """
@@ -25,6 +25,8 @@ from pipeline.webhook_settings import WebhookSource
 
 BRANCH = "refs/heads/"
 _SECOND_NS = 1_000_000_000
+_NO_COMMIT = frozenset("0")
+MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
@@ -54,7 +56,8 @@ class Ask(Protocol):
 
         Raises:
             MissingError, RetryableError: as `Fetcher.fetch`.
-            RejectedError: it is not for us, too large, or no JSON.
+            DoubtfulError: it is not for us, or no JSON.
+            RejectedError: it is too large.
         """
         ...
 
@@ -66,11 +69,15 @@ class Places:
     Attributes:
         now: its content, where the branch is now.
         then: its content, at the commit that the push ended with.
+        before: its content, at the commit that the push began with; None: it began with none.
+        commit: what the API says of the commit that the push ended with.
         shown: where people see it.
     """
 
     now: str
     then: str
+    before: str | None
+    commit: str
     shown: str
 
 
@@ -89,6 +96,22 @@ class Push:
     changed_at: datetime | None
     name: str
     places: Callable[[str], Places]
+
+
+def is_commit(name: str) -> bool:
+    """Whether the end of a push is one: a branch that is new began with none."""
+    return bool(name) and set(name) != _NO_COMMIT
+
+
+def text_of(said: Any) -> str:
+    """A text that an API has to say.
+
+    Raises:
+        TypeError: it says something else.
+    """
+    if not isinstance(said, str):
+        raise TypeError(f"a text was expected, and not a {type(said).__name__}")
+    return said
 
 
 def files_after(commits: Iterable[Commit]) -> Mapping[str, bool]:
@@ -115,8 +138,8 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
         at = push.places(path)
         found.append(
             Incoming(
-                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else None, uri=at.shown,
-                metadata=dict(source.metadata), **_of_push(source, push),
+                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else at.before,
+                shown_at=None if there else at.commit, uri=at.shown, metadata=dict(source.metadata), **_of_push(source, push),
             )
         )  # fmt: skip
     return found

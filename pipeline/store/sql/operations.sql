@@ -23,6 +23,15 @@ delete from dead_letters where tenant_id = $1 and letter_id = $2 returning docum
 -- $1 text: tenant
 select count(*) from dead_letters where tenant_id = $1;
 
+-- name: unmarked_letters
+-- Letters that no document is marked by: of bytes that name none, and of pushes that could not be looked up, which are called as no document is.
+-- $1 text: tenant
+select count(*) from dead_letters l
+where l.tenant_id = $1 and l.stage <> 'notify'
+  and (l.document_id is null or l.version is null
+       or (position('"listing":true'::bytea in l.payload) > 0
+           and not exists (select from documents d where d.tenant_id = l.tenant_id and d.document_id = l.document_id)));
+
 -- name: set_health
 -- $1 text: component  $2 text: state  $3 text: detail  $4 double precision: seconds after which a word on it lapses
 insert into health as h (component, state, detail) values ($1, $2, $3)

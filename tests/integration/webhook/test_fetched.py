@@ -40,7 +40,7 @@ def hanging() -> Iterator[ScriptedWeb]:
 async def site(
     settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, web: ScriptedWeb, hanging: ScriptedWeb
 ) -> AsyncIterator[Site]:
-    fetch = FetchSettings(allow_hosts=f"127.0.0.1:{web.port},127.0.0.1:{hanging.port}", timeout_s=3)
+    fetch = FetchSettings(allow_hosts=f"127.0.0.1:{web.port},127.0.0.1:{hanging.port}", timeout_s=3, retry_s=0)
     async with open_site(settings.model_copy(update={"fetch": fetch, "max_document_bytes": 100_000}), tmp_path, embedder) as opened:
         yield opened
 
@@ -194,6 +194,18 @@ async def test_a_content_that_is_deleted_before_it_was_fetched_ends_deleted(site
         assert await site.s.operations.dead_count() == 0
 
 
+async def test_a_newer_version_does_not_wait_for_an_older_one_whose_server_is_away(site: Site, web: ScriptedWeb) -> None:
+    web.pages["/a"] = Page(status=500)
+    token = await link(site, "d", f"{web.url}/a", version=1)
+    while web.asked("/a") < 2:
+        await asyncio.sleep(0.05)
+    assert await site.state((await site.put("d", B, version=2))["token"], 15) == "synced"
+    assert await site.text("d") == B and await site.s.operations.dead_count() == 0
+    assert await site.state(token) == "superseded" and web.asked("/a") == 3, (
+        "the next attempt is 16 s away, and finds that there is a newer one"
+    )
+
+
 async def test_a_type_that_says_nothing_yields_to_the_name(site: Site, web: ScriptedWeb) -> None:
     text = f"# Tea\n\n{A}"
     for n, kind in enumerate(("text/plain", "application/octet-stream", "text/markdown; charset=utf-8", "text/plain; charset=us-ascii")):
@@ -205,10 +217,19 @@ async def test_a_type_that_says_nothing_yields_to_the_name(site: Site, web: Scri
     assert len(site.embedder.paid) == 1
 
 
-async def test_a_server_that_refuses_us_is_a_dead_letter_at_once(site: Site, web: ScriptedWeb) -> None:
+async def test_a_server_that_refuses_us_for_good_is_a_dead_letter(site: Site, web: ScriptedWeb) -> None:
     web.pages["/a"] = Page(status=403)
     assert await site.state(await link(site, "d", f"{web.url}/a"), 30) == "dead"
-    assert [reason for reason, _ in await letters(site)] == ["not_fetched"] and web.asked("/a") == 1
+    [(reason, detail)] = await letters(site)
+    assert reason == "retries_exhausted" and "credentials" in detail and web.asked("/a") == 5
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+async def test_a_server_that_refuses_us_for_a_while_is_asked_again(site: Site, web: ScriptedWeb, status: int) -> None:
+    answers = iter([Page(status=status), page(A)])
+    web.pages["/a"] = lambda visit: next(answers)
+    await linked(site, "d", f"{web.url}/a")
+    assert (await site.text("d"), await site.s.operations.dead_count()) == (A, 0)
 
 
 async def test_a_server_that_comes_back_is_asked_again(site: Site, web: ScriptedWeb) -> None:

@@ -116,7 +116,8 @@ async def test_pushes_to_github(site: Site, web: ScriptedWeb, owner: asyncpg.Con
 async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Connection, seed: int) -> None:
     first = payload("gitlab_push")
     second = copy.deepcopy(first)
-    second["after"] = second["checkout_sha"] = "d" * 40
+    second["before"], second["after"] = first["after"], "d" * 40
+    second["checkout_sha"] = second["after"]
     second["commits"] = [first["commits"][1] | {"id": "d" * 40, "timestamp": "2026-04-14T00:00:00+02:00", "added": [], "modified": ["CHANGELOG"], "removed": ["docs/new name.md"]}]  # fmt: skip
     second["total_commits_count"] = 1
     for ref, texts in (
@@ -127,6 +128,11 @@ async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Con
         for path, text in texts.items():
             target = f"/api/v4/projects/15/repository/files/{path}/raw?ref={ref}"
             web.pages[target] = only_with("private-token", TOKEN, text, **{"content-type": "text/plain"})
+    for push in (first, second):
+        target = f"/api/v4/projects/15/repository/compare?from={push['before']}&to={push['after']}&straight=true"
+        web.pages[target] = only_with("private-token", TOKEN, '{"diffs": [], "compare_timeout": false}')
+    target = f"/api/v4/projects/15/repository/commits/{first['after']}?stats=false"
+    web.pages[target] = only_with("private-token", TOKEN, '{"id": "da1560886d4f"}')
     assert await delivered(site, "lab", [first, second], seed) == {"lab/CHANGELOG": D, "lab/app/controller/application.rb": B}
     await nothing_lost_or_told(site, owner)
 
@@ -272,3 +278,11 @@ async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds
     await site.ended()
     names = [document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]]
     assert {f"/{name}/{key.split('/')[1]}": await site.text(key) for key in names} == bucket.objects
+
+
+@pytest.mark.parametrize(("source", "name"), [("notion", "notion_page"), ("wiki", "confluence_page")])
+async def test_an_answer_of_another_type_becomes_no_document(site: Site, web: ScriptedWeb, source: str, name: str) -> None:
+    web.respond = lambda visit: Page(b'{"markdown": null, "body": {"export_view": {"value": null}}}')  # type: ignore[method-assign]
+    await send(site, source, payload(name), "0")
+    await site.ended()
+    assert site.embedder.paid == [] and [letter.reason for letter in await site.s.letters.all()] == ["retries_exhausted"]

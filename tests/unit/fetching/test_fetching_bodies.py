@@ -15,7 +15,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from pipeline.errors import NoTextError, RejectedError, RetryableError, ThrottledError
+from pipeline.errors import DoubtfulError, NoTextError, RejectedError, RetryableError, ThrottledError
 from pipeline.fetching.answers import as_utf8, validator_of
 from pipeline.fetching.unpacking import Unpacking
 from tests.scripted_web import Page, ScriptedWeb
@@ -132,7 +132,7 @@ async def test_all_redirects_have_one_time_together(web: ScriptedWeb, client: Cl
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, RejectedError), (401, RejectedError), (403, RejectedError), (404, RetryableError), (408, RetryableError), (410, RetryableError),
+    [(400, RejectedError), (401, DoubtfulError), (403, DoubtfulError), (404, RetryableError), (408, RetryableError), (410, RetryableError),
      (425, RetryableError), (429, ThrottledError), (451, RejectedError), (500, RetryableError), (502, RetryableError), (503, RetryableError),
      (206, RejectedError), (202, RejectedError), (300, RejectedError), (304, RetryableError)],
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from consumers.kafka import window as windows
@@ -36,6 +38,50 @@ async def test_records_of_one_key_are_settled_one_after_the_other_and_others_ove
     assert (0, 1) not in script.working, "it waits for the one before it, whatever becomes of that"
     await script.end(0, 0)
     assert (0, 1) in script.working
+
+
+async def test_a_record_that_waits_long_lets_the_others_of_its_key_go_on_and_is_passed_by_no_offset() -> None:
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a"), raw(0, 2, b"b")])
+    await turns()
+    await script.end(0, 2)
+    await script.end(0, 0, Again(60.0, "its server is away"))
+    assert list(script.working) == [(0, 1)]
+    await script.end(0, 1)
+    w.take(place_of(0), [raw(0, 3, b"a")])
+    await turns()
+    await script.end(0, 3)
+    assert script.ended == [(0, 2), (0, 1), (0, 3)] and offsets(w) == {} and w.size == 1
+    await w.end()
+    assert w.size == 0, "who has the partition next reads it again"
+
+
+async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "_IN_ORDER_S", 0.0)
+    script = Script()
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a")])
+    await turns()
+    for _ in range(3):
+        await script.end(0, 0, Again(0.001, "its server is away"))
+        while (0, 0) not in script.working:
+            await asyncio.sleep(0.001)
+    await script.end(0, 0)
+    await script.end(0, 1)
+    assert offsets(w) == {0: 2} and w.size == 0
+
+
+async def test_nothing_more_is_read_while_very_many_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "_MOST_OPEN", 3)
+    script = Script()
+    w = window(script, most_bytes=10**9)
+    w.take(place_of(0), [raw(0, n) for n in range(3)])
+    await turns()
+    await script.end(0, 1)
+    assert w.full
+    await script.end(0, 0)
+    assert not w.full
 
 
 async def test_offsets_behind_what_is_committed_are_those_of_a_topic_that_was_made_again() -> None:

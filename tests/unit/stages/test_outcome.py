@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import NoTurnError, OutageError, RejectedError, RetryableError, TooLargeError
-from pipeline.stages.outcome import MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
+from pipeline.stages.outcome import LONGEST_WAIT_S, MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
 
 
 def test_an_outage_pauses_however_often_it_was_tried() -> None:
@@ -32,6 +32,18 @@ def test_attempts_lie_further_apart_where_somebody_elses_server_is_away() -> Non
     outcomes = [outcome_of(RetryableError("away", first_wait_s=1.0), n) for n in range(1, MAX_ATTEMPTS + 1)]
     assert [o.after_s for o in outcomes if isinstance(o, Again)] == [1.0, 4.0, 16.0, 64.0]
     assert outcomes[-1] == Dead("retries_exhausted", f"after {MAX_ATTEMPTS} attempts: away")
+
+
+@pytest.mark.parametrize(("first_s", "lasts_s"), [(1.0, 1800.0), (0.1, 180.0), (1.0, 180.0), (None, 0.0), (0.1, 86_400.0)])
+def test_what_is_worth_it_is_tried_again_for_as_long_as_was_said(first_s: float | None, lasts_s: float) -> None:
+    error = RetryableError("away", first_wait_s=first_s)
+    error.lasts_s = lasts_s
+    waits = []
+    while isinstance(outcome := outcome_of(error, len(waits) + 1), Again):
+        waits.append(outcome.after_s)
+    assert lasts_s <= sum(waits) < max(lasts_s, 10) + LONGEST_WAIT_S
+    assert waits == sorted(waits) and max(waits) <= LONGEST_WAIT_S
+    assert outcome == Dead("retries_exhausted", f"after {len(waits) + 1} attempts: away")
 
 
 def test_what_had_no_turn_comes_back_however_often_that_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from connectors.webhook.contents import Contents
 from connectors.webhook.incoming import shown
 from connectors.webhook.presets.s3 import signed
 from connectors.webhook.tokens import check_tokens, goes_to
-from pipeline.errors import ConfigError, NoTextError, RejectedError
+from pipeline.errors import ConfigError, DoubtfulError, NoTextError, RejectedError, RetryableError, ScopeError
 from pipeline.fetch_settings import FetchSettings
 from pipeline.fetching.getting import Getter
 from pipeline.model import TenantId
@@ -114,8 +115,50 @@ async def test_the_limit_is_on_the_content_and_not_on_what_is_around_it(api: Scr
     with pytest.raises(NoTextError):
         await got(of, f"{api.url}/more")
     api.pages["/none"] = Page(b'{"object": "error"}')
-    with pytest.raises(RejectedError):
+    with pytest.raises(DoubtfulError):
         await got(of, f"{api.url}/none")
+
+
+@pytest.mark.parametrize("preset", ["github-push", "gitlab-push", "notion", "confluence"])
+async def test_what_another_host_says_instead_of_an_api_is_no_content(api: ScriptedWeb, other: ScriptedWeb, preset: str) -> None:
+    of = contents(source(preset=preset, base_url=api.url, allow_hosts=[f"localhost:{other.port}"]))
+    api.pages["/a.md"] = redirect(f"http://localhost:{other.port}/login")
+    other.pages["/login"] = Page(b'{"markdown": "log in", "body": {"export_view": {"value": "log in"}}}')
+    with pytest.raises(DoubtfulError, match="leads to localhost"):
+        await got(of, f"{api.url}/a.md")
+    assert other.asked("/login") == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_that_a_token_lacks_a_scope_is_known_by_what_is_said(api: ScriptedWeb, packed: bool) -> None:
+    of = contents(source(preset="gitlab-push", base_url=api.url))
+    said = b'{"error":"insufficient_scope","error_description":"The request requires higher privileges.","scope":"api read_api"}'
+    kind = {"content-type": "application/json"}
+    api.pages |= {
+        "/scope": Page(gzip.compress(said), 403, kind | {"content-encoding": "gzip"}) if packed else Page(said, 403, kind),
+        "/other": Page(b'{"message":"403 Forbidden"}', 403, kind), "/long": Page(said * 1000, 403, kind), "/status": Page(said, 401, kind),
+    }  # fmt: skip
+    with pytest.raises(ScopeError):
+        await of.answer(T, "src", f"{api.url}/scope")
+    for path in ("/other", "/long", "/status"):
+        with pytest.raises(DoubtfulError) as refused:
+            await of.answer(T, "src", f"{api.url}{path}")
+        assert not isinstance(refused.value, ScopeError)
+
+
+@pytest.mark.parametrize(
+    ("page", "lasts_s"),
+    [
+        (Page(status=500), 600), (Page(status=429), 600), (Page(status=404), 180), (Page(status=401), 180), (Page(b"no json"), 180),
+    ],
+)  # fmt: skip
+async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(api: ScriptedWeb, page: Page, lasts_s: float) -> None:
+    of = contents(source(preset="notion", base_url=api.url), retry_s=600)
+    api.pages["/a"] = page
+    for ask in (got(of, f"{api.url}/a"), of.answer(T, "src", f"{api.url}/a")):
+        with pytest.raises(RetryableError) as failed:
+            await ask
+        assert failed.value.lasts_s == lasts_s
 
 
 def test_other_rights_are_other_names_and_give_nothing_away() -> None:

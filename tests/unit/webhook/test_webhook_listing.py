@@ -12,7 +12,7 @@ import pytest
 
 from connectors.webhook.hooks import reader
 from connectors.webhook.presets import SENDERS
-from pipeline.errors import LivedexError, MissingError, RejectedError, RetryableError
+from pipeline.errors import DoubtfulError, LivedexError, MissingError, RejectedError, RetryableError, ScopeError
 from pipeline.webhook_settings import Preset, WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
@@ -75,9 +75,8 @@ def test_before_a_branch_that_is_new_there_was_nothing() -> None:
 
 @pytest.mark.parametrize("answer", [[], None, {}, {"tree": None}, {"tree": [{}]}, {"tree": [5]}, {"message": "x"}, "x", 5])
 def test_an_answer_that_is_no_tree_is_no_change(answer: Any) -> None:
-    with pytest.raises(RejectedError) as refused:
+    with pytest.raises(DoubtfulError):
         looked_up(GITHUB, [answer])
-    assert refused.value.reason == "not_listed"
 
 
 def test_a_tree_that_is_cut_off_is_told_with_what_to_do() -> None:
@@ -112,20 +111,35 @@ def test_a_server_that_never_ends_its_pages_is_asked_for_a_bounded_number() -> N
         looked_up(GITLAB, lambda _: [{"path": "a.md", "type": "blob"}] * 100, before="0" * 40)
 
 
-@pytest.mark.parametrize(
-    "answer", [MissingError("404"), RejectedError("403"), {"diffs": [], "compare_timeout": True}, {}, [], None, {"diffs": [{}]}]
-)
-def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_its_ends_are_not_compared(
-    answer: Any, caplog: pytest.LogCaptureFixture
+def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_the_token_lacks_the_scope_to_compare(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert looked_up(GITLAB, [answer])[0] == {}
+    assert looked_up(GITLAB, [ScopeError("403")])[0] == {}
     assert "read_api" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [MissingError("404"), RejectedError("403"), {"diffs": [], "compare_timeout": True}, {}, [], None])
-def test_a_push_that_does_not_name_all_its_commits_is_not(answer: Any) -> None:
-    with pytest.raises((MissingError, RejectedError)):
-        looked_up(GITLAB, [answer], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
+NO_COMPARISON = [
+    MissingError("404"), DoubtfulError("401"), RetryableError("500"), {"diffs": [], "compare_timeout": True}, {}, [], None, "x", {"diffs": None},
+    {"diffs": [{}]}, {"diffs": [{"old_path": None, "new_path": None, "deleted_file": False}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{}, {"commits": [{"timestamp": "2026-11-30T08:00:00Z"}] * 20, "total_commits_count": 25}])
+@pytest.mark.parametrize("answer", NO_COMPARISON, ids=repr)
+def test_nothing_else_is_taken_for_a_comparison_and_all_of_it_is_asked_again(answer: Any, more: dict[str, Any]) -> None:
+    with pytest.raises(RetryableError):
+        looked_up(GITLAB, [answer], **more)
+
+
+def test_a_push_that_does_not_name_all_its_commits_is_not_taken_at_its_word() -> None:
+    with pytest.raises(ScopeError):
+        looked_up(GITLAB, [ScopeError("403")], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
+
+
+@pytest.mark.parametrize("answer", [{}, "", None, {"path": "a.md"}, [{"path": None, "type": "blob"}]])
+def test_what_is_no_list_of_files_is_not_taken_for_an_empty_branch(answer: Any) -> None:
+    with pytest.raises(DoubtfulError):
+        looked_up(GITLAB, [answer], before="0" * 40)
 
 
 def test_a_server_that_is_away_is_asked_again_later() -> None:

@@ -1,0 +1,114 @@
+"""Pushes while the API of the forge answers with something else than what it was asked: nothing is lost by it, and nothing goes stale in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.cli.brokers import open_broker
+from pipeline.cli.status import count_dead
+from tests.integration.webhook.test_pushes import A, B, C, deliver, documents, forge, nothing_is_dead, site, web
+from tests.scripted_forge import Forge
+from tests.scripted_web import Page
+from tests.site import Site
+
+__all__ = ["forge", "site", "web"]  # fixtures
+
+JSON = {"content-type": "application/json"}
+HTML = {"content-type": "text/html; charset=utf-8"}
+NO_ANSWERS = {
+    "401": Page(b'{"message": "401 Unauthorized"}', 401, JSON), "403": Page(b'{"message": "403 Forbidden"}', 403, JSON), "404": Page(status=404),
+    "500": Page(status=500), "a web page": Page(b"<html>Log in", 200, HTML), "a list": Page(b"[]", 200, JSON), "null": Page(b"null", 200, JSON),
+    "nothing": Page(b"", 200, JSON),
+}  # fmt: skip
+SCOPE = Page(b'{"error": "insufficient_scope", "scope": "api read_api"}', 403, JSON)
+
+
+async def replay(site: Site) -> None:
+    """Every dead letter again."""
+    async with open_broker(site.s) as running:
+        for told in await site.s.letters.all():
+            letter = await site.s.letters.find(told.letter_id)
+            await running.broker.put_again(letter)
+            await site.s.letters.remove(letter, forget=False)
+        await site.ended()
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS, ids=str)
+@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_first(site: Site, forge: Forge, answer: str) -> None:
+    first = forge.push([({"a.md": A}, 1)])
+    second = forge.push([({"a.md": B}, 2)])
+    for n, payload in enumerate((first, second)):
+        await deliver(site, payload, str(n))
+    assert await documents(site) == {"a.md": B}
+    forge.instead["/compare"] = [NO_ANSWERS[answer]] * 2
+    await deliver(site, forge.push([({"a.md": A, "other.md": C}, 3)], onto=first["after"]), "2")
+    assert await documents(site) == {"a.md": A, "other.md": C}
+    await nothing_is_dead(site)
+
+
+@pytest.mark.parametrize("answer", ["404", "a web page", "null"])
+@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts(site: Site, forge: Forge, answer: str) -> None:
+    first = forge.push([({"a.md": A}, 1)])
+    await deliver(site, first, "0")
+    await deliver(site, forge.push([({"a.md": B}, 2)]), "1")
+    assert await documents(site) == {"a.md": B} and await count_dead(site.s) == 0
+    forge.instead["/compare"] = [NO_ANSWERS[answer]] * 5
+    payload = forge.push([({"a.md": A, "other.md": C}, 3)], onto=first["after"])
+    await deliver(site, payload, "2")
+    assert await documents(site) == {"a.md": B, "other.md": C}
+    [letter] = await site.s.letters.all()
+    assert letter.document_id == f"src//{payload['before'][:12]}..{payload['after'][:12]}"
+    assert await count_dead(site.s) == 1, "`status --wait` says so"
+    await replay(site)
+    assert await documents(site) == {"a.md": A, "other.md": C} and await count_dead(site.s) == 0
+
+
+@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_all_its_commits(
+    site: Site, forge: Forge, caplog: pytest.LogCaptureFixture
+) -> None:
+    forge.instead["/compare"] = [SCOPE] * 10
+    forge.push([({"a.md": A}, 1)])
+    await deliver(site, forge.push([({"a.md": B}, 2)]), "0")
+    assert await documents(site) == {"a.md": B}
+    assert "read_api" in caplog.text
+    await nothing_is_dead(site)
+
+
+@pytest.mark.parametrize("answer", ["404", "a web page", "null", "a list"])
+async def test_a_lost_token_takes_nothing_away_that_the_branch_has_again(site: Site, forge: Forge, answer: str) -> None:
+    await deliver(site, forge.push([({"gone.md": A, "b.md": B}, 1)]), "0")
+    assert await documents(site) == {"gone.md": A, "b.md": B}
+    removed, added = forge.push([({"b.md": B}, 2)]), forge.push([({"gone.md": A, "b.md": B}, 3)])
+    forge.instead["/"] = [NO_ANSWERS[answer]] * 1000
+    for n, payload in enumerate((removed, added)):
+        await deliver(site, payload, f"later {n}")
+    assert await documents(site) == {"gone.md": A, "b.md": B}
+    assert await count_dead(site.s) > 0
+    forge.instead.clear()
+    await replay(site)
+    assert await documents(site) == {"gone.md": A, "b.md": B}
+    await nothing_is_dead(site)
+
+
+async def test_a_file_that_came_and_went_within_a_push_needs_the_commit_alone(site: Site, forge: Forge) -> None:
+    await deliver(site, forge.push([({"b.md": B}, 1)]), "0")
+    await deliver(site, forge.push([({"b.md": B, "draft.md": A}, 2), ({"b.md": B}, 3)]), "1")
+    assert await documents(site) == {"b.md": B}
+    await nothing_is_dead(site)
+
+
+@pytest.mark.parametrize("answer", ["a web page", "null", "a list"])
+async def test_what_is_no_file_never_becomes_the_text_of_one(site: Site, forge: Forge, answer: str) -> None:
+    await deliver(site, forge.push([({"a.md": A}, 1)]), "0")
+    assert await documents(site) == {"a.md": A}
+    forge.instead["a.md"] = [NO_ANSWERS[answer]] * 1000
+    await deliver(site, forge.push([({"a.md": B}, 2)]), "1")
+    assert await documents(site) == {"a.md": A}
+    assert {letter.document_id for letter in await site.s.letters.all()} == {"src/a.md"}
+    forge.instead.clear()
+    await replay(site)
+    assert await documents(site) == {"a.md": B}
+    await nothing_is_dead(site)
