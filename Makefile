@@ -1,6 +1,7 @@
 # Everything here needs python3 (3.11 to 3.14) with its venv module, and nothing else. `make test PYTHON=python3.13` chooses another one.
 PYTHON ?= python3
 FOLDER ?= deploy/sample-docs
+PORT ?= 8700
 
 SHOW_VERSION := import sys, pip; print("%d.%d" % sys.version_info[:2])
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -14,8 +15,8 @@ CODE := pipeline consumers connectors migrations
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## start everything on a folder of sample documents, or on another one: make run FOLDER=…
-	$(BIN)/livedex up $(FOLDER)
+run: $(STAMP) ## start everything on a folder of sample documents, or on others: make run FOLDER=… PORT=…
+	$(BIN)/livedex up $(FOLDER) --port $(PORT)
 
 test: $(STAMP) ## run every test, two files at a time: most of them wait for servers and processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

@@ -17,9 +17,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pipeline.chunking import check_sizes
 from pipeline.errors import ConfigError
 from pipeline.fetch_settings import FetchSettings
+from pipeline.globs import glob_problem
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.rights import Acl
+from pipeline.setting_problems import Tables, first_problem
 from pipeline.store.object_places import object_place
 from pipeline.subscriber_settings import Subscriber
 from pipeline.webhook_settings import WebhookSource
@@ -29,8 +31,6 @@ FILE_NAME = "livedex.toml"
 KAFKA = "kafka://"
 _GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings, "fetch": FetchSettings}
 """Settings whose names begin alike, by how they begin."""
-_TABLES = frozenset({"source", "subscriber"})
-"""Lists of tables, which stand in the file alone."""
 
 
 class FolderSource(BaseModel):
@@ -54,10 +54,19 @@ class FolderSource(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
     acl: Acl | None = None
 
+    @model_validator(mode="after")
+    def _globs_match(self) -> FolderSource:
+        if problem := glob_problem("include", self.include) or glob_problem("exclude", self.exclude):
+            raise ValueError(f"source {self.name}: {problem}")
+        return self
+
 
 def _kind(source: object) -> str:
     return str(source.get("kind", "folder") if isinstance(source, dict) else getattr(source, "kind", "folder"))
 
+
+_TABLES: Tables = {"source": {"folder": FolderSource, "webhook": WebhookSource}, "subscriber": {"": Subscriber}}
+"""Lists of tables, which stand in the file alone."""
 
 Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSource, Tag("webhook")], Discriminator(_kind)]
 
@@ -187,10 +196,12 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
     for name in sorted(os.environ if environment is None else environment):
         if name.startswith(PREFIX) and name not in names:
             raise ConfigError(f"{name} is no setting: did you misspell it? Known are {', '.join(sorted(names))}")
+    file = _read_file(folder / FILE_NAME)
     try:
-        return Settings(**_read_file(folder / FILE_NAME))
+        return Settings(**file)
     except ValidationError as exc:
-        raise ConfigError(_first_problem(exc)) from exc
+        known = [name.removeprefix(PREFIX).lower() for name in sorted(names)]
+        raise ConfigError(first_problem(exc, file, prefix=PREFIX, groups=_GROUPS, known=known, tables=_TABLES)) from exc
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -226,18 +237,3 @@ def _check_servers(servers: str) -> None:
             raise ValueError(
                 f"{server!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
             )
-
-
-def _first_problem(exc: ValidationError) -> str:
-    problem = exc.errors()[0]
-    place = [str(part) for part in problem["loc"]]
-    message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
-    if place and place[0] in _GROUPS:
-        return f"{PREFIX}{'_'.join(place).upper()}: {message}" if len(place) > 1 else message
-    if not place:
-        return message
-    name = PREFIX + place[0].upper() if place[0] in Settings.model_fields and place[0] not in _TABLES else ".".join(place)
-    given = problem.get("input")
-    is_open = not any(word in part for part in (place[0], place[-1]) for word in ("key", "url", "secret", "token"))
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float) and is_open else ""
-    return f"{name}: {message}{shown}"

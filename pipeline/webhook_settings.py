@@ -12,6 +12,7 @@ from pipeline.errors import ConfigError
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
 from pipeline.rights import Acl
+from pipeline.webhook_belonging import misplaced, unmatched
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
 Preset = Literal["github-push", "gitlab-push", "s3", "confluence", "notion"]
@@ -24,6 +25,9 @@ _SIGNED_BY: Mapping[str, dict[str, Any]] = {
     "notion": {"signature": "hmac", "header": "X-Notion-Signature", "prefix": "sha256="},
 }
 """How the senders of the presets sign, as their documentation has it; `signature` in the file wins."""
+
+
+_MAKES_ITS_SECRET = frozenset({"notion"})
 
 
 class WebhookMap(BaseModel):
@@ -119,9 +123,33 @@ class WebhookSource(BaseModel):
             raise ValueError(f"source {self.name}: give a preset, or a map, and not both")
         if self.signature in ("hmac", "token") and self.header is None:
             raise ValueError(f"source {self.name}: a signature of kind {self.signature} needs the name of its header")
+        if self.map is not None and self.map.text is None and self.map.url is None and self.map.deleted is None:
+            raise ValueError(
+                f"source {self.name}: its map says nothing of the content: give it text, or url (or deleted, if it only deletes)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _of_use(self) -> WebhookSource:
+        given = {name for name in self.model_fields_set if getattr(self, name)}
+        problem = misplaced(given, preset=self.preset, signature=self.signature, gives_url=self.may_fetch) or unmatched(
+            preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude
+        )
+        if problem is not None:
+            raise ValueError(f"source {self.name}: {problem}")
         if self.token_env is not None and self.base_url is None and self.preset in (None, "confluence"):
             raise ValueError(f"source {self.name}: token_env needs base_url: a token is sent to the API that it is for, and nowhere else")
         return self
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether contents of it may have to be fetched."""
+        return self.map is None or self.map.url is not None
+
+    @property
+    def has_to_fetch(self) -> bool:
+        """Whether nothing of it ever comes with its content."""
+        return self.may_fetch and (self.map is None or self.map.text is None)
 
     @model_validator(mode="after")
     def _reachable(self) -> WebhookSource:
@@ -135,7 +163,7 @@ class WebhookSource(BaseModel):
 
 
 def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[SecretStr, ...]:
-    """The secrets that a source signs with.
+    """The secrets that a source signs with; of one whose sender makes them up, those that are there.
 
     Args:
         environment: default: the process's.
@@ -143,10 +171,22 @@ def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = No
     Raises:
         ConfigError: one of its variables is not set, or empty: what it sends could not be told from what anybody sends.
     """
-    found = []
-    for name in source.secret_env:
-        value = (os.environ if environment is None else environment).get(name, "")
-        if not value.strip():
-            raise ConfigError(f"source {source.name}: {name} is not set: put the secret there that the sender signs with")
-        found.append(SecretStr(value))
-    return tuple(found)
+    missing = _unset(source, environment)
+    if missing and source.preset not in _MAKES_ITS_SECRET:
+        raise ConfigError(f"source {source.name}: {missing[0]} is not set: put the secret there that the sender signs with")
+    values = os.environ if environment is None else environment
+    return tuple(SecretStr(values[name]) for name in source.secret_env if name not in missing)
+
+
+def secrets_to_come(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The variables for secrets that the sender makes up, and tells once the receiver runs.
+
+    Args:
+        environment: default: the process's.
+    """
+    return _unset(source, environment) if source.preset in _MAKES_ITS_SECRET else ()
+
+
+def _unset(source: WebhookSource, environment: Mapping[str, str] | None) -> tuple[str, ...]:
+    values = os.environ if environment is None else environment
+    return tuple(name for name in source.secret_env if not values.get(name, "").strip())

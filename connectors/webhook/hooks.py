@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from starlette.responses import Response
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import AcceptedEvents, accepted, described, parsed
 from connectors.webhook.events import answer, check_content
+from connectors.webhook.handshake import Handshake
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.listing import DELIVERY
 from connectors.webhook.mapping import Mapper
@@ -24,9 +24,7 @@ from connectors.webhook.signatures import Verify, verifier
 from pipeline.api.bodies import is_json, media_type
 from pipeline.errors import NotFoundError
 from pipeline.model import TenantId
-from pipeline.webhook_settings import WebhookSource, secrets_of
-
-log = logging.getLogger(__name__)
+from pipeline.webhook_settings import WebhookSource, secrets_of, secrets_to_come
 
 _PAYLOAD: dict[str, Any] = {"description": "as the system that is configured sends it"}
 
@@ -38,11 +36,22 @@ class Hook:
     Attributes:
         read: what a payload changes.
         verify: who sent it.
+        handshake: where a secret that its sender makes up has not come yet.
     """
 
     source: WebhookSource
     read: Callable[[Any], list[Incoming]]
     verify: Verify
+    handshake: Handshake | None = None
+
+    @property
+    def cautions(self) -> Iterator[str]:
+        """What the operator should know before anything comes."""
+        made = self.source.map
+        if made is not None and self.source.signature != "standard-webhooks" and not (made.version or made.event_id):
+            yield f"source {self.source.name}: without a version or an event_id in its map, what is sent again later counts as new"
+        if self.handshake is not None:
+            yield self.handshake.caution
 
 
 def reader(source: WebhookSource) -> Callable[[Any], list[Incoming]]:
@@ -68,11 +77,13 @@ def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] 
     Raises:
         ConfigError: a source has no secret, or one without sense, or a map without sense.
     """
-    found = {source.name: Hook(source, reader(source), verifier(source, secrets_of(source, environment))) for source in sources}
-    for source in sources:
-        if source.map is not None and source.signature != "standard-webhooks" and not (source.map.version or source.map.event_id):
-            log.warning("source %s: without a version or an event_id in its map, what is sent again later counts as new", source.name)
-    return found
+    return {source.name: _hook(source, environment) for source in sources}
+
+
+def _hook(source: WebhookSource, environment: Mapping[str, str] | None) -> Hook:
+    to_come = secrets_to_come(source, environment)
+    handshake = Handshake(source.name, to_come) if to_come else None
+    return Hook(source, reader(source), verifier(source, secrets_of(source, environment)), handshake)
 
 
 def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admission, *, max_document_bytes: int) -> APIRouter:
@@ -99,6 +110,8 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
         if hook is None:
             raise NotFoundError("no source that sends is called so")
         async with admission.body(request, hook.source.max_bytes) as raw:
+            if hook.handshake is not None and hook.handshake.takes(raw):
+                return answer([])
             delivery_id = hook.verify(request.headers, raw)
             if not is_json(media_type(request)):
                 raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")

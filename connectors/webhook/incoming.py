@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
@@ -81,17 +83,39 @@ def _id(name: str) -> str:
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     if _depth(value) > MAX_DEPTH:
         raise PydanticCustomError("too_deep", f"metadata nests at most {MAX_DEPTH} deep")
-    if len(orjson.dumps(value)) > MAX_METADATA_BYTES:
+    if not _is_finite(value):
+        raise PydanticCustomError("not_finite", "a number in metadata is finite")
+    try:
+        size = len(orjson.dumps(value))
+    except orjson.JSONEncodeError as exc:
+        raise PydanticCustomError("no_json", "metadata is JSON: its whole numbers have at most 64 bits") from exc
+    if size > MAX_METADATA_BYTES:
         raise PydanticCustomError("too_large", f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
     return value
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """What stands in a value, by how deep."""
+    level = [value]
     while level:
-        depth += 1
+        yield level
         level = [inner for item in level if isinstance(item, dict | list) for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth
+
+
+def _depth(value: Any) -> int:
+    return sum(1 for _ in _levels(value))
+
+
+def _is_finite(value: Any) -> bool:
+    return all(math.isfinite(item) for level in _levels(value) for item in level if isinstance(item, float))
+
+
+def _url(value: str) -> str:
+    """The URL, its scheme as it is usually written."""
+    scheme, colon, rest = value.partition(":")
+    if not f"{scheme.lower()}{colon}{rest}".startswith(("http://", "https://")):
+        raise PydanticCustomError("url", "it begins with http:// or https://")
+    return f"{scheme.lower()}:{rest}"
 
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=WITHOUT_NUL), AfterValidator(_id)]
@@ -104,6 +128,7 @@ def whole(value: object) -> object:
 
 
 Version = Annotated[int, Field(ge=0, lt=LIMIT, json_schema_extra={"format": "int64"}), BeforeValidator(whole)]
+Url = Annotated[str, Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}), AfterValidator(_url)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
@@ -143,10 +168,7 @@ class LinkedBody(DocumentBody):
 
     model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
 
-    url: str | None = Field(
-        default=None, max_length=8000, pattern=r"^https?://", description="where the content is to be had, instead of it",
-        json_schema_extra={"pattern": "^https?://[^/?#]"},
-    )  # fmt: skip
+    url: Url | None = Field(default=None, description="where the content is to be had, instead of it")
 
 
 def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:

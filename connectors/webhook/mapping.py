@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.parser import ParsedResult
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from connectors.webhook.answering import Place, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, mime_type_of_text, refused, shown, whole
-from pipeline.errors import ConfigError
+from connectors.webhook.expressions import Expression
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, Url, mime_type_of_text, refused, shown, whole
 from pipeline.model import DocumentId
 from pipeline.rights import Acl
 from pipeline.store.versions import LIMIT
@@ -39,19 +36,14 @@ def _version(value: object) -> int | datetime:
             value = int(value)
         else:
             try:
-                return _TIME.validate_python(value)
-            except ValidationError as exc:
+                at = _TIME.validate_python(value)
+                at.astimezone(UTC)
+                return at
+            except (ValidationError, OverflowError) as exc:
                 raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT:
         raise PydanticCustomError("version", "it is a whole number from 0 to 2^63 - 1, or a time as in RFC 3339")
     return value
-
-
-def _url(value: str) -> str:
-    scheme, colon, rest = value.partition(":")
-    if not f"{scheme.lower()}{colon}{rest}".startswith(("http://", "https://")):
-        raise PydanticCustomError("url", "it begins with http:// or https://")
-    return f"{scheme.lower()}:{rest}"
 
 
 def _one_or_several(value: object) -> object:
@@ -66,7 +58,7 @@ class _Mapped(Body):
     event_id: Annotated[str, BeforeValidator(_text_of), Field(min_length=1, max_length=1000)] | None = None
     deleted: bool | None = None
     text: str | None = None
-    url: Annotated[str, Field(max_length=8000), AfterValidator(_url)] | None = None
+    url: Url | None = None
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = None
     metadata: Metadata | None = None
@@ -82,7 +74,7 @@ class Mapper:
         expressions: as the settings have them.
 
     Raises:
-        ConfigError: one of them is no JMESPath.
+        ConfigError: one of them is no JMESPath, or asks for a function that there is not.
     """
 
     def __init__(self, source: WebhookSource, expressions: WebhookMap) -> None:
@@ -99,7 +91,7 @@ class Mapper:
         """
         if self._items is None:
             return self._read_one(payload, ())
-        items = _found(self._items, payload, ("items",))
+        items = self._items.found(payload, ("items",))
         if items is None:
             return []
         if not isinstance(items, list):
@@ -110,26 +102,14 @@ class Mapper:
         return found
 
     def _read_one(self, item: Any, place: Place) -> list[Incoming]:
-        if self._when is not None and not _found(self._when, item, (*place, "when")):
+        if self._when is not None and not self._when.found(item, (*place, "when")):
             return []
-        values = {name: _found(expression, item, (*place, name)) for name, expression in self._fields.items() if expression is not None}
+        values = {name: expression.found(item, (*place, name)) for name, expression in self._fields.items() if expression is not None}
         return [_incoming(validated(_Mapped, values, place), self._source, place)]
 
 
-def _compiled(source: WebhookSource, name: str, text: str | None) -> ParsedResult | None:
-    try:
-        return None if text is None else jmespath.compile(text)
-    except JMESPathError as exc:
-        raise ConfigError(f"source {source.name}: map.{name} is no JMESPath: {str(exc).splitlines()[0]}") from exc
-
-
-def _found(expression: ParsedResult, value: Any, place: Place) -> Any:
-    try:
-        return expression.search(value)
-    except JMESPathError as exc:
-        raise refused(place, f"the expression cannot be applied: {str(exc).splitlines()[0]}") from exc
-    except RecursionError as exc:
-        raise refused(place, "the expression cannot be applied: the payload is nested too deeply") from exc
+def _compiled(source: WebhookSource, name: str, text: str | None) -> Expression | None:
+    return None if text is None else Expression(source.name, name, text)
 
 
 def _acl(found: _Mapped, source: WebhookSource) -> tuple[str, ...] | None:

@@ -28,7 +28,7 @@ def hooks() -> None:
 def test(source: str, file: Path, as_json: bool) -> int:
     """Show what the payload in FILE ("-" reads from stdin) would do if SOURCE sent it. Nothing is accepted, and no signature is asked for.
 
-    Exits with 1 where it would be refused (422).
+    Exits with 1 where it would be refused (413, 422).
     """
     from fastapi.exceptions import RequestValidationError
 
@@ -42,7 +42,10 @@ def test(source: str, file: Path, as_json: bool) -> int:
     read = reader(configured)
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
+        _check_size(raw, configured.max_bytes, "a payload", "max_bytes of the source")
         items = read(parsed(raw))
+        for item in items:
+            _check_size(item.content or b"", settings.max_document_bytes, "a document", "LIVEDEX_MAX_DOCUMENT_BYTES")
     except RequestValidationError as exc:
         problems = [{"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]} for error in exc.errors()]
         if as_json:
@@ -66,6 +69,18 @@ def test(source: str, file: Path, as_json: bool) -> int:
     for question in looked_up:
         click.echo(f"and what it does not name is looked up: {_fetched(question)}")
     return 0
+
+
+def _check_size(content: bytes, most_bytes: int, what: str, setting: str) -> None:
+    """Refuse what the receiver refuses for its size (413).
+
+    Raises:
+        RequestValidationError: it is larger.
+    """
+    from connectors.webhook.incoming import refused
+
+    if len(content) > most_bytes:
+        raise refused(("body",), f"{what} has at most {most_bytes} bytes, and this one has {len(content)}: send less, or raise {setting}")
 
 
 def _source(settings: Settings, name: str) -> WebhookSource:

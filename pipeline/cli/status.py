@@ -45,7 +45,7 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
     async with opened(data) as s:
         problem = None if wait_s is None else await _wait(s, deadline, wait_s)
         found = await read_status(s)
-        named = {name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)}
+        named = await _named(s)
         dead = 0 if wait_s is None or problem else await count_dead(s)
     if as_json:
         print_json(found)
@@ -100,6 +100,18 @@ async def count_dead(s: Surroundings) -> int:
 async def _health(s: Surroundings) -> dict[str, str]:
     """Each component: `ok`, or `down: ` and the reason."""
     return {name: "ok" if told.state == "ok" else f"down: {told.detail}" for name, told in (await s.operations.health()).items()}
+
+
+async def _named(s: Surroundings) -> dict[str, str]:
+    """The health of each source and of each subscriber; of one that is told, but not everything, what `livedex subscribers list` says."""
+    from pipeline.cli.subscribers import known_subscribers
+
+    named = {name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)}
+    for each in await known_subscribers(s):
+        name = f"subscriber:{each.name}"
+        if named.get(name, "ok") == "ok":
+            named[name] = each.state + (f": {each.problem}" if each.problem and each.state != "ok" else "")
+    return named
 
 
 async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:

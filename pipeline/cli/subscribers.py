@@ -16,6 +16,7 @@ from pipeline.cli.process import run_to_end
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pipeline.cli.wiring import Surroundings
     from pipeline.store.subscribers import SubscriberView
 
 _HEADS = ("subscriber", "tenant", "events", "told", "state", "waiting", "oldest s", "problem")
@@ -66,10 +67,19 @@ def read(name: str, follow: bool, data: Path) -> int:
 
 
 async def _list(data: Path) -> list[SubscriberView]:
-    from pipeline.store.subscribers import Subscribers
-
     async with opened(data) as s:
-        return await Subscribers(s.database).all()
+        return await known_subscribers(s)
+
+
+async def known_subscribers(s: Surroundings) -> list[SubscriberView]:
+    """Those of the database, and those of livedex.toml that no `notify` has met yet."""
+    from pipeline.cli.notifying import registration
+    from pipeline.store.subscribers import Subscribers, unmet
+
+    found = await Subscribers(s.database).all()
+    met = {(each.tenant_id, each.name) for each in found}
+    new = [registration(each) for each in s.settings.subscriber]
+    return [*found, *(unmet(each) for each in new if (each.tenant_id, each.name) not in met)]
 
 
 async def _resume(data: Path, name: str) -> int:

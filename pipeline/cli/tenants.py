@@ -116,11 +116,15 @@ def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> No
     """
     from pipeline.cli.wiring import working_folders
 
-    fed = {source.name for source in s.settings.source if source.tenant == tenant}
-    if is_running(data):
-        fed |= {source.name for source in working_folders(s.settings, data) if source.tenant == tenant}
-    if fed:
-        raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: take it out of livedex.toml, and end what watches it")
+    named = {source.name for source in s.settings.source if source.tenant == tenant}
+    watched = {source.name for source in working_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
+    if fed := named | watched:
+        ways = [f"take {', '.join(sorted(named))} out of livedex.toml"] if named else []
+        if alone := watched - named:
+            ways.append(f"start `livedex up` without the folder of {', '.join(sorted(alone))}")
+        elif watched:
+            ways.append("end the `livedex up` that watches it")
+        raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: {', and '.join(ways)}")
 
 
 def _line(t: Tenant) -> tuple[object, ...]:

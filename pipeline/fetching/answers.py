@@ -55,7 +55,9 @@ def refusal(status: int, headers: Mapping[str, str], host: str, said: bytes = b"
     if status in (401, 403, 407):
         if status == 403 and (_SCOPE.encode() in said or _SCOPE in headers.get("www-authenticate", "")):
             return ScopeError(f"{words}: the token of the source lacks a scope ({_SCOPE})")
-        return DoubtfulError(f"{words}: it wants other credentials: check token_env of the source")
+        return DoubtfulError(
+            f"{words}: it wants other credentials: check token_env of its source, if it has one, or send the content itself"
+        )
     return RejectedError(words, reason="not_fetched")
 
 

@@ -50,6 +50,7 @@ class SubscriberView:
         problem: the last failure in words; None: it works.
         pause_s: seconds until something is sent to it again, >= 0.
         waiting, oldest_s: notices that it has still to be told, and the age of the oldest in seconds.
+        met: a `notify` has written it to the database; nothing waits for one before.
     """
 
     tenant_id: TenantId
@@ -65,10 +66,13 @@ class SubscriberView:
     pause_s: float
     waiting: int
     oldest_s: float
+    met: bool = True
 
     @property
     def state(self) -> str:
-        """`ok`, `paused`, `failing`, `stopped` or `not configured`."""
+        """`ok`, `paused`, `failing`, `stopped`, `not configured`, or `not started`."""
+        if not self.met:
+            return "not started"
         if not self.configured:
             return "not configured"
         if self.stopped_at is not None:
@@ -76,6 +80,15 @@ class SubscriberView:
         if self.pause_s > 0:
             return "paused"
         return "failing" if self.failures or self.refusals else "ok"
+
+
+def unmet(registration: Registration) -> SubscriberView:
+    """A subscriber that the settings name, before any `notify` was started with them."""
+    r = registration
+    return SubscriberView(
+        r.tenant_id, r.name, r.events, r.collections, r.reads, configured=True, failures=0, refusals=0, stopped_at=None, problem=None,
+        pause_s=0.0, waiting=0, oldest_s=0.0, met=False,
+    )  # fmt: skip
 
 
 class Subscribers:

@@ -92,7 +92,10 @@ def test_keys_tenants_and_addresses_from_the_first_start_on(home: Path) -> None:
         assert answer(home, "keys", "revoke", mine["id"]) == {"id": mine["id"], "revoked": True}
         assert http.get("/v1/documents", headers=shown(mine)).status_code == 401
 
-        assert "default is fed by the source docs" in only_line(livedex(home, "tenants", "delete", "default", "--yes"))
+        refused = only_line(livedex(home, "tenants", "delete", "default", "--yes"))
+        assert (
+            "default is fed by the source docs: start `livedex up` without the folder of docs" in refused and "livedex.toml" not in refused
+        )
         asked = livedex(home, "tenants", "delete", "acme")
         assert (asked.returncode, "documents" in asked.stdout, "--yes" in asked.stderr) == (64, True, True)
         assert http.get("/v1/documents/a", headers=shown(key)).status_code == 200

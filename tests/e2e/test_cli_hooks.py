@@ -85,6 +85,31 @@ def test_a_payload_that_would_be_refused_is_shown_with_the_field(folder: Path) -
     assert [problem["field"] for problem in json.loads(done.stdout)["refused"]] == ["text"]
 
 
+def test_a_payload_that_would_be_too_large_is_shown_as_refused(folder: Path) -> None:
+    (folder / "livedex.toml").write_text(SETTINGS + "max_bytes = 100\n")
+    for size, status in ((50, 0), (101, 1)):
+        (folder / "payload.json").write_text('{"id": "a", "body": "x", "version": 1}'.ljust(size))
+        done = livedex(folder, "hooks", "test", "crm", "payload.json")
+        assert (done.returncode, "max_bytes" in done.stdout) == (status, status == 1)
+    off = livedex(folder, "hooks", "test", "crm", "payload.json", "--json", LIVEDEX_MAX_DOCUMENT_BYTES="1")
+    assert "100 bytes" in json.loads(off.stdout)["refused"][0]["detail"]
+
+
+def test_a_map_that_meets_a_number_that_is_none_is_shown_with_the_field(folder: Path) -> None:
+    (folder / "livedex.toml").write_text(SETTINGS.replace('version = "version"', 'version = "floor(to_number(version))"'))
+    (folder / "payload.json").write_text('{"id": "a", "body": "x", "version": "nan"}')
+    done = livedex(folder, "hooks", "test", "crm", "payload.json", "--json")
+    assert done.returncode == 1, done.stderr
+    [problem] = json.loads(done.stdout)["refused"]
+    assert problem["field"] == "version" and "map.version" in problem["detail"]
+
+
+def test_a_source_that_has_to_fetch_starts_nothing_where_nothing_is_fetched(folder: Path) -> None:
+    secrets = {"HUB_SECRET": "x", "CRM_SECRET": "x", "BUCKET_SECRET": "x", "HUB_TOKEN": "x"}
+    said = only_line(livedex(folder, "run", "webhook", LIVEDEX_FETCH_ENABLED="false", **secrets))
+    assert "source hub" in said and "LIVEDEX_FETCH_ENABLED" in said
+
+
 def test_a_payload_that_means_nothing_is_said_to_mean_nothing(folder: Path) -> None:
     done = livedex(folder, "hooks", "test", "hub", str(PAYLOADS / "github_ping.json"))
     assert (done.returncode, "means nothing" in done.stdout) == (0, True)

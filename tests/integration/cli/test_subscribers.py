@@ -61,6 +61,31 @@ async def test_subscribers_are_listed_with_what_waits_and_what_is_wrong(program:
     assert (await Subscribers(database).find("shop")).state == "ok"
 
 
+async def test_one_that_livedex_toml_names_is_listed_before_anything_was_started(program: Program, database: Database) -> None:
+    assert await program.told("subscribers", "list") == "no subscribers\n"
+    (program.folder / "livedex.toml").write_text('[[subscriber]]\nname = "shop"\nevents = ["dead"]\n')
+    [listed] = json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]
+    assert (listed["name"], listed["state"], listed["events"], listed["waiting"], listed["problem"]) == (
+        "shop",
+        "not started",
+        ["dead"],
+        0,
+        None,
+    )
+    assert "subscriber:shop  not started" in await program.told("status")
+    await Subscribers(database).configure([Registration(DEFAULT_TENANT, "shop", ("dead",), (), True)])
+    [listed] = json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]
+    assert listed["state"] == "ok"
+
+
+async def test_the_status_says_of_a_subscriber_what_the_list_says(program: Program, filling: Filling, database: Database) -> None:
+    await Subscribers(database).refused(DEFAULT_TENANT, "shop", "shop.example answered with HTTP 422")
+    states = {each["name"]: each["state"] for each in json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]}
+    assert states == {"shop": "failing", "warehouse": "ok"}
+    said = await program.told("status")
+    assert "subscriber:shop       failing: shop.example answered with HTTP 422" in said and "subscriber:warehouse  ok" in said
+
+
 @pytest.mark.parametrize("command", ["resume", "read"])
 async def test_an_unknown_subscriber_is_named_in_one_line(program: Program, filling: Filling, command: str) -> None:
     assert "nobody" in only_line(await program.run("subscribers", command, "nobody"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -77,10 +77,16 @@ def sources() -> Sequence[WebhookSource]:
 
 
 @pytest.fixture
-async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSource]) -> AsyncIterator[FastAPI]:
+def secrets(sources: Sequence[WebhookSource]) -> Mapping[str, str]:
+    """The environment."""
+    return {name: source.name for source in sources for name in source.secret_env}
+
+
+@pytest.fixture
+async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSource], secrets: Mapping[str, str]) -> AsyncIterator[FastAPI]:
     nobody = cast(Any, None)
     services = ApiServices(engine=nobody, documents=nobody, operations=nobody, backlog=nobody, metrics=Metrics(), collections=nobody)
-    hooks = open_hooks(sources, {name: source.name for source in sources for name in source.secret_env})
+    hooks = open_hooks(sources, secrets)
     made = create_app(services, routers(Receiver(cast(Any, versions), intake), hooks, max_document_bytes=MAX_DOCUMENT_BYTES))
     async with made.router.lifespan_context(made):
         yield made

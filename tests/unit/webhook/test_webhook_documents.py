@@ -7,9 +7,12 @@ import base64
 import gzip
 from collections.abc import AsyncIterator
 
+import jsonschema
 import pytest
+from pydantic import ValidationError
 
 from connectors.webhook import admission, receiver
+from connectors.webhook.incoming import LinkedBody
 from pipeline.api.tokens import read_token
 from pipeline.errors import OutageError
 from pipeline.model import DEFAULT_TENANT
@@ -216,3 +219,16 @@ async def test_a_compressed_body_is_refused_with_what_to_do(http, intake, proble
 async def test_a_body_that_says_it_is_as_it_is_is_taken(http, intake, coding):
     assert (await http.put("/v1/documents/d", json={"text": "words"}, headers={"content-encoding": coding})).status_code == 202
     assert intake.contents == {"d": b"words"}
+
+
+@pytest.mark.parametrize(("given", "taken"), [("HTTP://x/A", "http://x/A"), ("hTTps://x/?Q", "https://x/?Q"), ("https://x/", "https://x/")])
+def test_the_scheme_of_a_url_may_be_written_in_capitals(given: str, taken: str) -> None:
+    body = LinkedBody.model_validate({"url": given})
+    assert body.url == taken
+    jsonschema.validate(given, LinkedBody.model_json_schema()["properties"]["url"]["anyOf"][0])
+
+
+@pytest.mark.parametrize("given", ["ftp://x/", "http:x", "HTTP:/x", "//x/", "x", ""])
+def test_a_url_of_another_scheme_is_none(given: str) -> None:
+    with pytest.raises(ValidationError):
+        LinkedBody.model_validate({"url": given})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_a_payload_may_hold_several_documents() -> None:
         reader(made)(payload)
     assert refused.value.errors()[0]["loc"] == (2, "document_id")
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"items": "events", "document_id": "id"}))({"events": {"a": 1}})
+        reader(source({"items": "events", "document_id": "id", "text": "body"}))({"events": {"a": 1}})
     assert refused.value.errors()[0]["loc"] == ("items",)
 
 
@@ -174,6 +175,57 @@ def test_any_json_is_a_payload(payload: Any) -> None:
 def test_an_expression_that_is_none_starts_nothing() -> None:
     with pytest.raises(ConfigError, match=r"crm: map\.text"):
         reader(source({"document_id": "id", "text": "page.["}))
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("foo(page)", "no function foo"), ("page.[foo(a)]", "no function foo"), ("rows[?foo(a)] | [0]", "no function foo"), ("join(' ')", "2 arguments"),
+        ("length(a, b)", "1 argument,"), ("merge()", "at least 1"), ("max_by(rows, n)", "&"), ("map(a, rows)", "&"), ("(" * 3000 + "a", "text"),
+    ],
+)  # fmt: skip
+def test_an_expression_that_no_payload_can_satisfy_starts_nothing(expression: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)) as refused:
+        reader(source({"document_id": "id", "text": expression}))
+    assert "crm: map.text" in str(refused.value) and "\n" not in str(refused.value)
+
+
+ROWS = [{"n": "a"}, {"n": 1}]
+SECRET = "what stands in the payload " * 50
+
+
+@pytest.mark.parametrize("field", ["items", "when", "document_id", "version", "text", "metadata"])
+@pytest.mark.parametrize(
+    ("expression", "given"),
+    [
+        *(("floor(to_number(v))", number) for number in ("nan", "inf", "-inf", "1e400", "9" * 5000)), ("ceil(to_number(v))", "nan"),
+        ("max_by(v, &n)", ROWS), ("min_by(v, &n)", ROWS), ("sort_by(v, &n)", ROWS), ("sort(v)", ["a", 1]), ("max(v)", ["a", 1]), ("sum(v)", ["a"]),
+        ("avg(v)", [None]), ("max_by(v, &n)", [{"n": None}]), ("keys(v)", SECRET), ("join(',', v)", [SECRET, 1]), ("abs(v)", SECRET), ("join(v, v)", [SECRET]),
+    ],
+)  # fmt: skip
+def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(field: str, expression: str, given: Any) -> None:
+    made = source({"document_id": "id", "text": "body"} | {field: expression})
+    payload = {"id": "a", "body": "x", "v": given}
+    with pytest.raises(RequestValidationError) as refused:
+        reader(made)(payload)
+    [error] = refused.value.errors()
+    assert error["loc"] == (field,) and f"map.{field}" in error["msg"] and "`when`" in error["msg"]
+    assert "stands in the payload" not in error["msg"] and len(error["msg"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("field", "expression", "given"),
+    [
+        ("version", "v", "0001-01-01T00:00:00+14:00"), ("version", "v", "9999-12-31T23:59:59-14:00"), ("version", "v", "1e400"), ("version", "v", "nan"),
+        ("version", "to_number(v)", "nan"), ("version", "to_number(v)", "1e400"), ("version", "v", "9" * 5000), ("document_id", "to_number(v)", "inf"),
+        ("metadata", "{n: to_number(v)}", "nan"), ("metadata", "{n: [to_number(v)]}", "1e400"), ("metadata", "{n: sum(v)}", [2**63, 2**63]),
+        ("metadata", "{n: &v}", 1), ("document_id", "&v", 1), ("items", "&v", 1),
+    ],
+)  # fmt: skip
+def test_what_an_expression_gives_and_no_document_can_have_is_refused(field: str, expression: str, given: Any) -> None:
+    with pytest.raises(RequestValidationError) as refused:
+        reader(source({"document_id": "id", "text": "body"} | {field: expression}))({"id": "a", "body": "x", "v": given})
+    assert refused.value.errors()[0]["loc"][0] == field
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from connectors.webhook.signatures import TOLERANCE_S, verifier
 from pipeline.errors import ConfigError
 from pipeline.webhook_settings import WebhookSource, secrets_of
 
-MAP = {"document_id": "id"}
+MAP = {"document_id": "id", "text": "text"}
 BODIES = [b'{"b": 1.0,  "a":"\\u00e9"}\n', '{"a":"é"}'.encode(), b'{"a":1,"a":2}', b"", b"\xff\x00"]
 
 # Source: Svix, "How to verify webhooks manually", the values of its example.
