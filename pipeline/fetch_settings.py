@@ -19,7 +19,7 @@ class FetchSettings(BaseModel):
         allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though they are not public, as `host` or `host:port`,
             separated by commas. For a configured system `allow_hosts` of its source says that, and nothing here.
         timeout_s: for one content, from the name of the host to the last byte.
-        retry_s: for so long at least a content is tried again whose server is away, in trouble or asks for patience; `DOUBT_S` at most where it
+        retry_s: for so long at least a content of a configured source is tried again whose server is away, in trouble or asks for patience; `DOUBT_S` at most where it
             answers that there is nothing, or not for us.
     """
 

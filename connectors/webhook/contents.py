@@ -86,7 +86,7 @@ class Contents:
         rules = self._of(tenant_id, source)
         asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed, validator=validator, most_bytes=self._most_bytes))
         async with AsyncExitStack() as held:
-            with self._patience():
+            with self._patience(rules):
                 got = await held.enter_async_context(self._getter.get(asked))
                 fetched = None if got is None else self._fetched(rules.sender, url, got)
             yield fetched
@@ -102,11 +102,14 @@ class Contents:
         return Fetched(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
 
     @contextmanager
-    def _patience(self) -> Iterator[None]:
-        """Says of what may pass for how long it is tried again."""
+    def _patience(self, rules: _Rules) -> Iterator[None]:
+        """Says of what may pass for how long it is tried again: a system that sends of its own accord does not send again; who sends with a key sees
+        what became of it, and can."""
         try:
             yield
         except RetryableError as exc:
+            if rules.source is None:
+                raise
             doubted = isinstance(exc, MissingError | DoubtfulError)
             exc.lasts_s = min(self._retry_s, DOUBT_S) if doubted else self._retry_s
             raise
@@ -117,7 +120,7 @@ class Contents:
         asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed))
         headers = rules.sender.listing_headers if rules.sender is not None else {}
         try:
-            with self._patience():
+            with self._patience(rules):
                 async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
                     if found is not None and rules.sender is not None:
                         _check_place(rules.sender, url, found)

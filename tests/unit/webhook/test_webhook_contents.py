@@ -159,6 +159,11 @@ async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(api:
         with pytest.raises(RetryableError) as failed:
             await ask
         assert failed.value.lasts_s == lasts_s
+    by_key = contents(source(preset="notion", base_url=api.url), retry_s=600, allow_hosts=f"127.0.0.1:{api.port}")
+    if page.status != 200:
+        with pytest.raises(RetryableError) as failed:
+            await got(by_key, f"{api.url}/a", name="events")
+        assert failed.value.lasts_s == 0, "who sends with a key sees what became of it"
 
 
 def test_other_rights_are_other_names_and_give_nothing_away() -> None:
