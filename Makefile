@@ -18,8 +18,8 @@ help: ## show this list
 run: $(STAMP) ## start everything on a folder of sample documents, or on others: make run FOLDER=… PORT=…
 	$(BIN)/livedex up $(FOLDER) --port $(PORT)
 
-test: $(STAMP) ## run every test, two files at a time: most of them wait for servers and processes
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+test: $(STAMP) ## run every test, three files at a time: most of them wait for servers and processes
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 	$(BIN)/ruff check .

@@ -41,7 +41,7 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_LATER = ("url", "acl", "gone_if_missing", "seen_at", "shown_at", "listing")
+_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing")
 """Fields that came later: an event that says nothing of them has the digest that it had before there were any."""
 
 
@@ -57,9 +57,7 @@ class Changed(Payload):
         url: where the content is to be had, instead of it: the chunk stage gets it, so that what fails there is tried again.
         gone_if_missing: where nothing stands at `url` any more (404, 410), the document is deleted.
         seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes only if something stands there still: who may
-            not look at either is told that nothing is there, too. None, and no `shown_at`: nothing at `url` is enough.
-        shown_at: a URL that answers whoever may look at `url` with a JSON object that has a `sha` or `id`, whether or not the content is there: another
-            proof of the same.
+            not look at either is told that nothing is there, too. None: nothing at `url` is enough, since the change itself says that the document is gone.
         listing: no document changes by this: `content` says what has to be looked up, and each change that is found becomes an event.
         name: a file name, for the format.
         acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.
@@ -76,7 +74,6 @@ class Changed(Payload):
     url: str | None = Field(default=None, pattern=r"^https?://")
     gone_if_missing: bool = False
     seen_at: str | None = Field(default=None, pattern=r"^https?://")
-    shown_at: str | None = Field(default=None, pattern=r"^https?://")
     listing: bool = False
     size_bytes: int = Field(default=0, ge=0)
     name: str = ""

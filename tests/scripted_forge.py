@@ -125,17 +125,12 @@ class Forge:
     def _at(self, ref: str) -> Tree | None:
         return self.files if ref == self.branch else self.trees.get(ref)
 
-    def _commit(self, sha: str) -> dict[str, str] | None:
-        return {"sha": sha, "id": sha} if sha in self.trees else None
-
     def _ask_github(self, path: str, query: dict[str, str]) -> Any:
         base = "/api/repos/octo-org/handbook"
         if path.startswith(f"{base}/contents/"):
             files, wanted = self._at(query["ref"]) or {}, unquote(path.removeprefix(f"{base}/contents/"))
             inside = [{"type": "file", "path": each, "sha": blob(each)} for each in files if each.startswith(f"{wanted}/")]
             return inside or files.get(wanted)  # a folder is told as JSON, whatever was asked for
-        if path.startswith(f"{base}/git/commits/"):
-            return self._commit(path.removeprefix(f"{base}/git/commits/"))
         tree = self._at(path.removeprefix(f"{base}/git/trees/")) if self.lists and query.get("recursive") == "1" else None
         return None if tree is None else {"sha": "x", "truncated": False, "tree": _entries(tree, "sha")}
 
@@ -143,8 +138,6 @@ class Forge:
         base = "/api/projects/15/repository"
         if path.startswith(f"{base}/files/"):
             return (self._at(query["ref"]) or {}).get(unquote(path.removeprefix(f"{base}/files/").removesuffix("/raw")))
-        if path.startswith(f"{base}/commits/"):
-            return self._commit(path.removeprefix(f"{base}/commits/"))
         if not self.lists:
             return None
         if path == f"{base}/tree":

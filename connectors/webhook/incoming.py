@@ -32,7 +32,7 @@ class Incoming:
     Attributes:
         content: the bytes; None for a delete, and where `url` says where they are.
         url: where its content is; of a delete: where it would be, were it there again meanwhile.
-        gone_if_missing, seen_at, shown_at: whether it is deleted where nothing stands at `url`; see `Changed`.
+        gone_if_missing, seen_at: whether it is deleted where nothing stands at `url`; see `Changed`.
         listing: what else changed has to be looked up, beginning at `url`: `content` says what.
         version: of the source; None where it names none.
         at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it arrives.
@@ -47,7 +47,6 @@ class Incoming:
     url: str | None = None
     gone_if_missing: bool = False
     seen_at: str | None = None
-    shown_at: str | None = None
     listing: bool = False
     version: int | None = None
     at_ns: int | None = None

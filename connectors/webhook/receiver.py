@@ -137,6 +137,6 @@ def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int, *, 
     deleted = item.deleted and (item.url is None or not can_look)
     return Changed(
         tenant_id=tenant_id, document_id=item.document_id, version=version, deleted=deleted, url=None if deleted else item.url,
-        gone_if_missing=item.gone_if_missing and not deleted, seen_at=item.seen_at, shown_at=item.shown_at, listing=item.listing, mime_type=item.mime_type, collection=item.collection, source=source, title=item.title, uri=item.uri, metadata=item.metadata,
+        gone_if_missing=item.gone_if_missing and not deleted, seen_at=item.seen_at, listing=item.listing, mime_type=item.mime_type, collection=item.collection, source=source, title=item.title, uri=item.uri, metadata=item.metadata,
         changed_at=item.changed_at or datetime.now(UTC), acl=item.acl,
     )  # fmt: skip

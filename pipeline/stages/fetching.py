@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -151,23 +151,17 @@ class LinkedContents:
             return Linked(replace(base, outcome="deleted"))
 
     async def _was_there(self, event: Event[Changed]) -> bool:
-        """Whether who finds nothing would find something, were it there: a place at which the content stood is shown to us, or what says so."""
+        """Whether who finds nothing would find something, were it there: the place at which the content was announced is shown to us, too."""
         data = event.data
-        if data.seen_at is None and data.shown_at is None:
+        if data.seen_at is None:
             return True
         try:
-            if data.seen_at is not None:
-                async with self._fetcher.fetch(event.tenant_id, data.source, data.seen_at):
-                    return True
+            async with self._fetcher.fetch(event.tenant_id, data.source, data.seen_at):
+                return True
         except NoTextError:
             return True  # too large to be read, and there
         except MissingError:
-            pass  # it may never have stood there
-        with suppress(MissingError):
-            if data.shown_at is not None:
-                said = await self._fetcher.answer(event.tenant_id, data.source, data.shown_at)
-                return isinstance(said, dict) and bool(said.get("sha") or said.get("id"))
-        return False
+            return False
 
     async def _draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
         basis = self._basis(event, base.cut)

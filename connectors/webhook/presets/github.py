@@ -162,10 +162,8 @@ def _push(source: WebhookSource, pushed: _Pushed) -> Push:
     def places(path: str) -> Places:
         inside = quote(path.encode("utf-8", "surrogatepass"))
         content = f"{_repository(source, pushed)}/contents/{inside}?ref="
-        before = content + quote(pushed.before) if is_commit(pushed.before) else None
-        commit = f"{_repository(source, pushed)}/git/commits/{quote(pushed.after, safe='')}"
         shown = f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
-        return Places(content + quote(branch), content + quote(pushed.after), before, commit, shown)
+        return Places(content + quote(branch), content + quote(pushed.after), shown)
 
     return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
 

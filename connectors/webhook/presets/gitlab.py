@@ -183,10 +183,8 @@ def _push(source: WebhookSource, pushed: _Pushed, commits: tuple[Commit, ...] = 
     def places(path: str) -> Places:
         inside = path.encode("utf-8", "surrogatepass")
         raw = f"{_repository(source, pushed)}/files/{quote(inside, safe='')}/raw?ref="
-        before = raw + quote(pushed.before) if is_commit(pushed.before) else None
-        commit = f"{_repository(source, pushed)}/commits/{quote(pushed.after, safe='')}?stats=false"
         shown = f"{pushed.project.web_url}/-/blob/{quote(branch)}/{quote(inside)}"
-        return Places(raw + quote(branch), raw + quote(pushed.after), before, commit, shown)
+        return Places(raw + quote(branch), raw + quote(pushed.after), shown)
 
     changed_at = max((commit.timestamp for commit in commits), default=None)
     return Push(None, changed_at, f"{pushed.ref} {pushed.before}..{pushed.after}", places)

@@ -69,15 +69,11 @@ class Places:
     Attributes:
         now: its content, where the branch is now.
         then: its content, at the commit that the push ended with.
-        before: its content, at the commit that the push began with; None: it began with none.
-        commit: what the API says of the commit that the push ended with.
         shown: where people see it.
     """
 
     now: str
     then: str
-    before: str | None
-    commit: str
     shown: str
 
 
@@ -138,8 +134,8 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
         at = push.places(path)
         found.append(
             Incoming(
-                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else at.before,
-                shown_at=None if there else at.commit, uri=at.shown, metadata=dict(source.metadata), **_of_push(source, push),
+                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else None,
+                uri=at.shown, metadata=dict(source.metadata), **_of_push(source, push),
             )
         )  # fmt: skip
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.settings import Settings
+from pipeline.stages import outcome
 from tests.brokers import kafka_settings
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, open_site, settings_for
@@ -32,6 +33,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is tried again as often as always, and five times as soon."""
+    monkeypatch.setattr(outcome, "FIRST_WAIT_S", outcome.FIRST_WAIT_S / 5)
 
 
 @pytest.fixture

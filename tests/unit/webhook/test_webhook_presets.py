@@ -44,15 +44,12 @@ def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> No
     }  # fmt: skip
     refunds, named = found["src/refunds.md"], found["src/shipping/größen.md"]
     api = "https://api.github.com/repos/octo-org/handbook/contents/"
-    before = f"?ref={pushed['before']}"
     now, then = "?ref=main", "?ref=59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5"
     assert (refunds.url, refunds.uri) == (f"{api}refunds.md{now}", "https://github.com/octo-org/handbook/blob/main/refunds.md")
     assert (named.url, named.seen_at) == (f"{api}shipping/gr%C3%B6%C3%9Fen.md{now}", f"{api}shipping/gr%C3%B6%C3%9Fen.md{then}")
     assert found["src/guides/first steps.md"].url == f"{api}guides/first%20steps.md{now}"
     removed = found["src/shipping.md"]
-    assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", f"{api}shipping.md{before}"), (
-        "looked at as well: it may be there again"
-    )
+    assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", None), "looked at as well: it may be there again"
     assert all(item.gone_if_missing for item in found.values())
     assert (refunds.at_ns, refunds.exact_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
     name = f"refs/heads/main {pushed['before']}..{pushed['after']} 1778858444"
