@@ -1,4 +1,4 @@
-"""Libraries of a module's own documents: `fill` of the module puts them into a database."""
+"""An embedder that counts, and libraries of a module's own documents: `fill` of the module puts them into a database."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import pytest
 from pipeline.store.database import Database
 from tests.corpus import Library
 from tests.databases import filled_database
+from tests.scripted_embedder import ScriptedEmbedder
+
+
+@pytest.fixture
+def embedder() -> Iterator[ScriptedEmbedder]:
+    """Counts the texts that are sent to it."""
+    with ScriptedEmbedder() as server:
+        yield server
 
 
 @pytest.fixture

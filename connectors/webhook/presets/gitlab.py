@@ -38,10 +38,8 @@ log = logging.getLogger(__name__)
 
 API = "https://gitlab.com/api/v4"
 _PAGE, _MOST_PAGES = 100, 200
-_MARKUP, _JSON = (".html", ".htm", ".xhtml"), ("json", ".jsonl", ".ipynb", ".map")
-
-
 _MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
+_MARKUP, _JSON = (".html", ".htm", ".xhtml"), ("json", ".jsonl", ".ipynb", ".map")
 
 
 class _Project(Sent):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,6 @@ from tests.scripted_embedder import Reply, ScriptedEmbedder
 from tests.site import settings_for
 
 ACME = TenantId("acme")
-
-
-@pytest.fixture
-def embedder() -> Iterator[ScriptedEmbedder]:
-    with ScriptedEmbedder() as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from tests.scripted_embedder import ScriptedEmbedder
 def _no_settings_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def embedder() -> Iterator[ScriptedEmbedder]:
-    """Counts the texts that are sent to it."""
-    with ScriptedEmbedder() as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,6 @@ from pipeline.stages import outcome
 from tests.brokers import kafka_settings
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, open_site, settings_for
-
-
-@pytest.fixture
-def embedder() -> Iterator[ScriptedEmbedder]:
-    with ScriptedEmbedder() as server:
-        yield server
 
 
 @pytest.fixture(params=["postgres", "kafka"])
