@@ -13,6 +13,7 @@ where tenant_id = $1 and document_id = $2 and accepted_at <= $3 and (state is di
 -- one and ended. Rows are locked in the order of their documents. $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions
 -- $4 bytea[]: digests  $5 text[]: collections  $6 text[]: sources  $7 text[]: titles  $8 text[]: URIs  $9 text[]: MIME types
 -- $10 jsonb[]: metadata  $11 timestamptz[]: changed at  $12 timestamptz[]: accepted at  $13 jsonb: rights, a list of lists and nulls
+-- What comes after a delete by time counts as accepted after it, whatever the clocks say: the delete may be delivered again.
 -- Rights that the new version has hold for the old one too, from now on; a delete says none, nor does a version older than one that died.
 with tenant as (insert into tenants (tenant_id) values ($1) on conflict do nothing)
 insert into documents as d (tenant_id, document_id, pending_version, pending_digest, collection, source, title, uri, mime_type, metadata, changed_at, accepted_at,
@@ -23,7 +24,9 @@ from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::t
 cross join lateral acl_of($13::jsonb -> (n.place::integer - 1)) as r (acl)
 order by n.document_id
 on conflict (tenant_id, document_id) do update
-set pending_version = excluded.pending_version, pending_digest = excluded.pending_digest, accepted_at = excluded.accepted_at,
+set pending_version = excluded.pending_version, pending_digest = excluded.pending_digest,
+    accepted_at = greatest(excluded.accepted_at,
+                           d.accepted_at + case when get_byte(excluded.pending_digest, 0) = 1 then interval '0' else interval '1 microsecond' end),
     source = case when d.state is null then excluded.source else d.source end,
     next_acl = case when get_byte(excluded.pending_digest, 0) = 1 or d.dead_version > excluded.pending_version then d.next_acl else excluded.next_acl end
 where (d.version is null or (d.version, d.digest) < (excluded.pending_version, excluded.pending_digest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import orjson
@@ -14,6 +15,7 @@ from tests.scripted_embedder import ScriptedEmbedder
 
 KEY = b"acme/doc7.md"
 CHUNK: tuple[StageName, ...] = ("chunk",)
+EMBED: tuple[StageName, ...] = ("embed",)
 
 
 async def test_a_tombstone_deletes_its_document_and_no_other(installation: Installation, embedder: ScriptedEmbedder) -> None:
@@ -64,6 +66,24 @@ async def test_a_tombstone_that_is_delivered_again_deletes_nothing_that_came_aft
             await process.ended()
             assert await process.state("doc7.md") == ("synced", 2)
             assert await process.chunks("doc7.md") == [text(2)]
+    assert len(embedder.paid) == len(set(embedder.paid)), "a text was paid for twice"
+
+
+async def test_a_tombstone_by_a_clock_that_is_ahead_deletes_nothing_that_came_after_it_when_it_is_delivered_again(
+    installation: Installation, embedder: ScriptedEmbedder
+) -> None:
+    async with installation.process(EMBED) as process:  # nobody chunks yet
+        await installation.outside.let_any_time_in(CHANGED)
+        await process.accept(change("doc7.md", 1, text(1)))
+        await installation.outside.send(CHANGED, None, KEY, timestamp_ms=int((time.time() + 1) * 1000))
+        await process.accept(change("doc7.md", 2, text(2)))
+    await asyncio.sleep(1.1)  # now that time is past
+    for _ in range(3):
+        async with installation.process() as process:
+            await process.ended()
+            assert await process.state("doc7.md") == ("synced", 2)
+            assert await process.chunks("doc7.md") == [text(2)]
+        await installation.outside.rewind(CHANGED, "chunk")
     assert len(embedder.paid) == len(set(embedder.paid)), "a text was paid for twice"
 
 
