@@ -63,27 +63,26 @@ async def wait_for_scan(operations: Operations, *, deadline: float) -> bool:
 
 async def wait_for_all(operations: Operations, backlog: Backlog, *, deadline: float, scan: bool) -> Ended:
     """Wait until all that was accepted up to now has ended, and what came of it: a push of which not every file is named is an event that ends
-    in others, accepted later. Where nothing is left at the first look, nothing can come of it.
+    in others, accepted later, perhaps between two looks.
 
     Args:
         deadline: by the monotonic clock; what is under way is looked at once at least.
         scan: let the watchers look first.
     """
     scanned = not scan or await wait_for_scan(operations, deadline=deadline)
-    first, waited = await _wait_once(operations, backlog, deadline, scanned)
-    return (await _wait_once(operations, backlog, deadline, scanned))[0] if first.all and waited else first
+    first = await _wait_once(operations, backlog, deadline, scanned)
+    return await _wait_once(operations, backlog, deadline, scanned) if first.all else first
 
 
-async def _wait_once(operations: Operations, backlog: Backlog, deadline: float, scanned: bool) -> tuple[Ended, bool]:
-    """How the wait ended for what was accepted up to now, and whether there was anything to wait for."""
-    moment, mark, waited = datetime.now(UTC), await _patiently(backlog.mark, deadline), False
+async def _wait_once(operations: Operations, backlog: Backlog, deadline: float, scanned: bool) -> Ended:
+    """How the wait ended for what was accepted up to now."""
+    moment, mark = datetime.now(UTC), await _patiently(backlog.mark, deadline)
     while True:
         # An event leaves the broker only once its outcome is durable: what is not there when looked at first is in the documents.
         left = await _patiently(lambda: backlog.left(mark), deadline)
         ended = Ended(scanned, left, await operations.pending_since(moment))
         if ended.all or time.monotonic() >= deadline:
-            return ended, waited
-        waited = True
+            return ended
         await asyncio.sleep(LOOK_EVERY_S)
 
 
