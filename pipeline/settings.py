@@ -33,6 +33,10 @@ _GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSetting
 """Settings whose names begin alike, by how they begin."""
 
 
+MAX_NAME = 200
+"""Characters of the name of a source."""
+
+
 class FolderSource(BaseModel):
     """A watched folder, as a `[[source]]` of kind `folder`.
 
@@ -45,7 +49,7 @@ class FolderSource(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["folder"] = "folder"
-    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
+    name: str = Field(min_length=1, max_length=MAX_NAME, pattern=r"^[^/\x00]+$")
     path: Path
     tenant: str = Field(default="default", min_length=1, max_length=200)
     collection: str = Field(default="default", min_length=1, max_length=200)

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from pipeline.errors import ConfigError, LivedexError
-from pipeline.settings import FolderSource, Settings, load_settings
+from pipeline.settings import MAX_NAME, FolderSource, Settings, load_settings
 
 _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the lock for a moment
 
@@ -63,8 +63,17 @@ def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource
 
 
 def _name(folder: Path) -> str:
-    resolved = folder.resolve()
-    return resolved.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") or "root"
+    """As the folder is called, also where it is a link to another one.
+
+    Raises:
+        ConfigError: too long for a source.
+    """
+    name = os.fsencode(os.path.basename(os.path.abspath(folder))).decode("utf-8", "replace") or "root"
+    if len(name) > MAX_NAME:
+        raise ConfigError(
+            f"{name[:20]}… is too long for the name of a source: give the folder a [[source]] with a shorter one in livedex.toml"
+        )
+    return name
 
 
 @contextmanager

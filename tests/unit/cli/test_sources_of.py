@@ -1,0 +1,45 @@
+"""What the sources are called that `livedex up FOLDER` makes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.up import sources_of
+from pipeline.errors import ConfigError
+from pipeline.settings import Settings
+
+
+def names(*folders: Path) -> list[str]:
+    return [source.name for source in sources_of(folders, Settings())]
+
+
+def test_a_source_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "my notes", "line\nbreak", "日本"):
+        (tmp_path / name / "in").mkdir(parents=True)
+        assert names(tmp_path / name, tmp_path / name / "in") == [name, "in"]
+    monkeypatch.chdir(tmp_path / "a" / "in")
+    assert names(Path(), Path("..")) == ["in", "a"]
+    assert names(Path("/")) == ["root"]
+
+
+def test_a_folder_that_is_a_link_gives_its_own_name_to_the_source(tmp_path: Path) -> None:
+    for n in range(2):  # as with `current -> releases/N`: another target changes no id
+        (tmp_path / f"release-{n}").mkdir()
+        (tmp_path / "current").unlink(missing_ok=True)
+        (tmp_path / "current").symlink_to(f"release-{n}")
+        assert names(tmp_path / "current", tmp_path / f"release-{n}") == ["current", f"release-{n}"]
+
+
+def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
+    folder = os.path.join(os.fsencode(tmp_path), b"caf\xe9")
+    os.mkdir(folder)
+    assert names(Path(os.fsdecode(folder))) == ["caf\ufffd"]
+
+
+def test_a_name_that_is_too_long_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ("n" * 240)).mkdir()
+    with pytest.raises(ConfigError, match=r"^nnnn.*too long.*livedex\.toml$"):
+        names(tmp_path / ("n" * 240))
