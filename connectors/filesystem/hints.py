@@ -89,6 +89,14 @@ class Hints:
         """The paths that are not dealt with yet."""
         return self._settling.pending()
 
+    def is_hinted(self, path: bytes) -> bool:
+        """Whether something may have happened at this path, or at a folder above, that is not dealt with yet."""
+        while path:
+            if self._settling.is_pending(path):
+                return True
+            path = path.rpartition(b"/")[0]
+        return False
+
     async def settled(self, paths: set[bytes]) -> None:
         """Until these paths were dealt with, or their longest delay is over; works without `keep_settling` too.
 

@@ -2,13 +2,13 @@
 
 Deletes come last, and only after each path was looked at: a folder that is missing, closed or another one than before says nothing about
 its files. Where a scan finds more files gone than `max_delete_share` of all, none of these is published: a disk that is not mounted looks
-just so. A file that turned up elsewhere, or that the settings now leave out, is not counted.
+just so. A file that turned up elsewhere, that the settings now leave out, or whose end the system has told of, is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connectors.filesystem import disk
@@ -21,6 +21,9 @@ from connectors.filesystem.walking import Block, Scanner, Walk
 
 FEW_DOCUMENTS = 20
 """Below as many documents, all of them may go at once."""
+
+_TOLD_WITHIN_S = 0.2
+"""A hint that is on its way has come by then."""
 
 
 @dataclass
@@ -72,6 +75,7 @@ class Report:
 class _Gone:
     path: bytes
     sha256: bytes | None
+    recorded: bool = True
 
 
 class Reconciling:
@@ -83,13 +87,17 @@ class Reconciling:
         self._updating = updating
         self._max_delete_share = max_delete_share
 
-    async def reconcile(self, expected: Identity, *, repair: bool = False, remounted: bool = False) -> Report:
+    async def reconcile(
+        self, expected: Identity, *, repair: bool = False, remounted: bool = False, is_hinted: Callable[[bytes], bool] | None = None
+    ) -> Report:
         """Publish what is missing.
 
         Args:
             expected: the folder; when it is another one in the end, no delete is published.
             repair: publish deletes however many they are, and what the index has lost.
             remounted: the folder lies on another device than before, so that even few documents are not deleted all at once.
+            is_hinted: whether the system has told of a change at this path or above, which is still to be dealt with; None where nothing is
+                watched.
 
         Raises:
             RootGoneError: the folder is not there, or another one.
@@ -106,7 +114,13 @@ class Reconciling:
         gone += strays
         report.known += len(strays)
         report.folders = walk.folders
-        await self._delete(gone, contents, expected, report, least=1 if remounted else FEW_DOCUMENTS, release=repair)
+        report.moved, kept = await self._to_withhold(gone, contents, expected, report.known, is_hinted)
+        least = 1 if remounted else FEW_DOCUMENTS
+        if not repair and report.known >= least and len(kept) > self._max_delete_share * report.known:
+            report.withheld = len(kept)
+            gone = [row for row in gone if row.path not in kept]
+        for finding in await self._updating.update([Request(row.path) for row in gone], expected):
+            report.deleted += finding.action == "delete"
         return report
 
     async def _publish(self, block: Block, expected: Identity, report: Report) -> set[bytes]:
@@ -142,23 +156,27 @@ class Reconciling:
     async def _strays(self, repair: bool, known: set[bytes]) -> list[_Gone]:
         """Documents without a file in the ledger: a crash between publishing and recording, and the file went before the next start."""
         strays = [path_of(self._folder.source.name, document) for document in await self._scanner.ledger.strays(lost=repair)]
-        return [_Gone(path, None) for path in strays if path is not None and path not in known]
+        return [_Gone(path, None, recorded=False) for path in strays if path is not None and path not in known]
 
-    async def _delete(
-        self, gone: Sequence[_Gone], contents: set[bytes], expected: Identity, report: Report, *, least: int, release: bool
-    ) -> None:
+    async def _to_withhold(
+        self, gone: Sequence[_Gone], contents: set[bytes], expected: Identity, known: int, is_hinted: Callable[[bytes], bool] | None
+    ) -> tuple[int, set[bytes]]:
+        """How many files have moved, and the paths of those of whose end nothing was told."""
         if not gone:
-            return
+            return 0, set()
         looks = await asyncio.to_thread(_looks, self._folder, expected, [row.path for row in gone])
         absent = [row for row, seen in zip(gone, looks, strict=True) if seen.kind == "absent"]
-        report.moved = sum(row.sha256 in contents for row in absent)
-        absent = [row for row in absent if row.sha256 not in contents]
-        if not release and report.known >= least and len(absent) > self._max_delete_share * report.known:
-            report.withheld = len(absent)
-            kept = {row.path for row in absent}
-            gone = [row for row in gone if row.path not in kept]
-        for finding in await self._updating.update([Request(row.path) for row in gone], expected):
-            report.deleted += finding.action == "delete"
+        left = [row for row in absent if row.sha256 not in contents]
+        moved = len(absent) - len(left)
+        if is_hinted is not None and len(left) > self._max_delete_share * known:
+            await asyncio.sleep(_TOLD_WITHIN_S)
+            left = await self._still_there([row for row in left if not is_hinted(row.path)])
+        return moved, {row.path for row in left}
+
+    async def _still_there(self, rows: Sequence[_Gone]) -> list[_Gone]:
+        """Those whose delete was not published meanwhile, as a hint leads to."""
+        known = await self._scanner.ledger.known([(row.path, self._folder.document_id(row.path)) for row in rows])
+        return [row for row in rows if not row.recorded or known[row.path].fingerprint is not None]
 
 
 def _looks(folder: Folder, expected: Identity, paths: Sequence[bytes]) -> list[Look]:

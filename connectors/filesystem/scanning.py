@@ -62,7 +62,8 @@ class Scanning:
             if expected is None:
                 expected = await asyncio.to_thread(disk.identity_of, self._folder.root)
             remounted = self._device not in (None, expected[0])
-            report = await self._reconciling.reconcile(expected, repair=repair, remounted=remounted)
+            is_hinted = self._hints.is_hinted if self._following.watcher is not None else None
+            report = await self._reconciling.reconcile(expected, repair=repair, remounted=remounted, is_hinted=is_hinted)
             if not report.withheld:
                 self._device = expected[0]
         self._hints.add(report.waiting)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from connectors.filesystem.watching import Watcher
 from tests.folders import Folders, counts, scan
 
 NOBODY = 65_534
@@ -140,3 +145,33 @@ async def test_a_path_that_is_too_long_for_an_id_stops_nothing(folders: Folders)
     folders.write("a.md", "one")
     await scan(folders)
     assert folders.intake.now == {"docs/a.md": b"one"}
+
+
+async def test_deletes_that_the_system_told_of_are_not_withheld_by_a_scan_that_comes_first(folders: Folders) -> None:
+    """Somebody removes most files and asks for a look at once, while the hints are still on their way or being dealt with."""
+    for n in range(600):
+        folders.write(f"{'d/' * (n % 2)}{n}.md", str(n))
+    async with folders.running() as connector:
+        assert len(folders.intake.now) == 600
+        shutil.rmtree(folders.root / "d")
+        for n in range(0, 400, 2):
+            (folders.root / f"{n}.md").unlink()
+        report = await connector.reconcile()
+        assert (report.withheld, report.advice) == (0, None)
+        assert folders.intake.now == folders.on_disk()
+        assert ("down", report.advice) not in folders.health
+        assert folders.health[-1] == ("ok", None)
+
+
+async def test_deletes_that_the_system_did_not_tell_of_are_withheld_while_the_folder_is_watched(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(40):
+        folders.write(f"closed/{n}.md", str(n))
+    async with folders.running() as connector:
+        monkeypatch.setattr(Watcher, "_hand_over", lambda self, changes: None)
+        await asyncio.sleep(0.2)  # until the turn that had begun is over
+        shutil.rmtree(folders.root / "closed")
+        report = await connector.reconcile()
+        assert (report.withheld, report.deleted) == (40, 0)
+        assert folders.health[-1] == ("down", report.advice)
