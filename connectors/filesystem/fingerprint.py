@@ -39,6 +39,11 @@ class Fingerprint:
         how, size, mtime, ctime, inode, attributes = text.split(" ")
         return cls(how, int(size), f"{mtime} {ctime} {inode}", attributes)
 
+    @property
+    def tail(self) -> str:
+        """The last two words of the encoded form, inode and settings: other names of the same file have them too."""
+        return f"{self.place.rsplit(' ', 1)[1]} {self.attributes}"
+
     def encode(self) -> str:
         """As the ledger keeps it: two are equal when nothing has changed."""
         return f"{self.how} {self.size} {self.place} {self.attributes}"

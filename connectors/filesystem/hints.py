@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.examine import Finding, Request
+from connectors.filesystem.fingerprint import Fingerprint
 from connectors.filesystem.folder import Folder
 from connectors.filesystem.following import Following, pause_s, wait_for
 from connectors.filesystem.settling import Settling, Waiting
@@ -134,14 +135,15 @@ class Hints:
         taken = self._settling.take(now, BATCH_FILES)
         try:
             findings = await self._updating.update([self._request(waiting, now) for waiting in taken], self._following.identity)
-            orphans = await self._ledger.below([finding.path for finding in findings if _was_perhaps_a_folder(finding)])
+            further = await self._ledger.below([finding.path for finding in findings if _was_perhaps_a_folder(finding)])
+            further += await self._ledger.ending([_tail(finding) for finding in findings if _has_other_names(finding)])
         except (RetryableError, RootGoneError):
             for waiting in taken:
                 self._settling.later(waiting, now, pause_s(0))
             raise
         for waiting, finding in zip(taken, findings, strict=True):
             self._settle(waiting, finding)
-        self.add(orphans)
+        self.add(further)
 
     def _request(self, waiting: Waiting, now: float) -> Request:
         return Request(
@@ -170,6 +172,15 @@ def _was_perhaps_a_folder(finding: Finding) -> bool:
     if finding.wait_s is not None or finding.kind in ("folder", "hidden"):
         return False
     return finding.kind != "file" or not finding.was_known
+
+
+def _has_other_names(finding: Finding) -> bool:
+    """Whether a change was published that other names of the file (hard links) show too: the system tells of it under one of them."""
+    return finding.action == "publish" and finding.stat is not None and finding.stat.st_nlink > 1
+
+
+def _tail(finding: Finding) -> str:
+    return Fingerprint.parse(finding.fingerprint).tail
 
 
 def still_waiting(findings: Sequence[Finding]) -> list[bytes]:

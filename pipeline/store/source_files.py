@@ -103,6 +103,18 @@ class SourceFiles:
             rows = await connection.fetch(sql("files_below"), self._tenant_id, self._source, low, high)
         return [row["path"] for row in rows]
 
+    async def ending(self, tails: Sequence[str]) -> list[bytes]:
+        """The paths of files whose fingerprint ends with one of these. Looks at every file of the source.
+
+        Args:
+            tails: two words each, apart by a space.
+        """
+        if not tails:
+            return []
+        async with self._database.tenant(self._tenant_id, f"{self._source}: look for {len(tails)} fingerprints") as connection:
+            rows = await connection.fetch(sql("files_ending"), self._tenant_id, self._source, list(tails))
+        return [row["path"] for row in rows]
+
     async def record(self, files: Sequence[FileRecord]) -> None:
         """Keep what was published."""
         if not files:

@@ -152,3 +152,18 @@ async def test_a_deleted_file_is_deleted(folders: Folders) -> None:
         path.unlink()
         await folders.intake.until(lambda now: now == {"docs/b.md": b"two"})
         assert folders.intake.versions("docs/a.md") == [b"one", None]
+
+
+async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(folders: Folders) -> None:
+    """The system tells of a write under the name that was opened, and of no other hard link."""
+    path = folders.write("a.md", "old")
+    async with folders.running():
+        for name in ("b.md", "below/c.md"):
+            (folders.root / name).parent.mkdir(exist_ok=True)
+            (folders.root / name).hardlink_to(path)
+        await folders.intake.until(lambda now: set(now) == {"docs/a.md", "docs/b.md", "docs/below/c.md"})
+        for name in ("below/c.md", "a.md"):
+            (folders.root / name).write_text(f"by {name}")
+            await folders.intake.until(lambda now, name=name: set(now.values()) == {f"by {name}".encode()})
+        await asyncio.sleep(0.3)
+        assert [len(folders.intake.versions(f"docs/{name}")) for name in ("a.md", "b.md", "below/c.md")] == [3, 3, 3]

@@ -28,6 +28,13 @@ select f.path
 from unnest($3::bytea[], $4::bytea[]) as n (low, high)
 join source_files f on f.tenant_id = $1 and f.source = $2 and f.path > n.low and f.path < n.high and f.present;
 
+-- name: files_ending
+-- The files whose fingerprint ends with two given words. $1 text: tenant  $2 text: source  $3 text[]: the two words, apart by a space
+select f.path
+from source_files f
+where f.tenant_id = $1 and f.source = $2 and f.present
+  and split_part(f.fingerprint, ' ', -2) || ' ' || split_part(f.fingerprint, ' ', -1) = any($3::text[]);
+
 -- name: record_files
 -- $1 text: tenant  $2 text: source  $3 bytea[]: paths  $4 text[]: document ids  $5 text[]: fingerprints  $6 bytea[]: SHA-256 of the contents or null
 -- $7 bigint[]: versions  $8 boolean[]: whether the file is there
