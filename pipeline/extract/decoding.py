@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from contextlib import suppress
 
 from charset_normalizer import from_bytes
 
@@ -29,11 +30,13 @@ _MOST_CONTROLS = 0.05  # of a text, at most
 _MOST_BROKEN = 0.1  # of the bytes beyond ASCII, for a text that is UTF-8 all the same
 _MOST_WESTERN = 0.5  # of the characters of a Western text beyond ASCII; other scripts have nearly all
 _SEQUENCE = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe0-\xf4][\x80-\xbf]{2}")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""Half of a character beyond U+FFFF as three bytes, as some programs write it (CESU-8): no UTF-8, and not likely to be anything else."""
 _ODD_LATIN = re.compile("[\x80-\x9f\xa4\xa6\xa8\xac\xaf\xb8\xbc-\xbe\xd7\xf7]")
 
 
 def decode(content: bytes) -> str:
-    """The text of a file, without a byte-order mark.
+    """The text of a file, without a byte-order mark; surrogates may stand in it, see `cleaning`.
 
     Raises:
         NoTextError: `unsupported`: the bytes are of a format that is not text.
@@ -57,6 +60,9 @@ def _decode_other(content: bytes) -> str:
     if wide := _wide_encoding(content):
         return content.decode(wide, "replace")
     _refuse_binary(content)
+    if _SURROGATE.search(content):
+        with suppress(UnicodeDecodeError):
+            return content.decode("utf-8", "surrogatepass")
     replaced = content.decode("utf-8", "replace")
     beyond = sum(map(content[:_SAMPLE].count, range(128, 256)))
     if replaced[:_SAMPLE].count("\ufffd") <= max(3, beyond * _MOST_BROKEN) and _has_good_sequences(content):

@@ -153,6 +153,12 @@ def test_surrogates_are_joined_or_replaced() -> None:
     assert clean_text("math \ud835\udc00 and \udbff end") == "math \U0001d400 and \ufffd end"
 
 
+@pytest.mark.parametrize("words", ["", "Zoë wrote: "])
+def test_surrogates_that_were_written_to_a_file_are_joined_or_replaced(words: str) -> None:
+    content = f"{words}math \ud835\udc00 and \udbff end".encode("utf-8", "surrogatepass")
+    assert read(content, "a.txt").text == f"{words}math \U0001d400 and \ufffd end"
+
+
 def test_metadata_is_cleaned_at_any_depth_keys_too() -> None:
     assert clean_json({"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}) == {
         "k": "v",
