@@ -152,7 +152,7 @@ class PostgresBroker:
                 headers = {"accepted": accepted.astimezone(UTC).isoformat()}
                 await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
         except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:
-            raise OutageError("broker", f"publish to {topic}: {type(exc).__name__}") from exc
+            raise OutageError("broker", f"publish to {topic}: {_kind(exc)}") from exc
 
     def add(self, settler: Settler) -> None:
         """Run a stage once the broker is started."""
@@ -209,3 +209,9 @@ class PostgresBroker:
 def _record(row: OutboxInnerMessage) -> Record:
     headers = {str(k): str(v) for k, v in (row.headers or {}).items()}
     return Record(f"queue-{row.id}", row.queue, row.payload, {"row": row.id}, headers)
+
+
+def _kind(exc: Exception) -> str:
+    """What kind of error it is, by the driver's name for it: a full disk, say. Its words may hold values of rows."""
+    driver = getattr(exc, "orig", None)
+    return type(exc if driver is None else driver.__cause__ or driver).__name__

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from connectors.filesystem import FolderConnector, FolderOptions
+from connectors.filesystem.following import pause_s, wait_for
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import LivedexError
 from pipeline.extract import is_readable
@@ -36,17 +37,18 @@ def make_connector(s: Surroundings, source: FolderSource, intake: Intake) -> Fol
 
 
 async def answer_requests(operations: Operations, connectors: Sequence[FolderConnector], stop: asyncio.Event) -> None:
-    """Look at all folders whenever somebody asks for it, until `stop` is set."""
+    """Look at all folders whenever somebody asks for it, until `stop` is set; an outage is waited for, and told once."""
+    failures, told = 0, ""
     while not stop.is_set():
         try:
             requests = await operations.open_requests()
             if requests:
                 reports = await asyncio.gather(*(connector.reconcile() for connector in connectors))
                 await operations.close_requests(requests, "; ".join(map(str, reports)))
-                continue
+            failures, told = 0, ""
         except LivedexError as exc:
-            log.warning("the folders could not be looked at: %s", exc)
-        try:
-            await asyncio.wait_for(stop.wait(), _LOOK_EVERY_S)
-        except TimeoutError:
-            continue
+            if str(exc) != told:
+                told = str(exc)
+                log.warning("the folders could not be looked at: %s", exc)
+            failures += 1
+        await wait_for(stop, pause_s(failures - 1) if failures else _LOOK_EVERY_S)

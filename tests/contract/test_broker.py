@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pipeline.errors import OutageError, RejectedError, RetryableError
@@ -177,3 +178,20 @@ async def test_a_letter_that_cannot_be_written_is_not_lost(running: Start, monke
         await bench.drained()
         assert [x.document_id for x in await bench.letters.all()] == ["bad"]
     assert refusals == []
+
+
+async def test_what_keeps_the_queue_from_taking_an_event_is_named(
+    owner: asyncpg.Connection[asyncpg.Record], owner_url: str, database: Database
+) -> None:
+    """By the kind of the driver's error, which says of a full disk what nothing else does; its words may hold what was sent."""
+    async with on_postgres(owner_url, database)(_ends) as bench:
+        await owner.execute("alter table queue add constraint full_disk check (id < 0) not valid")
+        with pytest.raises(OutageError, match=r"^publish to livedex\.changed: CheckViolationError$"):
+            await bench.publish("document")
+        await owner.execute("alter table queue drop constraint full_disk")
+        await bench.publish("document")
+        await bench.drained()
+
+
+async def _ends(event: Event[Any]) -> Finished:
+    return Finished()

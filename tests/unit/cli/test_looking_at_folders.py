@@ -1,0 +1,50 @@
+"""Answering those who ask that the folders be looked at now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from connectors.filesystem import FolderConnector
+from connectors.filesystem.reconciling import Report
+from pipeline.cli.watching import answer_requests
+from pipeline.errors import OutageError
+from pipeline.store.operations import Operations
+
+
+class _Asked:
+    """Two requests, one after the other."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self.open = [1, 2]
+        self.stop = stop
+
+    async def open_requests(self) -> list[int]:
+        return self.open[:1]
+
+    async def close_requests(self, requests: list[int], detail: str) -> None:
+        self.open.remove(*requests)
+        if not self.open:
+            self.stop.set()
+
+
+class _FullDisk:
+    """A folder whose changes cannot be published for a while; what it says then."""
+
+    def __init__(self, *says: str | None) -> None:
+        self.says = list(says)
+
+    async def reconcile(self) -> Report:
+        if said := self.says.pop(0):
+            raise OutageError("broker", said)
+        return Report()
+
+
+async def test_an_outage_is_waited_for_and_told_once_until_it_says_something_else(caplog: pytest.LogCaptureFixture) -> None:
+    stop = asyncio.Event()
+    asked, folder = _Asked(stop), _FullDisk("full", "full", "away", None, "full", None)
+    await asyncio.wait_for(answer_requests(cast("Operations", asked), [cast("FolderConnector", folder)], stop), 30)
+    assert asked.open == folder.says == []
+    assert [record.getMessage().rsplit(" ", 1)[-1] for record in caplog.records] == ["full", "away", "full"]
