@@ -202,11 +202,13 @@ class FolderConnector:
         identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
         folders = await asyncio.to_thread(folders_of, self._folder)
         self._is_watch_over.clear()
+        armed_ns = time.time_ns()
         async with Watcher(self._folder.root, self._hints.take) as watcher:
             watcher.ended.add_done_callback(lambda _: self._is_watch_over.set())
             await watcher.watch(folders)
             if self._following.identity not in (None, identity):
                 self._hints.forget()  # they were about another folder; the scan finds what there is
+                self._scanning.lost(None)
             self._following.watcher, self._following.identity = watcher, identity
             try:
                 report = await self._scanning.all_patiently()
@@ -216,6 +218,7 @@ class FolderConnector:
                 while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
                     await wait_for(self._is_watch_over, ROOT_CHECK_S)
                     if watcher.ended.done():
+                        self._scanning.lost(armed_ns)
                         watcher.ended.result()
                     if self._is_watch_over.is_set():
                         await asyncio.sleep(pause_s(0))

@@ -138,6 +138,21 @@ def look(root: int, path: bytes) -> Look:
     return Look("folder" if stat.S_ISDIR(found.st_mode) else "other")
 
 
+def changed_at(root: int, path: bytes) -> int | None:
+    """When something was last put into a folder or taken out of it, in nanoseconds of the disk's clock; None where there is no such folder.
+
+    Args:
+        root: descriptor of the folder that is watched.
+        path: relative; empty for the root.
+    """
+    try:
+        with _above(root, path or b".") as (folder, name):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_mtime_ns if stat.S_ISDIR(found.st_mode) else None
+
+
 def read(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> Reading:
     """Read a file.
 

@@ -8,7 +8,7 @@ just so. A file that turned up elsewhere, that the settings now leave out, or wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from connectors.filesystem import disk
@@ -88,7 +88,13 @@ class Reconciling:
         self._max_delete_share = max_delete_share
 
     async def reconcile(
-        self, expected: Identity, *, repair: bool = False, remounted: bool = False, is_hinted: Callable[[bytes], bool] | None = None
+        self,
+        expected: Identity,
+        *,
+        repair: bool = False,
+        remounted: bool = False,
+        is_hinted: Callable[[bytes], bool] | None = None,
+        lost_since_ns: int | None = None,
     ) -> Report:
         """Publish what is missing.
 
@@ -98,6 +104,8 @@ class Reconciling:
             remounted: the folder lies on another device than before, so that even few documents are not deleted all at once.
             is_hinted: whether the system has told of a change at this path or above, which is still to be dealt with; None where nothing is
                 watched.
+            lost_since_ns: wall clock; hints were lost that came since. What is gone from a folder that has changed since counts as told of: that
+                is how a delete leaves it, and a disk that is away does not.
 
         Raises:
             RootGoneError: the folder is not there, or another one.
@@ -115,6 +123,8 @@ class Reconciling:
         report.known += len(strays)
         report.folders = walk.folders
         report.moved, kept = await self._to_withhold(gone, contents, expected, report.known, is_hinted)
+        if lost_since_ns is not None:
+            kept -= await asyncio.to_thread(_gone_since, self._folder, expected, kept, lost_since_ns)
         least = 1 if remounted else FEW_DOCUMENTS
         if not repair and report.known >= least and len(kept) > self._max_delete_share * report.known:
             report.withheld = len(kept)
@@ -182,3 +192,20 @@ class Reconciling:
 def _looks(folder: Folder, expected: Identity, paths: Sequence[bytes]) -> list[Look]:
     with disk.opened(folder.root, expected) as root:
         return [disk.look(root, path) for path in paths]
+
+
+def _gone_since(folder: Folder, expected: Identity, paths: Iterable[bytes], since_ns: int) -> set[bytes]:
+    """Those of the paths whose folder, or where it is gone too the one above, has changed since."""
+    changed: dict[bytes, bool] = {}
+    with disk.opened(folder.root, expected) as root:
+        return {path for path in paths if _has_changed(root, path.rpartition(b"/")[0], since_ns, changed)}
+
+
+def _has_changed(root: int, path: bytes, since_ns: int, known: dict[bytes, bool]) -> bool:
+    while path not in known:
+        changed_ns = disk.changed_at(root, path)
+        if changed_ns is None and path:
+            path = path.rpartition(b"/")[0]
+        else:
+            known[path] = changed_ns is not None and changed_ns >= since_ns
+    return known[path]

@@ -36,6 +36,8 @@ class Scanning:
         self._following = following
         self._hints = hints
         self._device: int | None = None
+        self._lost_since_ns: int | None = None
+        self._withholds = False
         self._new: set[bytes] = set()
         self._is_all_wanted = False
         self._wanted = asyncio.Event()
@@ -51,6 +53,13 @@ class Scanning:
         self._is_all_wanted = True
         self._wanted.set()
 
+    def lost(self, since_ns: int | None) -> None:
+        """The watch has ended and taken with it what it had to tell since then (wall clock), until a scan has made up for that; None: nothing.
+
+        While deletes are withheld, nobody can say which of them it would have told.
+        """
+        self._lost_since_ns = None if self._withholds else since_ns
+
     async def all(self, *, repair: bool = False) -> Report:
         """Scan the whole folder.
 
@@ -63,8 +72,11 @@ class Scanning:
                 expected = await asyncio.to_thread(disk.identity_of, self._folder.root)
             remounted = self._device not in (None, expected[0])
             is_hinted = self._hints.is_hinted if self._following.watcher is not None else None
-            report = await self._reconciling.reconcile(expected, repair=repair, remounted=remounted, is_hinted=is_hinted)
-            if not report.withheld:
+            report = await self._reconciling.reconcile(
+                expected, repair=repair, remounted=remounted, is_hinted=is_hinted, lost_since_ns=None if remounted else self._lost_since_ns
+            )
+            self._lost_since_ns, self._withholds = None, report.withheld > 0
+            if not self._withholds:
                 self._device = expected[0]
         self._hints.add(report.waiting)
         for folder in report.folders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,3 +176,45 @@ async def test_deletes_that_the_system_did_not_tell_of_are_withheld_while_the_fo
         report = await connector.reconcile()
         assert (report.withheld, report.deleted) == (40, 0)
         assert folders.health[-1] == ("down", report.advice)
+
+
+async def test_a_name_that_ends_the_watch_keeps_no_delete_of_its_neighbours_back(folders: Folders) -> None:
+    """A name that is not UTF-8 cannot be told, and takes with it what was to be told of others."""
+    for n in range(40):
+        folders.write(f"shelf/{'deep/' * (n % 3)}{n}.md", str(n))
+    folders.write("stays.md", "stays")
+    (folders.root / "shelf" / os.fsdecode(b"dir\xff")).mkdir()
+    async with folders.running():
+        shutil.rmtree(folders.root / "shelf")
+        await folders.intake.until(lambda now: now == {"docs/stays.md": b"stays"})
+        await folders.until_health("ok", None)
+
+
+async def test_a_name_that_ends_the_watch_releases_nothing_that_was_not_deleted_under_it(folders: Folders) -> None:
+    """Neither what was withheld before, nor what is gone from a folder that nobody has touched, as with a disk that is no longer there."""
+    for n in range(40):
+        folders.write(f"shelf/{n}.md", str(n))
+    await scan(folders)
+    shelf = folders.root / "shelf"
+    shelf.rename(folders.root.with_name("aside"))
+    shelf.mkdir()
+    async with folders.running() as connector:
+        await folders.until_health("down", "40 of 40")
+        folders.write("shelf/new.md", "new")
+        for name in (b"bad\xff.md", b"bad\xfe.md"):
+            (folders.root / os.fsdecode(name)).write_text("bad")
+            await folders.intake.until(lambda now, name=name: any(text == b"bad" for text in now.values()))
+        assert (await connector.reconcile()).withheld == 40
+    assert len(folders.intake.now) == 43
+
+
+async def test_what_is_gone_from_a_folder_that_was_not_touched_was_not_deleted(folders: Folders) -> None:
+    for n in range(40):
+        folders.write(f"shelf/{n}.md", str(n))
+    connector = folders.connector()
+    await scan(folders, connector)
+    shutil.rmtree(folders.root / "shelf")
+    (folders.root / "shelf").mkdir()
+    os.utime(folders.root / "shelf", (1, 1))
+    connector._scanning.lost(time.time_ns() - 10**10)
+    assert (await scan(folders, connector)).withheld == 40
