@@ -102,7 +102,7 @@ class Scanning:
     async def keep_scanning_new(self) -> None:
         """Scan folders that are new, and now and then those that cannot be watched, for ever."""
         while True:
-            await wait_for(self._wanted, DEAF_SCAN_S if self._following.deaf else float("inf"))
+            await wait_for(self._wanted, DEAF_SCAN_S)  # whether there are such folders changes with each watch
             self._wanted.clear()
             trees, self._new = self._new | self._following.deaf, set()
             try:

@@ -186,7 +186,7 @@ async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Back
 
 def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int) -> None:
     """Write down what `up` was started with, for the other commands."""
-    body = {"folders": [json.loads(folder.model_dump_json()) for folder in folders], "url": url, "pid": pid}
+    body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid}
     written = data / (REMEMBERED + ".new")
     written.write_text(json.dumps(body, indent=1), "utf-8")
     written.replace(data / REMEMBERED)

@@ -138,6 +138,21 @@ async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Fold
         await folders.intake.until(lambda now: "docs/dir␛E9/inner.md" not in now)
 
 
+async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_were_there_before(folders: Folders) -> None:
+    inner = os.fsdecode(b"dir\xe9/inner.md")
+    folders.write(inner, "old")
+    async with folders.running():
+        await folders.intake.until(lambda now: now == {"docs/dir␛E9/inner.md": b"old"})
+        folders.write(inner, "new")
+        await folders.intake.until(lambda now: now == {"docs/dir␛E9/inner.md": b"new"})
+    above = folders.root.with_name(os.fsdecode(b"above\xe9"))
+    above.mkdir()
+    folders.root = folders.root.rename(above / "docs")
+    async with folders.running():
+        folders.write("here.md", "here")
+        await folders.intake.until(lambda now: now.get("docs/here.md") == b"here")
+
+
 async def test_ordinary_names_are_ids_as_they_are(folders: Folders) -> None:
     names = [
         "with a space.md",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.up import sources_of
+from pipeline.cli.wiring import remember, working_folders
 from pipeline.errors import ConfigError
 from pipeline.settings import Settings
 
@@ -43,3 +44,14 @@ def test_a_name_that_is_too_long_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ("n" * 240)).mkdir()
     with pytest.raises(ConfigError, match=r"^nnnn.*too long.*livedex\.toml$"):
         names(tmp_path / ("n" * 240))
+
+
+def test_what_up_was_started_with_is_found_again_by_the_commands(tmp_path: Path) -> None:
+    """Whatever the folder is called, and the folders above it."""
+    for n, name in enumerate((b"plain", b"caf\xe9", b"line\nbreak", "日本".encode())):
+        folder, data = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name, b"in"))), tmp_path / f"data-{n}"
+        for made in (folder, data):
+            made.mkdir(parents=True)
+        sources = sources_of([folder, folder.parent], Settings())
+        remember(data, sources, "http://127.0.0.1:1", 1)
+        assert working_folders(Settings(), data) == sources
