@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import pwd
+import re
 import signal
 import subprocess
 import tempfile
@@ -28,6 +29,8 @@ DATABASE = "livedex"
 OWNER = "postgres"
 _SYSTEM_USER = "pgserver"  # PostgreSQL does not run as root
 _MAX_SOCKET_BYTES = 100
+_PLAIN = re.compile(rb"[\w/.+-]+")
+"""What a socket's path may hold that stands in a URL and in PostgreSQL's list of such folders."""
 _START_TIMEOUT_S = 60.0
 _START_AGAIN_S = 0.5
 _SETTINGS = {
@@ -137,7 +140,7 @@ def _owned(path: Path, account: pwd.struct_passwd | None) -> Path:
 def _run(*command: str | Path, account: pwd.struct_passwd | None) -> None:
     done = subprocess.run(
         [str(part) for part in command], user=account.pw_name if account else None, group=account.pw_gid if account else None,
-        extra_groups=[] if account else None, capture_output=True, text=True, check=False, cwd="/",
+        extra_groups=[] if account else None, capture_output=True, text=True, errors="replace", check=False, cwd="/",
     )  # fmt: skip
     if done.returncode:
         raise ConfigError(f"PostgreSQL's {Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())[-400:]}")
@@ -156,7 +159,8 @@ def _initialise(home: Path, account: pwd.struct_passwd | None) -> None:
 
 
 def _socket_directory(home: Path) -> Path:
-    if len(os.fsencode(home / ".s.PGSQL.5432")) <= _MAX_SOCKET_BYTES:
+    socket = os.fsencode(home / ".s.PGSQL.5432")
+    if len(socket) <= _MAX_SOCKET_BYTES and _PLAIN.fullmatch(socket):
         return home
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"livedex-{os.geteuid()}-{name}"
@@ -220,7 +224,7 @@ def _ensure_database(home: Path) -> None:
 def _postmaster(home: Path) -> tuple[int, str] | None:
     """Process id and state of the server on this directory, if one runs."""
     try:
-        lines = (home / "postmaster.pid").read_text().splitlines()
+        lines = (home / "postmaster.pid").read_text("utf-8", "replace").splitlines()
         pid = int(lines[0])
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE or process.cwd() != str(home):
