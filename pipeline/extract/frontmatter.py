@@ -37,7 +37,8 @@ def front_matter(text: str) -> tuple[dict[str, Any], int]:
     closing = re.compile(rf"^{re.escape(mark)}[ \t]*(?:\n|\Z)", re.MULTILINE).search(text, opening.end(), opening.end() + _MAX_CHARACTERS)
     if closing is None:
         return {}, 0
-    found = _parse(text[opening.end(1) : closing.start()], mark)
+    body = text[opening.end(1) : closing.start()]
+    found = _parse(body, mark) if body.strip() else {}
     return ({}, 0) if found is None else (clean_json(found), closing.end())
 
 

@@ -142,11 +142,20 @@ def test_line_ends_change_neither_metadata_nor_text() -> None:
     assert read(text.replace("\n", "\r\n").encode()) == read(text.encode())
 
 
+@pytest.mark.parametrize("mark", ["---", "+++"])
+def test_front_matter_with_nothing_in_it_is_no_text(mark: str) -> None:
+    found = read(f"{mark}\n{mark}\n# A\n".encode())
+    assert (found.metadata, found.text[found.start :]) == ({}, "# A\n")
+
+
 def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
     assert read(b"intro\n\n# The title #\n").title == "The title"
     assert read(b"```sh\n# not\n```\n\n# C#\n").title == "C#"
     assert read(b"intro\n\nUnderlined\n==========\n").title == "Underlined"
+    assert read(b"<!--\n# hidden\n-->\n\n<pre>\n# nor this\n</pre>\n\n# Shown\n").title == "Shown"
     assert read(b"=====\nBook\n=====\n\ntext", "a.rst").title == "Book"
+    assert read(b"::::::::\n   Book\n::::::::\n\ntext", "a.rst").title == "Book"
+    assert read(b"some words\n...\n\nAPI\n&&&\n\ntext", "a.rst").title == "API"
 
 
 def test_surrogates_are_joined_or_replaced() -> None:
