@@ -33,6 +33,11 @@ _OTHERS_S = 0.05  # until it is looked at again what another process embeds
 _DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
+def refusal_of(passage_id: PassageId, why: RejectedError) -> RejectedError:
+    """A refusal that names its passage."""
+    return RejectedError(f"passage {passage_id}: {why}", reason=why.reason)
+
+
 class StoringGatherer:
     """`pipeline.stages.embed.Gatherer`: embeds through a `TextGatherer`, whose vectors go to the store as soon as they are paid for."""
 
@@ -45,7 +50,7 @@ class StoringGatherer:
         """Returns once every passage has its vector in the store, but for those refused; each refusal names its passage."""
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
-        return [RejectedError(f"passage {key[2]}: {refused[key]}", reason=refused[key].reason) for key, _ in items if key in refused]
+        return [refusal_of(key[2], refused[key]) for key, _ in items if key in refused]
 
 
 class ClaimingGatherer:

@@ -38,7 +38,19 @@ class Publisher(Protocol):
         ...
 
 
-class Blobs(Protocol):
+class Contents(Protocol):
+    """Has the content that events name by its hash."""
+
+    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+        """The content.
+
+        Raises:
+            RejectedError: it is not there.
+        """
+        ...
+
+
+class Blobs(Contents, Protocol):
     """Keeps content that is too large for a message, for as long as an event names it.
 
     Every method may raise OutageError: the place is away, or refuses everybody.
@@ -54,14 +66,6 @@ class Blobs(Protocol):
 
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
         """Keep it; putting the same again changes nothing."""
-        ...
-
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        """The content.
-
-        Raises:
-            RejectedError: it is not there.
-        """
         ...
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:

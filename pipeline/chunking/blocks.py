@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 TITLE_AT_MOST = 300
-_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
+_PARAGRAPH = re.compile(r"\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """`text[start:end]`, without white space around it.
 
     Attributes:
@@ -42,10 +40,5 @@ def clipped(title: str) -> str:
 
 def plain_blocks(text: str, start: int = 0) -> list[Block]:
     """Paragraphs between blank lines; no headings."""
-    found, at = [], start
-    for gap in _BREAK.finditer(text, start):
-        found.append((at, gap.start()))
-        at = gap.end()
-    found.append((at, len(text)))
-    spans = (trimmed(text, a, b) for a, b in found)
-    return [Block(a, b) for a, b in spans if a < b]
+    spans = (found.span() for found in _PARAGRAPH.finditer(text, start))
+    return [Block(a, a + len(text[a:b].rstrip())) for a, b in spans]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consumers.embed import open_gatherer
+from consumers.embed import open_gatherer, refusal_of
 from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
+from pipeline.embedding.protocol import Vector
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, changed
 from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Fence, GenerationId, PassageId, Reader, TenantId, TextFormat
@@ -21,9 +22,9 @@ from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
-from pipeline.stages.embed import Gatherer, Generations, embed
+from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.outcome import Forward
-from pipeline.store.protocol import Draft, Missing, Prepared, Synced, VectorStore
+from pipeline.store.protocol import Draft, Missing, Prepared, Synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +91,24 @@ class Livedex:
         content = text.encode("utf-8", "surrogatepass")
         data = Changed(
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
-            content=base64.b64encode(content).decode(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
+            blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
             title=title, uri=uri, metadata=dict(metadata or {}), changed_at=datetime.now(UTC),
             acl=None if acl is None else tuple(acl),
         )  # fmt: skip
-        return await self._ingest(changed(data))
+        return await self._ingest(changed(data), content)
 
-    async def _ingest(self, event: Event[Changed]) -> Ingested:
+    async def _ingest(self, event: Event[Changed], content: bytes) -> Ingested:
         s, reused = self.surroundings, 0
 
         def count(passages: int) -> None:
             nonlocal reused
             reused = passages
 
-        version = _VersionAtHand(s.store, s.generations)
-        first = await chunk(event, store=s.store, keeper=version, blobs=s.blobs, cutter=self._cutter, cutting=s.cutting, reused=count)
+        version = _VersionAtHand(s, content)
+        first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
         if not isinstance(first, Forward):
             return Ingested(superseded=True)
-        gatherer = _Counted(self._gatherer)
+        gatherer = _Counted(version if s.embeddings.in_process else self._gatherer)
         second = await embed(first.event, store=version, generations=s.generations, gatherer=gatherer)
         if not isinstance(second, Forward):
             return Ingested(superseded=True)
@@ -154,11 +155,19 @@ class Livedex:
 
 
 class _VersionAtHand:
-    """One version from its draft until it is visible; nobody else works on it, so its manifest is kept here and not in the database."""
+    """One version from its content until it is visible. Nobody else works on it, so its content and its manifest are here and not in the
+    database, and so are its vectors where nobody was paid for them.
+    """
 
-    def __init__(self, store: VectorStore, generations: Generations) -> None:
-        self._store, self._generations = store, generations
+    def __init__(self, surroundings: Surroundings, content: bytes) -> None:
+        self._store, self._generations, self._embeddings = surroundings.store, surroundings.generations, surroundings.embeddings
+        self._content = content
         self._prepared: Prepared | None = None
+        self._vectors: dict[PassageId, Vector] = {}
+
+    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+        """See `pipeline.intake.Contents`."""
+        return self._content
 
     async def keep(self, draft: Draft) -> int | None:
         """See `pipeline.stages.chunk.Keeper`."""
@@ -173,9 +182,23 @@ class _VersionAtHand:
             self._prepared = await self._store.prepare(self._prepared.draft, generation_id)
         return None if self._prepared is None else self._prepared.missing
 
+    async def embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> list[RejectedError]:
+        """See `pipeline.stages.embed.Gatherer`; the vectors get into the store with the version."""
+        refused = []
+        async with aclosing(self._embeddings.embed_documents([text for _, text in passages])) as answers:
+            async for index, found in (answer async for batch in answers for answer in batch):
+                passage_id = passages[index][0]
+                if isinstance(found, RejectedError):
+                    refused.append(refusal_of(passage_id, found))
+                else:
+                    self._vectors[passage_id] = found
+        return refused
+
     async def sync(self) -> Synced:
         """Make it the visible one."""
-        return Synced(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared)
+        return Synced(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared, self._vectors)
 
 
 class _Counted:

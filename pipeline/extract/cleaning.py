@@ -6,11 +6,10 @@ It holds for every text, and for keys and values of metadata at any depth.
 from __future__ import annotations
 
 import math
-import re
 from datetime import date, datetime, time
 from typing import Any
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_AT_ONCE = 1 << 20  # characters
 MAX_DEPTH = 32
 
 
@@ -18,9 +17,19 @@ def clean_text(text: str) -> str:
     """The text without NUL and with whole characters only."""
     if "\x00" in text:
         text = text.replace("\x00", "")
-    if _SURROGATES.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _has_torn(text) else text
+
+
+def _has_torn(text: str) -> bool:
+    """Whether there are surrogates in it: to encode it is the fastest way to find out."""
+    if text.isascii():
+        return False
+    try:
+        for at in range(0, len(text), _AT_ONCE):
+            text[at : at + _AT_ONCE].encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def clean_json(value: Any, depth: int = 0) -> Any:

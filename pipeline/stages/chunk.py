@@ -12,7 +12,7 @@ from pipeline.chunking import chunk_text, cut_id
 from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
-from pipeline.intake import Blobs
+from pipeline.intake import Contents
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.protocol import Draft, Own, Piece, VectorStore
@@ -106,7 +106,7 @@ async def chunk(
     *,
     store: VectorStore,
     keeper: Keeper,
-    blobs: Blobs,
+    blobs: Contents,
     cutter: Cutter,
     cutting: Cutting,
     reused: Callable[[int], None],
@@ -163,7 +163,7 @@ async def _follow(event: Event[Changed], linked: LinkedContents | None) -> Finis
     return Finished()
 
 
-async def _draft(event: Event[Changed], base: Draft, blobs: Blobs, cutter: Cutter, cutting: Cutting) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Contents, cutter: Cutter, cutting: Cutting) -> Draft:
     data = event.data
     if data.deleted:
         return base

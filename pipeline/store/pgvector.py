@@ -100,10 +100,13 @@ class PgVectorStore:
         entries = [Entry(stored.numbers[piece.hash], piece.gap, len(piece.content), piece.heading) for piece in draft.pieces]
         return Prepared(draft, generation_id, tuple(entries), len(stored.new), sorted(missing))
 
-    async def sync_prepared(self, prepared: Prepared) -> Synced:
+    async def sync_prepared(self, prepared: Prepared, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> Synced:
         draft = prepared.draft
         async with self._database.tenant(draft.tenant_id, f"sync {brief(draft.document_id)} v{draft.fence.version}") as connection:
-            return (await swap(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id))[0]
+            done = await swap(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id)
+            if vectors:
+                await _insert_vectors(connection, draft.tenant_id, prepared.generation_id, vectors)
+        return done[0]
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
@@ -126,9 +129,8 @@ class PgVectorStore:
     async def upsert(
         self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
     ) -> None:
-        ids = sorted(vectors)
-        async with self._database.tenant(tenant_id, f"keep {len(ids)} vectors", durable=durable) as connection:
-            await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
+        async with self._database.tenant(tenant_id, f"keep {len(vectors)} vectors", durable=durable) as connection:
+            await _insert_vectors(connection, tenant_id, generation_id, vectors)
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
         done = (await self.sync_documents(tenant_id, [(document_id, fence)], generation_id))[0]
@@ -153,3 +155,10 @@ class PgVectorStore:
     async def health(self) -> None:
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
+
+
+async def _insert_vectors(
+    connection: Connection, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]
+) -> None:
+    ids = sorted(vectors)
+    await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])

@@ -161,8 +161,11 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def sync_prepared(self, prepared: Prepared) -> Synced:
+    async def sync_prepared(self, prepared: Prepared, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> Synced:
         """Swap what is visible of a document for what was prepared, in one transaction, unless something newer is there.
+
+        Args:
+            vectors: of what was missing, to be kept in the same transaction; those that nobody was paid for need not be kept before.
 
         Raises:
             RetryableError: a passage was cleared away meanwhile: prepare the version again.
