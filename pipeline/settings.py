@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     chunk_size: int = 1400
     chunk_overlap: int = 0
     max_document_bytes: int = Field(default=67_108_864, ge=1)
-    keep_unused_days: float = Field(default=30, ge=0)
+    keep_unused_days: float = Field(default=30, ge=0, le=36_500)
     tenant_scoped: bool = True
     rate_limit_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     concurrency_limit: int | None = Field(default=None, ge=1, le=10_000)
