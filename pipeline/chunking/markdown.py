@@ -16,7 +16,14 @@ _LISTED_FENCE = re.compile(r" {0,3}(?:(?:[-*+]|\d{1,9}[.)]) {1,4})+(?P<marks>`{3
 _RAW = re.compile(r" {0,3}<(?:pre|script|style|textarea)(?=[\s>]|$)", re.IGNORECASE)
 _COMMENT_END = re.compile("-->")
 _RAW_END = re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE)
-_NO_SETEXT_TITLE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]\s|    )")
+_HTML_BLOCKS = (
+    "address|article|aside|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|"
+    "frame|h[1-6]|header|hr|html|iframe|legend|li|link|main|menu|menuitem|nav|ol|optgroup|option|p|param|search|section|summary|table|tbody|"
+    "td|tfoot|th|thead|title|tr|track|ul"
+)
+_NO_SETEXT_TITLE = re.compile(
+    rf"\s*(?:[-*+>|]|\d+[.)]\s|    |<[!?]|</?(?:{_HTML_BLOCKS})(?:[\s/>]|$)|</?[a-z][a-z0-9-]*(?:\s[^<>]*)?/?>[ \t]*$)", re.IGNORECASE
+)
 
 
 class _Reader:

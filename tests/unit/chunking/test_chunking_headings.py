@@ -69,6 +69,19 @@ def test_a_rule_is_no_heading() -> None:
     assert headings(f"---\n\n# One\n\n{BODY}\n\n---\n\n# Two\n\n{BODY}") == [(), ("One",), ("Two",)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["<!-- end of part -->", "</details>", '<p align="center">words</p>', '<img src="a.png" alt="a">', "<br/>", "<?php x ?>", "<X-Note>"],
+)
+def test_html_above_a_rule_is_no_title(line: str) -> None:
+    assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",)]
+
+
+@pytest.mark.parametrize("line", ["<b>Bold</b> words", "<https://example.org/>", "a < b", "<kbd>Ctrl</kbd>"])
+def test_html_inside_a_line_leaves_it_a_title(line: str) -> None:
+    assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",), ("A", line)]
+
+
 def test_words_before_the_first_heading_are_kept() -> None:
     assert headings(f"{BODY}\n\n{BODY}\n\n# Late\n\n{BODY}") == [(), ("Late",)]
 
