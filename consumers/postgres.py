@@ -29,6 +29,7 @@ from sqlalchemy import MetaData, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from consumers.acknowledging import AcknowledgingClient
 from consumers.settle import Record, Settler, StoppingError
 from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import OutageError
@@ -106,14 +107,9 @@ class PostgresBroker:
     def __init__(self, engine: AsyncEngine, database: Database) -> None:
         self._engine = engine
         self._database = database
-        self._broker = OutboxBroker(
-            engine,
-            outbox_table=make_outbox_table(MetaData(), TABLE),
-            graceful_timeout=DRAIN_S,
-            apply_types=False,
-            logger=None,
-            decoder=_raw,
-        )
+        table = make_outbox_table(MetaData(), TABLE)
+        self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
+        self._broker.config.broker_config.client = AcknowledgingClient(engine, table)
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
         self._put: Together[_Put, None] = Together(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)

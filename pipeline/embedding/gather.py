@@ -67,6 +67,7 @@ class TextGatherer(Generic[K]):
             await self._flush()
             if self._kept and self._not_stored is not None:
                 raise self._not_stored
+        self._forget_stored()
         endings = {key: ending for key, text in items if (ending := self._ask(key, text)) is not None}
         if endings:
             await asyncio.wait(endings.values())
@@ -99,7 +100,7 @@ class TextGatherer(Generic[K]):
 
     def _ask(self, key: K, text: str) -> asyncio.Future[Exception | None] | None:
         """How it ends with a key, or None where its vector was stored a moment ago, after the caller had looked."""
-        if self._was_stored(key):
+        if key in self._stored:
             return None
         ending = self._endings.get(key)
         if ending is None:
@@ -190,11 +191,11 @@ class TextGatherer(Generic[K]):
         for at in range(0, len(kept), _STORED_AT_ONCE):
             await self._put(kept[at : at + _STORED_AT_ONCE])
 
-    def _was_stored(self, key: K) -> bool:
+    def _forget_stored(self) -> None:
+        """Forget what was stored long ago: whoever asks by now has looked after that."""
         oldest = self._clock.monotonic() - _REMEMBERED_S
         while self._stored and next(iter(self._stored.values())) < oldest:
             self._stored.popitem(last=False)
-        return key in self._stored
 
     def _end(self, key: K, error: Exception | None) -> None:
         ending = self._endings.pop(key, None)

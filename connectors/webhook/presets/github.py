@@ -29,6 +29,7 @@ from connectors.webhook.presets.pushes import (
     changes,
     files_after,
     is_commit,
+    is_of,
     listing,
     text_of,
 )
@@ -73,7 +74,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
         return []
     given = validated(_Push, payload)
     branch = source.branch or given.repository.default_branch
-    if given.deleted or given.ref != BRANCH + branch or source.repository not in (None, given.repository.full_name):
+    if given.deleted or given.ref != BRANCH + branch or not is_of(source, given.repository.full_name):
         return []
     push = _push(source, given)
     found = changes(source, push, files_after(given.commits))

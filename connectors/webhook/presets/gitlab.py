@@ -28,6 +28,7 @@ from connectors.webhook.presets.pushes import (
     changes,
     files_after,
     is_commit,
+    is_of,
     listing,
     text_of,
 )
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 API = "https://gitlab.com/api/v4"
 _PAGE, _MOST_PAGES = 100, 200
 _MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
-_MARKUP, _JSON = (".html", ".htm", ".xhtml"), ("json", ".jsonl", ".ipynb", ".map")
+_MARKUP, _JSON = (".html", ".htm", ".xhtml"), (".json", ".jsonl", ".ipynb", ".map")
 
 
 class _Project(Sent):
@@ -81,7 +82,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     given = validated(_Push, payload)
     project = given.project
     branch = source.branch or project.default_branch
-    if given.checkout_sha is None or given.ref != BRANCH + branch or source.repository not in (None, project.path_with_namespace):
+    if given.checkout_sha is None or given.ref != BRANCH + branch or not is_of(source, project.path_with_namespace):
         return []
     asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
     push = _push(source, asked, given.commits)

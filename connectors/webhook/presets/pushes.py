@@ -94,6 +94,11 @@ class Push:
     places: Callable[[str], Places]
 
 
+def is_of(source: WebhookSource, repository: str) -> bool:
+    """Whether a source wants the pushes of a repository; forges tell no names apart by their case."""
+    return source.repository is None or source.repository.casefold() == repository.casefold()
+
+
 def is_commit(name: str) -> bool:
     """Whether the end of a push is one: a branch that is new began with none."""
     return bool(name) and set(name) != _NO_COMMIT

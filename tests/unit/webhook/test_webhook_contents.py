@@ -105,6 +105,17 @@ async def test_a_content_is_taken_out_of_what_the_api_answers(api: ScriptedWeb, 
     assert found.validator is not None and found.validator.etag == '"1"'
 
 
+@pytest.mark.parametrize(("name", "is_file"), [("a.json", True), ("A.JSON", True), ("ajson", False), ("a.md", False)])
+async def test_json_from_gitlab_is_a_file_only_where_the_file_is_called_so(api: ScriptedWeb, name: str, is_file: bool) -> None:
+    of = contents(source(preset="gitlab-push", base_url=api.url))
+    api.pages[f"/files/{name}/raw"] = Page(b'{"message": "log in"}', headers={"content-type": "application/json"})
+    if is_file:
+        assert (await got(of, f"{api.url}/files/{name}/raw")).content == b'{"message": "log in"}'
+        return
+    with pytest.raises(DoubtfulError):
+        await got(of, f"{api.url}/files/{name}/raw")
+
+
 async def test_the_limit_is_on_the_content_and_not_on_what_is_around_it(api: ScriptedWeb) -> None:
     of = contents(source(preset="notion", base_url=api.url), most=100)
     api.pages |= {

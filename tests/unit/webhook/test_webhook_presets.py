@@ -68,6 +68,9 @@ def test_only_the_branch_and_the_repository_that_are_meant_count() -> None:
     assert read("github-push", pushed | {"ref": "refs/tags/main"}) == {}
     assert read("github-push", pushed, repository="octo-org/elsewhere") == {}
     assert read("github-push", pushed, repository="octo-org/handbook") != {}
+    assert read("github-push", pushed, repository="Octo-Org/Handbook") != {}
+    assert read("gitlab-push", payload("gitlab_push"), repository="Mike/diaspora") != {}
+    assert read("gitlab-push", payload("gitlab_push"), repository="mike/diasporas") == {}
     gone = pushed | {"deleted": True, "after": "0" * 40, "commits": [], "head_commit": None}
     assert read("github-push", gone) == {}
 
