@@ -14,9 +14,16 @@ from pipeline.extract.frontmatter import front_matter
 from pipeline.model import TextFormat
 
 _FIRST_HEADING = re.compile(
-    r"^ {0,3}(?:(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,3}(?P=fence)|\Z)|<!--(?s:.*?)(?:-->|\Z)|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)|#[ \t]+(?P<title>\S.*)|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$)",
+    r"^ {0,3}(?:"
+    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
+    r"|<!--(?s:.*?)(?:-->|\Z)"
+    r"|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)"
+    r"|#[ \t]+(?P<title>\S.*)"
+    r"|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$"
+    r")",
     re.MULTILINE,
 )
+"""A title at the top level, or what hides lines that look like one: code, comments and raw HTML."""
 _CLOSING = re.compile(r"(?:^|[ \t])#+$")
 _RST_TITLE = re.compile(r"(?m)^(?:([!-/:-@\[-`{-~])\1{2,}[ \t]*\n[ \t]*)?(?P<title>\S.*)\n(?P<drawn>([!-/:-@\[-`{-~])\4{2,})[ \t]*$")
 _MAX_TITLE = 300

@@ -158,6 +158,7 @@ def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
     assert read(b"intro\n\n# The title #\n").title == "The title"
     assert read(b"```sh\n# not\n```\n\n# C#\n").title == "C#"
     assert read(b"intro\n\nUnderlined\n==========\n").title == "Underlined"
+    assert read(b"1. ```sh\n   # not\n   ```\n\n# Steps\n").title == "Steps"
     assert read(b"<!--\n# hidden\n-->\n\n<pre>\n# nor this\n</pre>\n\n# Shown\n").title == "Shown"
     assert read(b"=====\nBook\n=====\n\ntext", "a.rst").title == "Book"
     assert read(b"::::::::\n   Book\n::::::::\n\ntext", "a.rst").title == "Book"
