@@ -16,6 +16,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pipeline.errors import RejectedError
+from pipeline.json_reading import read_json
 from pipeline.model import Attributes, DocumentId, Fence, TenantId, brief
 from pipeline.rights import Acl, for_everybody
 
@@ -91,6 +92,17 @@ class Changed(Payload):
     def _in_a_calendar(cls, value: datetime | None) -> datetime | None:
         """The first and the last years are what programs write who know no time, and databases cannot hold all of them."""
         return value if value is None or 1 < value.year < 9999 else None
+
+    @field_validator("metadata")
+    @classmethod
+    def _writable(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """What is read of JSON can be nested too deep to be written again."""
+        if value:
+            try:
+                orjson.dumps(value)
+            except orjson.JSONEncodeError as exc:
+                raise ValueError("metadata is JSON, and nests less than 250 deep") from exc
+        return value
 
     @field_validator("acl")
     @classmethod
@@ -263,7 +275,7 @@ def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: dat
     if not raw:
         raise RejectedError("the record is empty", reason="invalid_event")
     try:
-        body = orjson.loads(raw)
+        body = read_json(raw)
         if isinstance(body, dict):
             _complete(body, payload, accepted)
         return Event[payload].model_validate(body)  # type: ignore[valid-type]

@@ -17,6 +17,7 @@ _PATTERNS = {
     "name": "is a text without slashes", "header": "is the name of a header, of letters, digits and hyphens",
     "base_url": "begins with http:// or https://, and has neither ? nor #",
 }  # fmt: skip
+_NO_TABLE = ("dict_type", "model_type", "model_attributes_type")
 _LISTS = frozenset({"tuple_type", "list_type", "principals"})
 _SHOWN_CHARACTERS = 100
 
@@ -35,7 +36,7 @@ def first_problem(
     problem = min(exc.errors(include_url=False), key=lambda each: each["type"] == "missing")  # a misspelt one is missing, too
     place = list(problem["loc"])
     if not place or (len(place) == 1 and place[0] in groups):
-        return _plain(problem)
+        return f"{place[0]} is a table: write [{place[0]}]" if place and problem["type"] in _NO_TABLE else _plain(problem)
     if len(place) > 1 and place[0] in tables and isinstance(place[1], int):
         return _of_entry(problem, str(place[0]), place[1], place[2:], file, tables)
     if place[0] in tables:
@@ -60,7 +61,7 @@ def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | s
     if said.startswith(f"{whose}: "):
         return said
     if not place:
-        return f"{whose}: {said}"
+        return f"{whose} is a table: write [[{table}]]" if problem["type"] in _NO_TABLE else f"{whose}: {said}"
     field = str(place[-1]) if isinstance(place[-1], str) else str(place[0])
     shown = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
     if problem["type"] == "extra_forbidden":
@@ -109,7 +110,7 @@ def _what(problem: ErrorDetails, place: Sequence[int | str]) -> str:
         return "is empty"
     if kind == "string_too_long":
         return f"has at most {context['max_length']} characters"
-    if kind in ("dict_type", "model_type", "model_attributes_type"):
+    if kind in _NO_TABLE:
         return "is a table: write { name = value }"
     said = _plain(problem)
     return f"has to be {said.removeprefix('Input should be ')}" if said.startswith("Input should be ") else f"is wrong: {said}"

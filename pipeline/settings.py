@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     chunk_size: int = 1400
     chunk_overlap: int = 0
     max_document_bytes: int = Field(default=67_108_864, ge=1)
-    keep_unused_days: float = Field(default=30, ge=0)
+    keep_unused_days: float = Field(default=30, ge=0, le=36_500)
     tenant_scoped: bool = True
     rate_limit_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     concurrency_limit: int | None = Field(default=None, ge=1, le=10_000)
@@ -218,9 +218,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
     for group in _GROUPS:
         inner = {key.removeprefix(f"{group}_"): flat.pop(key) for key in list(flat) if key.startswith(f"{group}_")}
-        if inner:
-            flat[group] = {**flat.get(group, {}), **inner}
-    for source in flat.get("source", []):
+        if inner and isinstance(whole := flat.get(group, {}), dict):
+            flat[group] = {**whole, **inner}
+    sources = flat.get("source")
+    for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and source.get("kind", "folder") not in ("folder", "webhook"):
             raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is none: use kind = "folder" or kind = "webhook"')
     return flat

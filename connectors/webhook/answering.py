@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from connectors.webhook.incoming import refused
 from pipeline.api.shapes import Version, problems
+from pipeline.json_reading import read_json
 
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -52,7 +53,7 @@ def parsed(body: bytes) -> Any:
         RequestValidationError: it is no JSON.
     """
     try:
-        return orjson.loads(body)
+        return read_json(body)
     except orjson.JSONDecodeError as exc:
         raise refused(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
 

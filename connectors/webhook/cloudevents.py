@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
-import orjson
 from fastapi.exceptions import RequestValidationError
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -23,6 +22,7 @@ from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.incoming import Body, DocumentBody, Id, Incoming, LinkedBody, Version, content_of, refused, shown
 from pipeline.api.bodies import is_json
 from pipeline.events import DOCUMENT_CHANGED, DOCUMENT_DELETED
+from pipeline.json_reading import read_json
 from pipeline.model import DEFAULT_COLLECTION, DocumentId
 
 STRUCTURED = "application/cloudevents+json"
@@ -173,6 +173,6 @@ def _data(event: CloudEvent, place: Place) -> Any:
     if event.data is not None:
         raise refused((*place, "data_base64"), "give the data once")
     try:
-        return orjson.loads(base64.b64decode(event.data_base64, validate=True))
+        return read_json(base64.b64decode(event.data_base64, validate=True))
     except ValueError as exc:
         raise refused((*place, "data_base64"), "it is no JSON in Base64") from exc

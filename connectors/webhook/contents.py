@@ -23,6 +23,7 @@ from pipeline.fetching.getting import Asked, Getter, Got, check_host
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
 from pipeline.fetching.unpacking import too_large
+from pipeline.json_reading import read_json
 from pipeline.model import TenantId, Validator
 from pipeline.stages.fetching import Fetched
 from pipeline.webhook_settings import WebhookSource
@@ -162,7 +163,7 @@ def _check_place(sender: Sender, url: str, got: Got) -> None:
 
 def _said(answer: bytes) -> Any:
     try:
-        return orjson.loads(answer)
+        return read_json(answer)
     except orjson.JSONDecodeError as exc:
         raise DoubtfulError("what changed was asked for, and the answer is no JSON") from exc
 

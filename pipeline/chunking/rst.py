@@ -25,7 +25,7 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
     levels: dict[str, int] = {}
     blocks: list[Block] = []
     begin: int | None = None  # of the lines with text on them that were passed last
-    n = 0
+    n, titled = 0, 0  # titled: the line below the last title
 
     def block_of(first: int, last: int, *heading: Any) -> Block:
         """From the first visible character of a line to the last one of another."""
@@ -33,12 +33,13 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
         return Block(offsets[first] + indent, offsets[last] + len(lines[last]), *heading)
 
     while n < len(lines):
-        count, style = _title_at(lines, drawn, n) if n in drawn or n + 1 in drawn else (0, "")
+        count, style = _title_at(lines, drawn, n, titled) if n in drawn or n + 1 in drawn else (0, "")
         if begin is not None and (count or not lines[n]):
             blocks.append(block_of(begin, n - 1))
             begin = None
         if count:
             title = clipped(lines[n + 1 if count == 3 else n].strip())
+            titled = n + count
             blocks.append(block_of(n, n + count - 1, "heading", levels.setdefault(style, len(levels) + 1), title))
         elif begin is None and lines[n]:
             begin = n
@@ -48,21 +49,22 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
     return blocks
 
 
-def _title_at(lines: list[str], drawn: set[int], n: int) -> tuple[int, str]:
+def _title_at(lines: list[str], drawn: set[int], n: int, titled: int) -> tuple[int, str]:
     """How many lines the title at line n takes (0: it is none), and its style.
 
     Args:
         lines: without white space at their ends.
         drawn: those that are one mark of punctuation three times or more, and nothing else.
+        titled: the line below the last title; a title may stand there without a blank line.
     """
     first = lines[n]
     if not first or n + 1 >= len(lines):
         return 0, ""
     if n in drawn:
-        if n + 2 < len(lines) and lines[n + 2] == first and lines[n + 1] and len(lines[n + 1]) <= len(first):
+        if n + 2 < len(lines) and lines[n + 2] == first and lines[n + 1] and len(first) >= min(len(lines[n + 1]), _SHORT):
             return 3, first[0] * 2
         return 0, ""
     under = lines[n + 1]
-    if first[0].isspace() or (n > 0 and lines[n - 1]) or n + 1 not in drawn:
+    if first[0].isspace() or (n > titled and lines[n - 1]) or n + 1 not in drawn:
         return 0, ""
     return (2, under[0]) if len(under) >= min(len(first), _SHORT) else (0, "")

@@ -11,12 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from consumers.embed import open_gatherer, refusal_of
 from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.embedding.protocol import Vector
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, changed
+from pipeline.extract import clean_json, clean_text
 from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Fence, GenerationId, PassageId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
@@ -79,21 +82,22 @@ class Livedex:
         """Make a text the visible version of a document.
 
         Args:
+            metadata: of any values; what is no JSON becomes a text, and torn halves of characters become U+FFFD, as in the text.
             version: grows with each change; default: the clock in nanoseconds.
             acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
-            RejectedError: the document can never be indexed; the message says why.
+            RejectedError: the document can never be indexed; the message says why, and names the argument that makes no sense.
             OutageError: the database or the embedder is away.
         """
         tenant = self._tenant(tenant_id)
         content = text.encode("utf-8", "surrogatepass")
-        data = Changed(
+        data = _change(
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
             blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
-            title=title, uri=uri, metadata=dict(metadata or {}), changed_at=datetime.now(UTC),
-            acl=None if acl is None else tuple(acl),
+            title=_clean(title), uri=_clean(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
+            acl=None if acl is None else _listed("acl", acl),
         )  # fmt: skip
         return await self._ingest(changed(data), content)
 
@@ -127,9 +131,10 @@ class Livedex:
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: `principals` is one text and no list of them.
             pydantic.ValidationError: a field without sense.
         """
-        reader = Reader(self._tenant(tenant_id), None if principals is None else frozenset(principals))
+        reader = Reader(self._tenant(tenant_id), None if principals is None else frozenset(_listed("principals", principals)))
         return await self.surroundings.engine.search(reader, SearchRequest(query=query, **fields))
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
@@ -137,8 +142,13 @@ class Livedex:
 
         Returns:
             Whether the delete is the newest that is known of the document.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: nothing can be called so.
+            OutageError: the database is away.
         """
-        fence = Changed(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
+        fence = _change(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
         done = await self.surroundings.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
         return done.current
 
@@ -152,6 +162,31 @@ class Livedex:
         if self.surroundings.settings.tenant_scoped:
             raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
         return DEFAULT_TENANT
+
+
+def _change(**fields: Any) -> Changed:
+    """A change, with the fields of `Changed`.
+
+    Raises:
+        RejectedError: one makes no sense; the message names it, and not what stood in it.
+    """
+    try:
+        return Changed(**fields)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RejectedError(f"{place}: {first['msg']}", reason="invalid_document") from exc
+
+
+def _clean(text: str | None) -> str | None:
+    return clean_text(text) if isinstance(text, str) else text
+
+
+def _listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
+    """Several names; one text is a collection of its letters, which nobody means."""
+    if isinstance(names, str):
+        raise RejectedError(f"{argument} is a list of principals, and not one text", reason="invalid_document")
+    return tuple(names)
 
 
 class _VersionAtHand:

@@ -46,7 +46,7 @@ class OpenAIEmbedder:
     Proxies of the environment are used, but never for a server on this machine.
 
     Raises:
-        ConfigError: the URL is none.
+        ConfigError: the URL is none, or no header can hold the key.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class OpenAIEmbedder:
         self._model, self._provider, self._dimensions, self._now = model, provider, dimensions, now
         self._url = _endpoint(url)
         self._limits = limits or EmbedLimits()
-        self._api_key = api_key
+        self._api_key = _sendable(api_key)
         self._http: httpx.AsyncClient | None = None
 
     @property
@@ -120,7 +120,7 @@ class OpenAIEmbedder:
     def _client(self) -> httpx.AsyncClient:
         if self._http is None:
             headers = {"content-type": "application/json", "accept": "application/json"}
-            if self._api_key is not None and self._api_key.get_secret_value():
+            if self._api_key.get_secret_value():
                 headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
             limits = httpx.Limits(max_connections=self._limits.concurrency + 32, max_keepalive_connections=self._limits.concurrency + 4)
             self._http = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not _is_here(self._url.host))
@@ -134,12 +134,21 @@ class OpenAIEmbedder:
 def _endpoint(url: str) -> httpx.URL:
     try:
         base = httpx.URL(url.strip())
-    except httpx.InvalidURL as exc:
+        host, port = base.host, base.port
+    except (httpx.InvalidURL, UnicodeError) as exc:
         raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL: give one like http://localhost:8080/v1") from exc
-    if base.scheme not in ("http", "https") or not base.host:
+    if base.scheme not in ("http", "https") or not host or not 0 < (port or 80) < 65_536:
         raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
     path = base.path.rstrip("/")
     return base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
+
+
+def _sendable(api_key: SecretStr | None) -> SecretStr:
+    """The key without the line end that files of secrets have; empty where there is none."""
+    key = "" if api_key is None else api_key.get_secret_value().strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, without quotes and line ends")
+    return SecretStr(key)
 
 
 def _is_here(host: str) -> bool:

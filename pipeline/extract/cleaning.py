@@ -43,15 +43,25 @@ def clean_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else str(value)
+        return value if -(2**63) <= value < 2**63 else _shown(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if depth < MAX_DEPTH and isinstance(value, dict):
-        return {clean_text(str(key)): clean_json(item, depth + 1) for key, item in value.items()}
+        return {_shown(key): clean_json(item, depth + 1) for key, item in value.items()}
     if isinstance(value, set | frozenset):  # in an order that does not change from run to run
-        value = sorted(value, key=str)
+        value = sorted(value, key=_shown)
     if depth < MAX_DEPTH and isinstance(value, list | tuple):
         return [clean_json(item, depth + 1) for item in value]
-    return clean_text(str(value))
+    return _shown(value)
+
+
+def _shown(value: object) -> str:
+    """The value as a text; a whole number of thousands of digits in hexadecimal, and what is nested too deep for any text as dots."""
+    try:
+        return clean_text(str(value))
+    except ValueError:  # Source: Python, "Integer string conversion length limitation"
+        return f"{value:#x}" if isinstance(value, int) else "…"
+    except RecursionError:
+        return "…"

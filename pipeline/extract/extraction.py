@@ -14,11 +14,18 @@ from pipeline.extract.frontmatter import front_matter
 from pipeline.model import TextFormat
 
 _FIRST_HEADING = re.compile(
-    r"^ {0,3}(?:(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,3}(?P=fence)|\Z)|#[ \t]+(?P<title>\S.*)|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$)",
+    r"^ {0,3}(?:"
+    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
+    r"|<!--(?s:.*?)(?:-->|\Z)"
+    r"|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)"
+    r"|#[ \t]+(?P<title>\S.*)"
+    r"|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$"
+    r")",
     re.MULTILINE,
 )
+"""A title at the top level, or what hides lines that look like one: code, comments and raw HTML."""
 _CLOSING = re.compile(r"(?:^|[ \t])#+$")
-_RST_TITLE = re.compile(r"(?m)^(?:([=\-~^\"'*+#])\1{2,}\n)?[ \t]?(\S.*)\n([=\-~^\"'*+#])\3{2,}[ \t]*$")
+_RST_TITLE = re.compile(r"(?m)^(?:([!-/:-@\[-`{-~])\1{2,}[ \t]*\n[ \t]*)?(?P<title>\S.*)\n(?P<drawn>([!-/:-@\[-`{-~])\4{2,})[ \t]*$")
 _MAX_TITLE = 300
 
 
@@ -79,9 +86,7 @@ def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any])
     head = text[start : start + 8192]
     if format_ == "markdown":
         return _first_heading(head)
-    if format_ == "rst" and (found := _RST_TITLE.search(head)):
-        return found.group(2).strip()[:_MAX_TITLE] or None
-    return None
+    return _first_drawn(head) if format_ == "rst" else None
 
 
 def _first_heading(head: str) -> str | None:
@@ -89,4 +94,13 @@ def _first_heading(head: str) -> str | None:
     for found in _FIRST_HEADING.finditer(head):
         if title := found["title"] or found["underlined"]:
             return (_CLOSING.sub("", title.strip()) if found["title"] else title).strip()[:_MAX_TITLE] or None
+    return None
+
+
+def _first_drawn(head: str) -> str | None:
+    """The first title with a line under it: four marks, or as many as the title has characters."""
+    for found in _RST_TITLE.finditer(head):
+        title = found["title"].strip()
+        if len(found["drawn"]) >= min(len(title), 4):
+            return title[:_MAX_TITLE]
     return None

@@ -1,7 +1,7 @@
 """How the ranks and scores of the legs become one order.
 
-Equal scores are ordered by `Place`: by document, then by position in it. A leg that did not find a place adds nothing to it. Where
-only one leg ran, its weight is 1, so that its own order stands.
+Equal scores are ordered by `Place`: by document, then by position in it; weighted ones as the first leg has them, before that. A leg that
+did not find a place adds nothing to it. Where only one leg ran, its weight is 1, so that its own order stands.
 """
 
 from __future__ import annotations
@@ -41,17 +41,20 @@ def weighted_scores(legs: Sequence[tuple[Mapping[Place, float], float]]) -> list
     """Sum weight * score over the legs.
 
     Args:
-        legs: each leg's scores in [0, 1] and its weight in [0, 1]: similarities as they are, keyword scores as shares of the best.
+        legs: each leg's scores in [0, 1], best first, and its weight in [0, 1]: similarities, negative ones as 0, and keyword scores as
+            shares of the best.
 
     Returns:
-        Every place once with its sum, best first.
+        Every place once with its sum, best first; of equal sums first what stands first in the first leg: similarities that count as 0
+        are not equal.
     """
     fused: dict[Place, float] = {}
     for scores, weight in legs:
         for place, score in scores.items():
             fused[place] = fused.get(place, 0.0) + weight * score
-    return _ordered(fused)
+    return _ordered(fused, {place: n for n, place in enumerate(legs[0][0])})
 
 
-def _ordered(fused: Mapping[Place, float]) -> list[tuple[Place, float]]:
-    return sorted(fused.items(), key=lambda item: (-item[1], item[0]))
+def _ordered(fused: Mapping[Place, float], first: Mapping[Place, int] | None = None) -> list[tuple[Place, float]]:
+    before = first or {}
+    return sorted(fused.items(), key=lambda item: (-item[1], before.get(item[0], len(before)), item[0]))

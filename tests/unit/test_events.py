@@ -59,6 +59,14 @@ def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> N
     assert refused.value.reason == "invalid_event" and "secret" not in str(refused.value)
 
 
+def test_half_a_character_is_replaced_and_metadata_that_cannot_be_written_again_make_no_event() -> None:
+    raw = changed(Changed(tenant_id="acme", document_id="d", version=1, title="TITLE", metadata={"k": 1})).encode()
+    assert decode(raw.replace(b"TITLE", rb"a\ud83d"), Changed).data.title == "a\ufffd"
+    with pytest.raises(RejectedError) as refused:
+        decode(raw.replace(b'{"k":1}', b'{"k":' * 300 + b"1" + b"}" * 300), Changed)
+    assert refused.value.reason == "invalid_event" and "metadata" in str(refused.value)
+
+
 @pytest.mark.parametrize("written", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z"])
 def test_the_time_of_a_program_that_knows_none_is_none(written: str) -> None:
     assert Changed(tenant_id="t", document_id="d", version=1, changed_at=written).changed_at is None

@@ -36,6 +36,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
         ("LIVEDEX_STORE", "qdrant"),
         ("LIVEDEX_TEXT_SEARCH_CONFIG", "english; drop table x"),
         ("LIVEDEX_MAX_DOCUMENT_BYTES", "-1"),
+        ("LIVEDEX_KEEP_UNUSED_DAYS", "1e300"),
         ("LIVEDEX_BLOB_URL", "ftp://bucket/prefix"),
     ],
 )

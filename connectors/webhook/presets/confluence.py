@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.presets.pushes import Sent
 from pipeline.errors import DoubtfulError
+from pipeline.json_reading import read_json
 from pipeline.model import DocumentId
 from pipeline.webhook_settings import WebhookSource
 
@@ -72,7 +72,7 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
         DoubtfulError: it holds none.
     """
     try:
-        found = orjson.loads(answer)["body"]["export_view"]["value"]
+        found = read_json(answer)["body"]["export_view"]["value"]
     except (ValueError, KeyError, TypeError) as exc:
         raise DoubtfulError("Confluence answered without the body of the page") from exc
     if not isinstance(found, str):

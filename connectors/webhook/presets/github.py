@@ -34,6 +34,7 @@ from connectors.webhook.presets.pushes import (
     text_of,
 )
 from pipeline.errors import DoubtfulError, MissingError, RejectedError
+from pipeline.json_reading import read_json
 from pipeline.webhook_settings import WebhookSource
 
 API = "https://api.github.com"
@@ -114,7 +115,7 @@ def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
     if mime_type != "application/json":
         return answer
     try:
-        said = orjson.loads(answer)
+        said = read_json(answer)
     except orjson.JSONDecodeError as exc:
         raise DoubtfulError("GitHub answered with JSON that is none") from exc
     if isinstance(said, list) and said and all(map(_is_entry, said)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import orjson
 from pydantic import AwareDatetime, Field
 
 from connectors.webhook.answering import validated
@@ -17,6 +16,7 @@ from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.incoming import Incoming
 from connectors.webhook.presets.pushes import Sent
 from pipeline.errors import DoubtfulError, RejectedError
+from pipeline.json_reading import read_json
 from pipeline.model import DocumentId
 from pipeline.webhook_settings import WebhookSource
 
@@ -63,7 +63,7 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
         RejectedError: it does not hold all of it.
     """
     try:
-        body = orjson.loads(answer)
+        body = read_json(answer)
     except ValueError as exc:
         raise DoubtfulError("Notion answered without the Markdown of the page") from exc
     if not isinstance(body, dict) or not isinstance(body.get("markdown"), str):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline import Livedex
 from pipeline.cli.library import Ingested
-from pipeline.errors import OutageError
+from pipeline.errors import OutageError, RejectedError
 from pipeline.model import DocumentId, Reader, TenantId
 from pipeline.store.documents import Documents
 from tests.kafka_installation import text
@@ -80,3 +82,58 @@ async def test_after_an_outage_of_the_embedder_the_same_version_is_finished(live
     assert done == Ingested(chunks=2, embedded=1, reused=2, deleted=1)
     assert await seen(livedex) == (2, [text(1), text(3)])
     assert sorted(embedder.paid) == sorted(text(n) for n in (1, 2, 3))
+
+
+async def test_metadata_and_titles_of_any_values_are_stored_as_json_holds_them(livedex: Livedex, embedder: ScriptedEmbedder) -> None:
+    ring: dict[str, Any] = {}
+    ring["ring"] = ring
+    metadata: dict[Any, Any] = {
+        "\ud800": "torn \udfff",
+        "nul\x00": "\x00",
+        7: 2**70,
+        "day": datetime.date(2024, 2, 29),
+        "nan": float("nan"),
+        "raw": object,
+        "set": {2, 1},
+    }
+    for version, given in ((1, metadata), (2, ring)):
+        done = await livedex.ingest(
+            "a.md", text(1), tenant_id=ACME, version=version, metadata=given, title="half \ud83d", uri="x:\ud83d\ude00\x00"
+        )
+        assert not done.superseded
+        hit = (await livedex.search("section", tenant_id=ACME)).hits[0]
+        assert (hit["title"], hit["uri"], hit["version"]) == ("half \ufffd", "x:\U0001f600", version)
+        if version == 1:
+            assert hit["metadata"] == {
+                "\ufffd": "torn \ufffd",
+                "nul": "",
+                "7": str(2**70),
+                "day": "2024-02-29",
+                "nan": None,
+                "raw": str(object),
+                "set": [1, 2],
+            }
+    assert embedder.paid == [text(1)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("document_id", ""), ("document_id", "a\x00"), ("document_id", "\ud800"), ("document_id", "x" * 3000), ("version", -1), ("version", 2**63), ("tenant_id", "x" * 300),
+     ("collection", "\x00"), ("acl", "everybody"), ("acl", [" a"])],
+    ids=lambda v: ascii(v)[:20],
+)  # fmt: skip
+async def test_an_argument_without_sense_is_refused_by_its_name(
+    livedex: Livedex, embedder: ScriptedEmbedder, argument: str, value: Any
+) -> None:
+    arguments: dict[str, Any] = {"document_id": "a.md", "text": text(1), "tenant_id": ACME, argument: value}
+    with pytest.raises(RejectedError, match=argument):
+        await livedex.ingest(**arguments)
+    if argument in ("document_id", "tenant_id"):
+        with pytest.raises(RejectedError, match=argument):
+            await livedex.delete(arguments["document_id"], tenant_id=arguments["tenant_id"])
+    assert embedder.paid == [] and (await livedex.search("x", tenant_id=ACME)).hits == []
+
+
+async def test_one_text_is_no_list_of_principals(livedex: Livedex) -> None:
+    with pytest.raises(RejectedError, match="principals"):
+        await livedex.search("x", tenant_id=ACME, principals="staff")

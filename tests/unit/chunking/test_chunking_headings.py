@@ -27,6 +27,23 @@ def test_only_a_heading_is_a_heading(text: str) -> None:
     assert headings(text) == [("A",)]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "- ```sh\n  # not\n  ```",
+        "10. ~~~~\n    ~~~\n    # not\n    ~~~~\n    after",
+        "* 1. ```py\n     # not\n\n     # not\n     ```",
+        "- ```\n  # not, and never closed\n",
+        "<pre>\n# not\n\n# nor\n</pre>",
+        "<script>\n# not\n</script>",
+        '<style type="text/css">\n# not\n\n</STYLE>',
+        "<textarea>\n```\n# not\n</textarea>",
+    ],
+)
+def test_what_stands_in_code_of_a_list_or_in_raw_html_is_no_heading_and_hides_none(code: str) -> None:
+    assert headings(f"# A\n\n{BODY}\n\n{code}\n\n{BODY}\n\n# B\n\n{BODY}") == [("A",), ("B",)]
+
+
 def test_closing_hashes_go_and_a_hash_of_the_name_stays() -> None:
     assert headings(f"# A ##\n\n{BODY}\n\n## C#\n\n{BODY}") == [("A",), ("A", "C#")]
 
@@ -52,6 +69,19 @@ def test_a_rule_is_no_heading() -> None:
     assert headings(f"---\n\n# One\n\n{BODY}\n\n---\n\n# Two\n\n{BODY}") == [(), ("One",), ("Two",)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["<!-- end of part -->", "</details>", '<p align="center">words</p>', '<img src="a.png" alt="a">', "<br/>", "<?php x ?>", "<X-Note>"],
+)
+def test_html_above_a_rule_is_no_title(line: str) -> None:
+    assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",)]
+
+
+@pytest.mark.parametrize("line", ["<b>Bold</b> words", "<https://example.org/>", "a < b", "<kbd>Ctrl</kbd>"])
+def test_html_inside_a_line_leaves_it_a_title(line: str) -> None:
+    assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",), ("A", line)]
+
+
 def test_words_before_the_first_heading_are_kept() -> None:
     assert headings(f"{BODY}\n\n{BODY}\n\n# Late\n\n{BODY}") == [(), ("Late",)]
 
@@ -64,6 +94,11 @@ def test_a_heading_without_a_body_goes_with_the_section_below_it() -> None:
 def test_titles_of_restructuredtext_have_levels_in_the_order_of_their_use() -> None:
     text = f"====\nBook\n====\n\n{BODY}\n\nPart\n====\n\n{BODY}\n\nSmall\n-----\n\n{BODY}\n\nNext\n====\n\n{BODY}"
     assert headings(text, "rst") == [("Book",), ("Book", "Part"), ("Book", "Part", "Small"), ("Book", "Next")]
+
+
+def test_titles_of_restructuredtext_may_follow_each_other_and_be_longer_than_their_overline() -> None:
+    text = f"Book\n====\nPart\n----\n{BODY}\n\n----\nLonger than its lines\n----\n\n{BODY}\nNo title: text stands above\n----\n\n{BODY}"
+    assert headings(text, "rst") == [("Book", "Part"), ("Book", "Part", "Longer than its lines")]
 
 
 def test_a_fence_that_fits_is_not_cut() -> None:

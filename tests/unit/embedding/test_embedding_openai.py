@@ -91,7 +91,24 @@ async def test_a_url_may_end_in_any_usual_way(server: ScriptedEmbedder, suffix: 
     assert server.requests[0]["path"] == "/v1/embeddings"
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://localhost", "http://", "http://[::1", "/v1"])
+@pytest.mark.parametrize("key", ["k\n", " k\r\n"])
+async def test_a_key_may_come_from_a_file_with_a_line_end(server: ScriptedEmbedder, key: str) -> None:
+    embedder = OpenAIEmbedder("check", url=server.url, api_key=SecretStr(key))
+    await embedder.embed(["one"], kind="query")
+    await embedder.close()
+    assert server.headers[0]["authorization"] == "Bearer k"
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "k\x00", "k\nX-Other: 1", "“k”"])
+def test_a_key_that_no_header_can_hold_is_refused_at_the_start(key: str) -> None:
+    with pytest.raises(ConfigError, match="LIVEDEX_EMBEDDER_API_KEY") as caught:
+        OpenAIEmbedder("check", url="http://localhost/v1", api_key=SecretStr(key))
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8080", "ftp://localhost", "http://", "http://[::1", "/v1", "http://xn--/v1", "http://localhost:99999/v1"]
+)
 def test_what_is_no_url_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_EMBEDDER_URL"):
         OpenAIEmbedder("check", url=url)

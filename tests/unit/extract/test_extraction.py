@@ -130,6 +130,12 @@ def test_front_matter_of_toml_is_read() -> None:
         "---\njust words\n---\n",
         "---\na: &a [1]\nb: *a\n---\n",
         "---\ntitle: x\nnever closed",
+        "---\nn: !!int\n---\n",
+        "---\nn: !!float ''\n---\n",
+        "---\nday: !!timestamp tomorrow\n---\n",
+        "---\nday: 2024-13-45\n---\n",
+        "---\nyes: !!bool perhaps\n---\n",
+        "---\n? [a]\n: 1\n---\n",
     ],
 )
 def test_what_is_no_front_matter_stays_text(text: str) -> None:
@@ -142,11 +148,21 @@ def test_line_ends_change_neither_metadata_nor_text() -> None:
     assert read(text.replace("\n", "\r\n").encode()) == read(text.encode())
 
 
+@pytest.mark.parametrize("mark", ["---", "+++"])
+def test_front_matter_with_nothing_in_it_is_no_text(mark: str) -> None:
+    found = read(f"{mark}\n{mark}\n# A\n".encode())
+    assert (found.metadata, found.text[found.start :]) == ({}, "# A\n")
+
+
 def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
     assert read(b"intro\n\n# The title #\n").title == "The title"
     assert read(b"```sh\n# not\n```\n\n# C#\n").title == "C#"
     assert read(b"intro\n\nUnderlined\n==========\n").title == "Underlined"
+    assert read(b"1. ```sh\n   # not\n   ```\n\n# Steps\n").title == "Steps"
+    assert read(b"<!--\n# hidden\n-->\n\n<pre>\n# nor this\n</pre>\n\n# Shown\n").title == "Shown"
     assert read(b"=====\nBook\n=====\n\ntext", "a.rst").title == "Book"
+    assert read(b"::::::::\n   Book\n::::::::\n\ntext", "a.rst").title == "Book"
+    assert read(b"some words\n...\n\nAPI\n&&&\n\ntext", "a.rst").title == "API"
 
 
 def test_surrogates_are_joined_or_replaced() -> None:
@@ -165,6 +181,23 @@ def test_metadata_is_cleaned_at_any_depth_keys_too() -> None:
         "n": {"a": ["x", None, str(2**70)]},
         "\ufffd": 1,
     }
+
+
+def test_values_that_have_no_text_of_their_own_are_stored_all_the_same() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+    cleaned = clean_json({"deep": deep, "long": 16**5_000, 16**4_999: {16**4_998}, "inside": [[16**5_000] for _ in range(2)]})
+    assert cleaned["long"] == "0x1" + "0" * 5_000 and cleaned["0x1" + "0" * 4_999] == ["0x1" + "0" * 4_998]
+    while isinstance(cleaned["deep"], list):
+        cleaned["deep"] = cleaned["deep"][0]
+    assert cleaned["deep"] == "…"
+
+
+@pytest.mark.parametrize("front", ["---\nn: 0x{}\n---\n", "---\n? 0x{}\n: 1\n---\n", "+++\nn = 0x{}\n+++\n"])
+def test_a_number_of_thousands_of_digits_in_front_matter_costs_no_document(front: str) -> None:
+    found = read(f"{front.format('f' * 5_000)}# A\n".encode())
+    assert found.title == "A" and "0x" + "f" * 5_000 in str(found.metadata)
 
 
 def test_readable_names_are_told_by_their_ending() -> None:

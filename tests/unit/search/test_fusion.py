@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
+from pipeline.search.keyword import Keyword
+from pipeline.search.ranking import Legs, rank
+from pipeline.search.request import SearchRequest
 
 A, B, C, D = (Place(name, 0, number) for number, name in enumerate("abcd"))
 
@@ -33,3 +36,13 @@ def test_weights_say_which_leg_counts(alpha: float, order: list[Place]) -> None:
 
 def test_places_found_by_a_leg_without_weight_stay_at_the_end() -> None:
     assert weighted_scores([({A: 0.5}, 0.0), ({B: 1.0}, 1.0)]) == [(B, 1.0), (A, 0.0)]
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_similarities_below_zero_count_as_zero_and_keep_their_order(mode: str) -> None:
+    legs = Legs({1: -0.5, 2: 0.3, 3: -0.1, 4: -0.9}, Keyword({5: 2.0}) if mode == "hybrid" else None)
+    places = {number: [Place(name, 0, number)] for number, name in ((1, "c"), (2, "e"), (3, "d"), (4, "a"), (5, "b"))}
+    request = SearchRequest.model_validate({"query": "x", "mode": mode, "fusion": "weighted", "alpha": 1.0})
+    ranked = rank(legs, places, request, 10)
+    assert [(hit.place.document_id, hit.vector_rank) for hit in ranked][:4] == [("e", 1), ("d", 2), ("c", 3), ("a", 4)]
+    assert [hit.fused_score for hit in ranked[:4]] == [0.3, 0.0, 0.0, 0.0]

@@ -89,10 +89,17 @@ async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(http, int
     assert intake.changes == []
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"text": NaN}', b'{"text": "\xff"}', b'{"text": "\\ud800"}', b"[" * 5000])
+@pytest.mark.parametrize("raw", [b"", b"{", b'{"text": NaN}', b'{"text": "\xff"}', b"[" * 5000])
 async def test_a_body_that_is_no_json_is_refused(http, intake, problem_of, raw):
     problem_of(await http.put("/v1/documents/d", content=raw, headers={"content-type": "application/json"}), 422)
     assert intake.changes == []
+
+
+async def test_half_a_character_in_a_body_is_replaced(http, intake):
+    raw = rb'{"text": "ab\ud83d", "title": "\udc00", "metadata": {"k\ud800": ["\ud83d\ude00"]}}'
+    assert (await http.put("/v1/documents/d", content=raw, headers={"content-type": "application/json"})).status_code == 202
+    [change] = intake.changes
+    assert (change.content, change.data.title, change.data.metadata) == ("ab\ufffd".encode(), "\ufffd", {"k\ufffd": ["😀"]})
 
 
 async def test_metadata_that_nests_without_end_is_refused(http, problem_of):
