@@ -23,7 +23,8 @@ from bench.fleet import Fleet, a_fleet
 from bench.small import make_topics, publish, small_changes, visible
 from bench.table import show
 from pipeline.embedding.local import LocalEmbedder
-from pipeline.events import CHANGED, Changed, decode
+from pipeline.event_reading import decode
+from pipeline.events import CHANGED, Changed
 
 COUNTS = {"chunk": 1, "embed": 1, "sync": 1}
 BAR = 0.5

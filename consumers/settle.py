@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import Any, Protocol, assert_never
 
 from pipeline.errors import LivedexError, RejectedError
-from pipeline.events import Event, HeaderValue, decode
+from pipeline.event_reading import decode
+from pipeline.events import Event, HeaderValue
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from pipeline.errors import RejectedError
-from pipeline.events import CHUNKED, Changed, Step, changed, decode, step
+from pipeline.event_reading import decode
+from pipeline.events import CHUNKED, Changed, Step, changed, step
 
 
 def change(version: int = 1, text: str = "a", **fields: object) -> Changed:

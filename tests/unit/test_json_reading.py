@@ -38,7 +38,9 @@ def test_it_is_what_the_standard_library_reads_with_its_halves_replaced(parts: l
     assert read_json(json.dumps(text).encode()) == joined
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"NaN", b'"\xed\xa0\x80"', b'"\\ud83d', b'"\\ud83d" x', b'["\\ud83d", NaN]', b'"\\ud83', b"[" * 5000])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"NaN", b'"\xed\xa0\x80"', b'"\\ud83d', b'"\\ud83d" x', b'["\\ud83d", NaN]', b'"\\ud83', b"[" * 5000]
+)
 def test_everything_else_is_as_strict_as_ever(raw: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         read_json(raw)

@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.api.tenancy import SCOPES, Caller
 from pipeline.errors import ForbiddenError
-from pipeline.events import Changed, changed, decode
+from pipeline.event_reading import decode
+from pipeline.events import Changed, changed
 from pipeline.model import Reader, TenantId
 from pipeline.rights import MAX_PRINCIPAL_CHARACTERS, MAX_PRINCIPALS, Acl, Principals
 
