@@ -67,7 +67,7 @@ def _source(path: Path, settings: Settings, data: Path) -> FolderSource:
     for source in working_folders(settings, data):
         if source.path.resolve() == path.resolve():
             return source
-    return sources_of([path], settings.model_copy(update={"source": ()}))[0]
+    return sources_of([path], settings.model_copy(update={"source": ()}), data)[0]
 
 
 def _shown(found: Plan, settings: Settings) -> dict[str, Any]:

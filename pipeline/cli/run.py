@@ -42,7 +42,7 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
     wanted = check_roles(roles)
-    sources = sources_of((), settings) if "watch" in wanted else []
+    sources = sources_of((), settings, data) if "watch" in wanted else []
     if "webhook" in wanted:
         check_hooks(settings)
     if "chunk" in wanted:

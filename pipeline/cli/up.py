@@ -34,24 +34,31 @@ def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
 
     settings = load_settings(Path.cwd())
     set_up_logging(settings.log_level)
-    sources = sources_of(folders, settings)
+    sources = sources_of(folders, settings, data)
     check_hooks(settings)
     check_contents(settings)
     check_subscribers(settings)
     run(_up(settings, sources, data, host, port))
 
 
-def sources_of(folders: Sequence[Path], settings: Settings) -> list[FolderSource]:
+def sources_of(folders: Sequence[Path], settings: Settings, data: Path) -> list[FolderSource]:
     """The folders to watch: those named here and those of livedex.toml.
 
+    Args:
+        data: the data directory.
+
     Raises:
-        ConfigError: a folder that is not there, or two of one name.
+        ConfigError: a folder that is not there, that lies in the data directory, or two of one name.
     """
     named = [FolderSource(name=_name(folder), path=folder.absolute()) for folder in folders]
     sources = [*named, *settings.folders]
     for source in sources:
         if not source.path.is_dir() and not source.path.is_file():
             raise ConfigError(f"the folder {source.path} is not there: make it, or name another one")
+        if source.path.resolve().is_relative_to(data.resolve()):
+            raise ConfigError(
+                f"the folder {source.path} is where the index lives, or a part of it: name another one, or another --data DIR"
+            )
     seen: dict[tuple[str, str], Path] = {}
     for source in sources:
         other = seen.setdefault((source.tenant, source.name), source.path)

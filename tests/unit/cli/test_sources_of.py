@@ -14,7 +14,7 @@ from pipeline.settings import Settings
 
 
 def names(*folders: Path) -> list[str]:
-    return [source.name for source in sources_of(folders, Settings())]
+    return [source.name for source in sources_of(folders, Settings(), Path("no-data-here"))]
 
 
 def test_a_source_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +32,16 @@ def test_a_folder_that_is_a_link_gives_its_own_name_to_the_source(tmp_path: Path
         (tmp_path / "current").unlink(missing_ok=True)
         (tmp_path / "current").symlink_to(f"release-{n}")
         assert names(tmp_path / "current", tmp_path / f"release-{n}") == ["current", f"release-{n}"]
+
+
+def test_the_index_is_no_folder_to_watch(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(data)
+    for folder in (data, data / "inside", tmp_path / "link"):
+        with pytest.raises(ConfigError, match="--data"):
+            sources_of([folder], Settings(), data)
+    assert [source.path for source in sources_of([tmp_path], Settings(), data)] == [tmp_path], "around it, it is left out"
 
 
 def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
@@ -52,6 +62,6 @@ def test_what_up_was_started_with_is_found_again_by_the_commands(tmp_path: Path)
         folder, data = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name, b"in"))), tmp_path / f"data-{n}"
         for made in (folder, data):
             made.mkdir(parents=True)
-        sources = sources_of([folder, folder.parent], Settings())
+        sources = sources_of([folder, folder.parent], Settings(), data)
         remember(data, sources, "http://127.0.0.1:1", 1)
         assert working_folders(Settings(), data) == sources
