@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,21 +13,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from consumers.embed import open_gatherer, refusal_of
+from consumers.embed import open_gatherer
 from pipeline.chunking import chunk_text as cut_text
+from pipeline.cli.at_hand import VersionAtHand
 from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.embedding.protocol import Vector
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.events import Changed, Event, changed
 from pipeline.extract import clean_json, clean_text
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Fence, GenerationId, PassageId, Reader, TenantId, TextFormat
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
 from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.outcome import Forward
-from pipeline.store.protocol import Draft, Missing, Prepared, Synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +107,15 @@ class Livedex:
             nonlocal reused
             reused = passages
 
-        version = _VersionAtHand(s, content)
-        first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
-        if not isinstance(first, Forward):
-            return Ingested(superseded=True)
-        gatherer = _Counted(version if s.embeddings.in_process else self._gatherer)
-        second = await embed(first.event, store=version, generations=s.generations, gatherer=gatherer)
-        if not isinstance(second, Forward):
-            return Ingested(superseded=True)
-        done = await version.sync()
+        with closing(VersionAtHand(s, content)) as version:
+            first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
+            if not isinstance(first, Forward):
+                return Ingested(superseded=True)
+            gatherer = _Counted(version if s.embeddings.in_process else self._gatherer)
+            second = await embed(first.event, store=version, generations=s.generations, gatherer=gatherer)
+            if not isinstance(second, Forward):
+                return Ingested(superseded=True)
+            done = await version.sync()
         if not done.current:
             return Ingested(superseded=True)
         return Ingested(done.chunks, gatherer.passages, reused, done.deleted)
@@ -187,53 +186,6 @@ def _listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise RejectedError(f"{argument} is a list of principals, and not one text", reason="invalid_document")
     return tuple(names)
-
-
-class _VersionAtHand:
-    """One version from its content until it is visible. Nobody else works on it, so its content and its manifest are here and not in the
-    database, and so are its vectors where nobody was paid for them.
-    """
-
-    def __init__(self, surroundings: Surroundings, content: bytes) -> None:
-        self._store, self._generations, self._embeddings = surroundings.store, surroundings.generations, surroundings.embeddings
-        self._content = content
-        self._prepared: Prepared | None = None
-        self._vectors: dict[PassageId, Vector] = {}
-
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        """See `pipeline.intake.Contents`."""
-        return self._content
-
-    async def keep(self, draft: Draft) -> int | None:
-        """See `pipeline.stages.chunk.Keeper`."""
-        self._prepared = await self._store.prepare(draft, await self._generations.active())
-        return None if self._prepared is None else self._prepared.new
-
-    async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> Missing | None:
-        """See `pipeline.stages.embed.Manifests`."""
-        if self._prepared is not None and self._prepared.generation_id != generation_id:  # another one has become active meanwhile
-            self._prepared = await self._store.prepare(self._prepared.draft, generation_id)
-        return None if self._prepared is None else self._prepared.missing
-
-    async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
-    ) -> list[RejectedError]:
-        """See `pipeline.stages.embed.Gatherer`; the vectors get into the store with the version."""
-        refused = []
-        async with aclosing(self._embeddings.embed_documents([text for _, text in passages])) as answers:
-            async for index, found in (answer async for batch in answers for answer in batch):
-                passage_id = passages[index][0]
-                if isinstance(found, RejectedError):
-                    refused.append(refusal_of(passage_id, found))
-                else:
-                    self._vectors[passage_id] = found
-        return refused
-
-    async def sync(self) -> Synced:
-        """Make it the visible one."""
-        return Synced(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared, self._vectors)
 
 
 class _Counted:

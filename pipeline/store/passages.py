@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -38,13 +38,15 @@ async def known_passages(connection: Connection, tenant_id: TenantId, hashes: It
 
 
 async def keep_passages(
-    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], config: str, generation_id: GenerationId | None = None
-) -> Stored:
+    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], config: str, generation_id: GenerationId | None = None,
+    begin: Callable[[Sequence[str]], None] | None = None,
+) -> Stored:  # fmt: skip
     """Insert what is not known of some drafts' passages; none of them is cleared away from now on.
 
     Args:
         config: PostgreSQL's name of the language of the keyword index.
         generation_id: look for vectors in it too.
+        begin: given the texts that lack one, before they are inserted.
     """
     texts = {piece.hash: piece for draft in drafts for piece in draft.pieces}
     numbers: dict[bytes, PassageId] = {}
@@ -59,6 +61,8 @@ async def keep_passages(
     if texts:
         await look_up(texts)
     new = sorted(texts.keys() - numbers.keys())
+    if begin is not None and (new or lacking):
+        begin([texts[hash_].content for hash_ in (*new, *lacking)])
     if new:
         numbers |= await _insert(connection, tenant_id, [texts[hash_] for hash_ in new], config)
     lacking.update(hash_ for hash_ in new if hash_ in numbers)

@@ -7,7 +7,7 @@ other in a circle; a document's row is locked before its chunks are touched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -88,13 +88,15 @@ class PgVectorStore:
             new -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
         return [found.get(draft.document_id) for draft in drafts]
 
-    async def prepare(self, draft: Draft, generation_id: GenerationId) -> Prepared | None:
+    async def prepare(
+        self, draft: Draft, generation_id: GenerationId, begin: Callable[[Sequence[str]], None] | None = None
+    ) -> Prepared | None:
         tenant_id = draft.tenant_id
         what = f"prepare {brief(draft.document_id)} v{draft.fence.version}"
         async with self._database.tenant(tenant_id, what, durable=False) as connection:
             if not await self._accept(connection, [draft]):
                 return None
-            stored = await keep_passages(connection, tenant_id, [draft], self._config, generation_id)
+            stored = await keep_passages(connection, tenant_id, [draft], self._config, generation_id, begin)
         texts = {piece.hash: piece.content for piece in draft.pieces}
         missing = [(stored.numbers[hash_], texts[hash_]) for hash_ in stored.lacking]
         entries = [Entry(stored.numbers[piece.hash], piece.gap, len(piece.content), piece.heading) for piece in draft.pieces]

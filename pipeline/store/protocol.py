@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
@@ -153,8 +153,14 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def prepare(self, draft: Draft, generation_id: GenerationId) -> Prepared | None:
+    async def prepare(
+        self, draft: Draft, generation_id: GenerationId, begin: Callable[[Sequence[str]], None] | None = None
+    ) -> Prepared | None:
         """Accept a version and keep its passages, but no manifest: for who embeds what is missing and calls `sync_prepared` at once.
+
+        Args:
+            begin: given the texts that have no vector as soon as they are known, while the passages are being kept. They are all that is
+                missing, unless somebody else keeps one of them at the same time.
 
         Returns:
             None where a newer version is known, or this very one has ended.
