@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 TenantId = NewType("TenantId", str)
 DocumentId = NewType("DocumentId", str)
@@ -33,8 +33,7 @@ def brief(document_id: str) -> str:
     return document_id if len(document_id) <= _MOST_SHOWN else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of a text: `text[start:end]`, in code points, under its headings.
 
     Attributes:
@@ -48,8 +47,7 @@ class Chunk:
     heading: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a manifest: a passage and its place, relative to the entry before it.
 
     Attributes:

@@ -48,18 +48,17 @@ def decode(content: bytes) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return _decode_other(content)
-    if _controls(content[:_SAMPLE]) and (
-        wide := _wide_encoding(content)
-    ):  # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
+    controls = _controls(content[:_SAMPLE])
+    if controls and (wide := _wide_encoding(content)):  # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
         return content.decode(wide, "replace")
-    _refuse_binary(content)
+    _refuse_binary(content, controls)
     return text
 
 
 def _decode_other(content: bytes) -> str:
     if wide := _wide_encoding(content):
         return content.decode(wide, "replace")
-    _refuse_binary(content)
+    _refuse_binary(content, _controls(content[:_SAMPLE]))
     if _SURROGATE.search(content):
         with suppress(UnicodeDecodeError):
             return content.decode("utf-8", "surrogatepass")
@@ -107,13 +106,13 @@ def _is_text(sample: bytes, encoding: str) -> bool:
     return sum(c.isprintable() or c.isspace() for c in text) > 0.95 * len(text)
 
 
-def _refuse_binary(content: bytes) -> None:
-    begins_oddly = _controls(content[:64]) > 0
+def _refuse_binary(content: bytes, controls: int) -> None:
+    """Refuse what begins like a format that is not text, or has too many control characters in its sample."""
+    begins_oddly = controls > 0 and _controls(content[:64]) > 0
     for magic, kind in (*_MAGIC, *_MAGIC_WORDS) if begins_oddly else _MAGIC:
         if content.startswith(magic):
             raise NoTextError("unsupported", f"The file is {kind}, which cannot be read yet: convert it to text or Markdown.")
-    sample = content[:_SAMPLE]
-    if _controls(sample) > max(4, len(sample) * _MOST_CONTROLS):
+    if controls > max(4, len(content[:_SAMPLE]) * _MOST_CONTROLS):
         raise NoTextError("unsupported", "The file holds binary data and no text: convert it to text or Markdown, or exclude it.")
 
 

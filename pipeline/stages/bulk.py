@@ -53,7 +53,7 @@ def _cut(document: Document, cutting: Cutting) -> Cut | None:
         cut = cut_document(document.content, document.name, document.mime_type, cutting)
     except Exception:  # noqa: BLE001  # it is cut once more alone, and then raised
         return None
-    pieces = tuple(replace(piece, words=for_index(piece.content)) for piece in cut.pieces)
+    pieces = tuple(piece._replace(words=for_index(piece.content)) for piece in cut.pieces)
     return replace(cut, extracted=cut.extracted and replace(cut.extracted, text=""), pieces=pieces)
 
 

@@ -10,14 +10,14 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pipeline.model import Entry
 
 STEP = 1 << 32  # between two positions that are given at once
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A chunk as it is stored."""
 
     position: int
