@@ -109,7 +109,7 @@ class PostgresBroker:
         self._database = database
         table = make_outbox_table(MetaData(), TABLE)
         self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
-        self._broker.config.broker_config.client = AcknowledgingClient(engine, table)
+        self._broker.config.broker_config.client = AcknowledgingClient(engine, table)  # there is no argument for it
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
         self._put: Together[_Put, None] = Together(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)

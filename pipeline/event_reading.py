@@ -34,11 +34,14 @@ def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: dat
     except orjson.JSONDecodeError as exc:
         raise RejectedError(f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event") from exc
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RejectedError(
-            f"no event of schema version {SCHEMA_VERSION}: {place or 'record'}: {first['msg']}", reason="invalid_event"
-        ) from exc
+        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {wrong_field(exc)}", reason="invalid_event") from exc
+
+
+def wrong_field(exc: ValidationError) -> str:
+    """The first field that is wrong and why, never what stood in it."""
+    first = exc.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place or 'record'}: {first['msg']}"
 
 
 def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepted: datetime | None) -> None:
@@ -55,6 +58,11 @@ def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepte
         raise RejectedError(f"type is none of {DOCUMENT_CHANGED}, {DOCUMENT_DELETED}", reason="invalid_event")
     if data.get("deleted", False) is not (kind == DOCUMENT_DELETED):
         raise RejectedError(f"type is {kind}, and data.deleted says otherwise", reason="invalid_event")
+    if metadata := data.get("metadata"):
+        try:
+            orjson.dumps(metadata)
+        except orjson.JSONEncodeError as exc:  # more can be read than written
+            raise RejectedError("data.metadata nests too deep: at most 250 levels", reason="invalid_event") from exc
     if isinstance(data.get("text"), str) and "content" not in data:
         data["content"] = base64.b64encode(data.pop("text").encode("utf-8", "surrogatepass")).decode()
     if not data.get("size_bytes") and isinstance(data.get("content"), str):

@@ -92,17 +92,6 @@ class Changed(Payload):
         """The first and the last years are what programs write who know no time, and databases cannot hold all of them."""
         return value if value is None or 1 < value.year < 9999 else None
 
-    @field_validator("metadata")
-    @classmethod
-    def _writable(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """What is read of JSON can be nested too deep to be written again."""
-        if value:
-            try:
-                orjson.dumps(value)
-            except orjson.JSONEncodeError as exc:
-                raise ValueError("metadata is JSON, and nests less than 250 deep") from exc
-        return value
-
     @field_validator("acl")
     @classmethod
     def _everybody(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:

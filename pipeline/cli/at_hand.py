@@ -13,6 +13,7 @@ from pipeline.embedding.protocol import Vector
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import RejectedError
 from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
+from pipeline.stages.embed import Gatherer
 from pipeline.store.protocol import Draft, Missing, Prepared, Synced
 
 _Found: TypeAlias = dict[str, Vector | RejectedError]
@@ -23,11 +24,18 @@ class VersionAtHand:
     its vectors are, too: nobody was paid for them. They are made while its passages are being kept.
 
     Close it at the end, however that was.
+
+    Args:
+        gatherer: embeds where the model runs elsewhere.
+
+    Attributes:
+        embedded: passages that were sent to the embedder.
     """
 
-    def __init__(self, surroundings: Surroundings, content: bytes) -> None:
+    def __init__(self, surroundings: Surroundings, content: bytes, gatherer: Gatherer) -> None:
         self._store, self._generations = surroundings.store, surroundings.generations
-        self._content = content
+        self._content, self._gatherer = content, gatherer
+        self.embedded = 0
         self._early = EarlyVectors(surroundings.embeddings) if surroundings.embeddings.in_process else None
         self._prepared: Prepared | None = None
         self._vectors: dict[PassageId, Vector] = {}
@@ -55,8 +63,10 @@ class VersionAtHand:
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
-        """See `pipeline.stages.embed.Gatherer`; for a model in this process. The vectors get into the store with the version."""
-        assert self._early is not None
+        """See `pipeline.stages.embed.Gatherer`; the vectors of a model in this process get into the store with the version."""
+        self.embedded += len(passages)
+        if self._early is None:
+            return await self._gatherer.embed(tenant_id, generation_id, passages)
         refused = []
         found = await self._early.of([text for _, text in passages])
         for passage_id, text in passages:

@@ -18,9 +18,10 @@ from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.at_hand import VersionAtHand
 from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
+from pipeline.event_reading import wrong_field
 from pipeline.events import Changed, Event, changed
-from pipeline.extract import clean_json, clean_text
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, GenerationId, PassageId, Reader, TenantId, TextFormat
+from pipeline.extract import clean_json, clean_optional
+from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
@@ -95,7 +96,7 @@ class Livedex:
         data = _change(
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
             blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
-            title=_clean(title), uri=_clean(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
+            title=clean_optional(title), uri=clean_optional(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
             acl=None if acl is None else _listed("acl", acl),
         )  # fmt: skip
         return await self._ingest(changed(data), content)
@@ -107,18 +108,17 @@ class Livedex:
             nonlocal reused
             reused = passages
 
-        with closing(VersionAtHand(s, content)) as version:
+        with closing(VersionAtHand(s, content, self._gatherer)) as version:
             first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
             if not isinstance(first, Forward):
                 return Ingested(superseded=True)
-            gatherer = _Counted(version if s.embeddings.in_process else self._gatherer)
-            second = await embed(first.event, store=version, generations=s.generations, gatherer=gatherer)
+            second = await embed(first.event, store=version, generations=s.generations, gatherer=version)
             if not isinstance(second, Forward):
                 return Ingested(superseded=True)
             done = await version.sync()
         if not done.current:
             return Ingested(superseded=True)
-        return Ingested(done.chunks, gatherer.passages, reused, done.deleted)
+        return Ingested(done.chunks, version.embedded, reused, done.deleted)
 
     async def search(
         self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
@@ -172,13 +172,7 @@ def _change(**fields: Any) -> Changed:
     try:
         return Changed(**fields)
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RejectedError(f"{place}: {first['msg']}", reason="invalid_document") from exc
-
-
-def _clean(text: str | None) -> str | None:
-    return clean_text(text) if isinstance(text, str) else text
+        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
 
 
 def _listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
@@ -186,21 +180,6 @@ def _listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise RejectedError(f"{argument} is a list of principals, and not one text", reason="invalid_document")
     return tuple(names)
-
-
-class _Counted:
-    """A gatherer that counts what is asked of it."""
-
-    def __init__(self, gatherer: Gatherer) -> None:
-        self._gatherer = gatherer
-        self.passages = 0
-
-    async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
-    ) -> list[RejectedError]:
-        """As the gatherer does."""
-        self.passages += len(passages)
-        return await self._gatherer.embed(tenant_id, generation_id, passages)
 
 
 def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:

@@ -1,7 +1,7 @@
 """Text out of files."""
 
-from pipeline.extract.cleaning import clean_json, clean_text
+from pipeline.extract.cleaning import clean_json, clean_optional, clean_text
 from pipeline.extract.extraction import Extracted, extract
 from pipeline.extract.formats import is_readable
 
-__all__ = ["Extracted", "clean_json", "clean_text", "extract", "is_readable"]
+__all__ = ["Extracted", "clean_json", "clean_optional", "clean_text", "extract", "is_readable"]

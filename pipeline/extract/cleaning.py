@@ -20,6 +20,11 @@ def clean_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _has_torn(text) else text
 
 
+def clean_optional(text: str | None) -> str | None:
+    """`clean_text`, for what may be none; anything else is left to whoever says that it is no text."""
+    return clean_text(text) if isinstance(text, str) else text
+
+
 def _has_torn(text: str) -> bool:
     """Whether there are surrogates in it: to encode it is the fastest way to find out."""
     if text.isascii():

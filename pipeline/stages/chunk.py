@@ -11,7 +11,7 @@ from typing import Protocol
 from pipeline.chunking import chunk_text, cut_id
 from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
 from pipeline.events import CHUNKED, Changed, Event, step
-from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
+from pipeline.extract import Extracted, clean_json, clean_optional, extract, is_readable
 from pipeline.intake import Contents
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
@@ -130,7 +130,9 @@ async def chunk(
     if event.data.listing:
         return await _follow(event, linked)
     data, fence = event.data, event.data.fence
-    attributes = replace(data.attributes, title=_clean(data.title), uri=_clean(data.uri), metadata=clean_json(data.metadata))
+    attributes = replace(
+        data.attributes, title=clean_optional(data.title), uri=clean_optional(data.uri), metadata=clean_json(data.metadata)
+    )
     waits = data.acl is not None and (data.url is not None or data.blob is not None)
     if waits and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
         return Finished(superseded=True)  # accepted first, so that who may read it no more is shut out while its content is slow or away
@@ -209,10 +211,6 @@ async def _cut(base: Draft, cutter: Cutter, content: bytes, name: str, mime_type
     found = cut.extracted
     own = Own() if found is None else Own(found.title, found.mime_type, found.metadata)
     return with_own(replace(base, outcome=cut.state, pieces=cut.pieces, error=cut.error), own), own
-
-
-def _clean(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)
 
 
 Elsewhere = Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]]

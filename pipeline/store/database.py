@@ -18,6 +18,7 @@ from pgvector.asyncpg import register_vector
 from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import Reader, TenantId
+from pipeline.store.statements import sql
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0
@@ -151,6 +152,19 @@ class Database:
         with translated(what):
             async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction():
                 yield connection
+
+    async def total(self, statement: str, what: str, *arguments: Any) -> int:
+        """The sum over all tenants of the number that a statement gives for each.
+
+        Args:
+            statement: its name; its first argument is the tenant.
+            what: named in errors.
+        """
+        found = 0
+        for tenant_id in await self.tenants():
+            async with self.tenant(tenant_id, what) as connection:
+                found += await connection.fetchval(sql(statement), tenant_id, *arguments)
+        return found
 
     async def tenants(self) -> list[TenantId]:
         """Every tenant there is, in order."""

@@ -181,8 +181,4 @@ class Letters:
 
     async def count(self) -> int:
         """How many letters there are."""
-        total = 0
-        for tenant_id in await self._database.tenants():
-            async with self._database.tenant(tenant_id, "count dead letters") as connection:
-                total += await connection.fetchval(sql("count_letters"), tenant_id)
-        return total
+        return await self._database.total("count_letters", "count dead letters")

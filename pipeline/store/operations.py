@@ -114,11 +114,7 @@ class Operations:
 
     async def pending_since(self, moment: datetime) -> int:
         """Documents under way that were accepted at or before a moment."""
-        total = 0
-        for tenant_id in await self._database.tenants():
-            async with self._database.tenant(tenant_id, "pending documents") as connection:
-                total += await connection.fetchval(sql("pending_since"), tenant_id, moment)
-        return total
+        return await self._database.total("pending_since", "pending documents", moment)
 
     async def document_states(self) -> dict[str, int]:
         """How many documents are in which state."""
@@ -137,11 +133,7 @@ class Operations:
 
     async def unmarked_letters(self) -> int:
         """Dead letters that no document is marked by; not what subscribers were not told."""
-        total = 0
-        for tenant_id in await self._database.tenants():
-            async with self._database.tenant(tenant_id, "letters without a document") as connection:
-                total += await connection.fetchval(sql("unmarked_letters"), tenant_id)
-        return total
+        return await self._database.total("unmarked_letters", "letters without a document")
 
     async def dead_count(self) -> int:
         """Dead letters kept."""

@@ -29,7 +29,7 @@ from connectors.webhook.presets.pushes import (
     changes,
     files_after,
     is_commit,
-    is_of,
+    is_meant,
     listing,
     text_of,
 )
@@ -74,8 +74,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     if not isinstance(payload, dict) or not {"ref", "after", "commits"} <= payload.keys():
         return []
     given = validated(_Push, payload)
-    branch = source.branch or given.repository.default_branch
-    if given.deleted or given.ref != BRANCH + branch or not is_of(source, given.repository.full_name):
+    if given.deleted or not is_meant(source, given.ref, given.repository.full_name, given.repository.default_branch):
         return []
     push = _push(source, given)
     found = changes(source, push, files_after(given.commits))

@@ -28,7 +28,7 @@ from connectors.webhook.presets.pushes import (
     changes,
     files_after,
     is_commit,
-    is_of,
+    is_meant,
     listing,
     text_of,
 )
@@ -81,8 +81,7 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
         return []
     given = validated(_Push, payload)
     project = given.project
-    branch = source.branch or project.default_branch
-    if given.checkout_sha is None or given.ref != BRANCH + branch or not is_of(source, project.path_with_namespace):
+    if given.checkout_sha is None or not is_meant(source, given.ref, project.path_with_namespace, project.default_branch):
         return []
     asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
     push = _push(source, asked, given.commits)

@@ -94,9 +94,11 @@ class Push:
     places: Callable[[str], Places]
 
 
-def is_of(source: WebhookSource, repository: str) -> bool:
-    """Whether a source wants the pushes of a repository; forges tell no names apart by their case."""
-    return source.repository is None or source.repository.casefold() == repository.casefold()
+def is_meant(source: WebhookSource, ref: str, repository: str, default_branch: str) -> bool:
+    """Whether a source wants a push to this branch of this repository; forges tell no names of repositories apart by their case."""
+    if source.repository is not None and source.repository.casefold() != repository.casefold():
+        return False
+    return ref == BRANCH + (source.branch or default_branch)
 
 
 def is_commit(name: str) -> bool:
