@@ -10,7 +10,7 @@ STAMP := .venv/.installed-$(VERSION)
 CODE := pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench install lock clean
+.PHONY: help run test check fmt settings bench install lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 fmt: $(STAMP) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+settings: $(STAMP) ## write the described settings into README.md and docker-compose.yml
+	$(BIN)/python deploy/render_settings.py
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m bench

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from pipeline.fetching.hosts import Hosts
+from pipeline.setting_descriptions import setting
 
 DOUBT_S = 180.0
 
@@ -25,10 +26,19 @@ class FetchSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = True
-    allow_hosts: str = ""
-    timeout_s: float = Field(default=30, gt=0, le=600)
-    retry_s: float = Field(default=1800, ge=0, le=86_400)
+    enabled: bool = setting(True, "whether content is fetched by its URL; `false` refuses changes that only say where their content is")
+    allow_hosts: str = setting(
+        "",
+        "`HOST` or `HOST:PORT`, separated by commas: private hosts that content sent with a key, or over Kafka, may come from. For a webhook its source says that",
+    )
+    timeout_s: float = setting(30, "seconds for one content, redirects included", gt=0, le=600)
+    retry_s: float = setting(
+        1800,
+        "seconds for which a failed fetch of a configured system is retried at least, while its server is unavailable, answers with 5xx or rate-limits;"
+        " 180 at most where it answers with something else than the content. 0: five attempts",
+        ge=0,
+        le=86_400,
+    )
 
     @field_validator("allow_hosts", mode="before")
     @classmethod

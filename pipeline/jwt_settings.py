@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from pipeline.setting_descriptions import setting
 
 
 class JwtSettings(BaseModel):
@@ -23,12 +25,16 @@ class JwtSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    jwks_url: str | None = None
-    issuer: str | None = Field(default=None, min_length=1)
-    audience: str | None = Field(default=None, min_length=1)
-    tenant_claim: str = Field(default="tenant", min_length=1)
-    scopes_claim: str = Field(default="scope", min_length=1)
-    principals_claim: str | None = Field(default=None, min_length=1)
+    jwks_url: str | None = setting(
+        None, "the URL of an issuer's public keys (JWKS), whose tokens (JWT) are accepted beside API keys; needs the next two"
+    )
+    issuer: str | None = setting(None, "the issuer that a token must name (`iss`)", min_length=1)
+    audience: str | None = setting(None, "the audience that a token must name (`aud`)", min_length=1)
+    tenant_claim: str = setting("tenant", "the claim that names a token's tenant; dots for a claim within another", min_length=1)
+    scopes_claim: str = setting("scope", "the claim that names a token's scopes", min_length=1)
+    principals_claim: str | None = setting(
+        None, "the claim that names the principals a token reads as; without it, a token reads only what is for everybody", min_length=1
+    )
 
     @field_validator("jwks_url")
     @classmethod

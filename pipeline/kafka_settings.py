@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+
+from pipeline.setting_descriptions import setting
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -26,24 +28,33 @@ class KafkaSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$", max_length=100)
-    partitions: int = Field(default=12, ge=1, le=10_000)
-    replication: int | None = Field(default=None, ge=1, le=100)
-    retention_days: float = Field(default=30, gt=0, le=100_000)
-    session_timeout_s: float = Field(default=10, ge=1, le=300)
-    max_poll_interval_s: float = Field(default=300, ge=1, le=86_400)
-    security_protocol: Protocol = "PLAINTEXT"
-    sasl_mechanism: Mechanism | None = None
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    oauth_token_url: str | None = None
-    oauth_client_id: str | None = None
-    oauth_client_secret: SecretStr | None = None
-    oauth_scope: str | None = None
-    ssl_ca_file: Path | None = None
-    ssl_cert_file: Path | None = None
-    ssl_key_file: Path | None = None
-    ssl_key_password: SecretStr | None = None
+    prefix: str = setting(
+        "",
+        "put before the names of topics and consumer groups, for several installations on one cluster",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        max_length=100,
+    )
+    partitions: int = setting(12, "partitions of topics that are created: the most processes that a stage can use", ge=1, le=10_000)
+    replication: int | None = setting(
+        None, "replication factor of topics that are created", shown="three, or the brokers there are", ge=1, le=100
+    )
+    retention_days: float = setting(
+        30, "days for which records are kept; a stage that is down for longer loses the records that it did not read", gt=0, le=100_000
+    )
+    session_timeout_s: float = setting(10, "seconds after which a silent member of a consumer group is taken for dead", ge=1, le=300)
+    max_poll_interval_s: float = setting(300, "seconds after which a member that does not poll leaves its consumer group", ge=1, le=86_400)
+    security_protocol: Protocol = setting("PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
+    sasl_mechanism: Mechanism | None = setting(None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`")
+    sasl_username: str | None = setting(None, "the user, for the first three mechanisms")
+    sasl_password: SecretStr | None = setting(None, "the password, for the first three mechanisms")
+    oauth_token_url: str | None = setting(None, "for `OAUTHBEARER`: the token endpoint of the client credentials grant (OAuth 2.0)")
+    oauth_client_id: str | None = setting(None, "for `OAUTHBEARER`: the client")
+    oauth_client_secret: SecretStr | None = setting(None, "for `OAUTHBEARER`: the client's secret")
+    oauth_scope: str | None = setting(None, "for `OAUTHBEARER`: the scope that is asked for")
+    ssl_ca_file: Path | None = setting(None, "certificates of the authorities to trust (PEM)", shown="the system's")
+    ssl_cert_file: Path | None = setting(None, "a client certificate (PEM)")
+    ssl_key_file: Path | None = setting(None, "the private key of the client certificate (PEM)")
+    ssl_key_password: SecretStr | None = setting(None, "the password of the private key")
 
     @model_validator(mode="after")
     def _whole(self) -> KafkaSettings:

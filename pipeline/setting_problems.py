@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+from pipeline.name_suggestions import did_you_mean, nearest_name
 
 Tables = Mapping[str, Mapping[str, type[BaseModel]]]
 """Lists of tables in the file, by name; of each, the models of its entries by their `kind`, "" where there is one kind alone."""
@@ -43,9 +44,15 @@ def first_problem(
         return f"{place[0]} is a list of tables: write [[{place[0]}]]"
     whole = [str(part) for part in place]
     if problem["type"] == "extra_forbidden":
-        close = get_close_matches("_".join(whole), known, 1)
-        return f"{'_'.join(whole)} is no setting: did you {f'mean {close[0]}' if close else 'misspell it'}?"
+        return f"{'_'.join(whole)} is no setting{_meant('_'.join(whole), known, groups, tables)}"
     return f"{prefix}{'_'.join(whole).upper()}: {_plain(problem).replace('Input should be', 'it has to be')}{_given(problem, whole)}"
+
+
+def _meant(given: str, known: Sequence[str], groups: Collection[str], tables: Tables) -> str:
+    found = nearest_name(given, [*tables, *groups, *known])
+    if found is None:
+        return f": remove it, or use one of {', '.join([*known, *(f'[[{table}]]' for table in tables)])}"
+    return f": did you mean {f'[[{found}]]' if found in tables else f'[{found}]' if found in groups else found}?"
 
 
 def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | str], file: Mapping[str, Any], tables: Tables) -> str:
@@ -88,8 +95,7 @@ def _known(fields: Sequence[str], given: str, kinds: Mapping[str, type[BaseModel
     for other, model in kinds.items():
         if other != kind and given in model.model_fields and given not in fields:
             return f' of kind = "{kind}", but of kind = "{other}"'
-    close = get_close_matches(given, fields, 1)
-    return f"{f': did you mean {close[0]}?' if close else ':'} Known are {', '.join(sorted(fields))}"
+    return f"{did_you_mean(given, fields) or ':'} Known are {', '.join(sorted(fields))}"
 
 
 def _what(problem: ErrorDetails, place: Sequence[int | str]) -> str:

@@ -6,21 +6,24 @@ Source of the names and defaults: `LIVEDEX_…` environment variables, then `liv
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, SecretStr, Tag, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from pipeline.chunking import check_sizes
+from pipeline.credential_masking import masked
 from pipeline.errors import ConfigError
 from pipeline.fetch_settings import FetchSettings
 from pipeline.globs import glob_problem
 from pipeline.jwt_settings import JwtSettings
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.rights import Acl
+from pipeline.setting_descriptions import Setting, setting, settings_of
+from pipeline.setting_environment import settings_in
+from pipeline.setting_file import read_settings_file
 from pipeline.setting_problems import Tables, first_problem
 from pipeline.store.object_places import object_place
 from pipeline.subscriber_settings import Subscriber
@@ -76,33 +79,70 @@ Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSou
 
 
 class Settings(BaseSettings):
-    """Everything that can be set; see the README's table for what each means."""
+    """Everything that can be set. Each field says what it means; the README's tables are made of that."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, env_nested_delimiter="_", env_nested_max_split=1
     )
 
-    database_url: SecretStr | None = None
-    owner_database_url: SecretStr | None = None
-    broker_url: str = "postgres"
-    embedder: str = "local"
-    embedder_url: str | None = None
-    embedder_api_key: SecretStr | None = None
-    dimensions: int | None = Field(default=None, ge=1, le=4000)
-    store: str = "pgvector"
-    text_search_config: str = Field(default="english", pattern=r"^[a-z_][a-z0-9_]*$")
-    chunk_size: int = 1400
-    chunk_overlap: int = 0
-    max_document_bytes: int = Field(default=67_108_864, ge=1)
-    keep_unused_days: float = Field(default=30, ge=0, le=36_500)
-    tenant_scoped: bool = True
-    rate_limit_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
-    concurrency_limit: int | None = Field(default=None, ge=1, le=10_000)
-    blob_url: str | None = None
-    vector_index_rows: int = Field(default=50_000, ge=1)
-    reconcile_interval_s: float = Field(default=300, gt=0)
-    max_delete_share: float = Field(default=0.5, gt=0, le=1)
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    database_url: SecretStr | None = setting(
+        None, "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index", shown="the one in the package"
+    )
+    owner_database_url: SecretStr | None = setting(
+        None,
+        "the same database for the role that migrates and builds indexes, where the application's role may not",
+        shown="`LIVEDEX_DATABASE_URL`",
+    )
+    broker_url: str = setting("postgres", "the broker of the events: the database, or `kafka://HOST:9092[,HOST:9092]`")
+    embedder: str = setting(
+        "local",
+        "the embedding model: `local` runs in the process and needs no network; `openai:MODEL` and any server of that protocol by its URL, `ollama:MODEL`;"
+        " `package.module:Class` is your own, from the working folder or an installed package",
+    )
+    embedder_url: str | None = setting(None, "the URL of the embedding provider's API", shown="the provider's")
+    embedder_api_key: SecretStr | None = setting(None, "the key of the embedding provider")
+    dimensions: int | None = setting(
+        None, "the length of a vector; checked against what the model returns", shown="the model's", ge=1, le=4000
+    )
+    store: str = setting("pgvector", "the vector store")
+    text_search_config: str = setting(
+        "english",
+        "PostgreSQL's name of the documents' language, for keyword search. After a change, run `livedex verify --repair` to rebuild the keyword index",
+        pattern=r"^[a-z_][a-z0-9_]*$",
+    )
+    chunk_size: int = setting(
+        1400,
+        "the most characters of a chunk; the mean is about half. After a change, documents are chunked again at the next start, and only passages that differ are embedded",
+    )
+    chunk_overlap: int = setting(0, "the most characters that whole sentences repeated from the previous chunk add to a chunk")
+    max_document_bytes: int = setting(67_108_864, "the largest document, in bytes; a larger one gets the state `too_large`", ge=1)
+    keep_unused_days: float = setting(
+        30, "days for which passages and vectors that no document shows are kept, for documents that come back", ge=0, le=36_500
+    )
+    tenant_scoped: bool = setting(True, "`false` declares that the service has one tenant")
+    rate_limit_per_minute: int | None = setting(
+        None, "requests a minute for each credential, over all processes", shown="off", ge=1, le=1_000_000
+    )
+    concurrency_limit: int | None = setting(
+        None, "requests at the same time for each credential, over all processes", shown="off", ge=1, le=10_000
+    )
+    blob_url: str | None = setting(
+        None,
+        "where content above 256 KiB waits: `s3://bucket/prefix`, `gs://…`, `az://container/…`, `file:///folder`. The location belongs to one installation;"
+        " credentials come from the variables of the storage (`AWS_…`, `GOOGLE_…`, `AZURE_…`) and need to read, write, list and delete",
+        shown="the database",
+    )
+    vector_index_rows: int = setting(
+        50_000, "the number of vectors from which on an HNSW index is built; below it, an exact scan is as quick", ge=1
+    )
+    reconcile_interval_s: float = setting(300, "seconds between two comparisons of a whole folder with the index", gt=0)
+    max_delete_share: float = setting(
+        0.5,
+        "if a scan finds a larger share of a source deleted, its deletes are withheld and reported: an unmounted disk looks like that",
+        gt=0,
+        le=1,
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "the least severe log lines that are written")
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
     fetch: FetchSettings = FetchSettings()
@@ -132,7 +172,7 @@ class Settings(BaseSettings):
         if value.startswith(KAFKA):
             _check_servers(value.removeprefix(KAFKA))
             return value
-        raise ValueError(f"{value!r} is no broker: use postgres, or kafka://HOST:9092[,HOST:9092]")
+        raise ValueError(f"{masked(value)!r} is no broker: use postgres, or kafka://HOST:9092[,HOST:9092]")
 
     @field_validator("store")
     @classmethod
@@ -176,14 +216,21 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what is passed in, and that is what stands in the file."""
+        """The environment wins over what is passed in, and that is what stands in the file. Variables that are no settings are not read."""
+        assert isinstance(env_settings, EnvSettingsSource)
+        settings, _ = settings_in(os.environ, prefix=PREFIX, known=setting_names())
+        env_settings.env_vars = {name.lower(): value for name, value in settings.items()}
         return env_settings, init_settings
 
 
+def catalog() -> list[Setting]:
+    """Return every setting that is an environment variable, with its default and description."""
+    return settings_of(Settings, prefix=PREFIX, groups=_GROUPS, without=tuple(_TABLES))
+
+
 def setting_names() -> set[str]:
-    """Every environment variable that is a setting."""
-    names = {PREFIX + name.upper() for name in Settings.model_fields if name not in _TABLES and name not in _GROUPS}
-    return names | {f"{PREFIX}{group}_{name}".upper() for group, settings in _GROUPS.items() for name in settings.model_fields}
+    """Return the environment variable of every setting."""
+    return {each.variable for each in catalog()}
 
 
 def load_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
@@ -197,34 +244,17 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
         ConfigError: an unknown name, or a value without sense; one line that names it.
     """
     names = setting_names()
-    for name in sorted(os.environ if environment is None else environment):
-        if name.startswith(PREFIX) and name not in names:
-            raise ConfigError(f"{name} is no setting: did you misspell it? Known are {', '.join(sorted(names))}")
-    file = _read_file(folder / FILE_NAME)
+    _, unknown = settings_in(os.environ if environment is None else environment, prefix=PREFIX, known=names)
+    if unknown is not None:
+        raise ConfigError(unknown)
+    file = read_settings_file(folder / FILE_NAME, prefix=PREFIX, groups=_GROUPS)
     try:
         return Settings(**file)
     except ValidationError as exc:
         known = [name.removeprefix(PREFIX).lower() for name in sorted(names)]
         raise ConfigError(first_problem(exc, file, prefix=PREFIX, groups=_GROUPS, known=known, tables=_TABLES)) from exc
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-        raise ConfigError(f"{path} cannot be read: {exc}") from exc
-    flat = {key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else key: value for key, value in content.items()}
-    for group in _GROUPS:
-        inner = {key.removeprefix(f"{group}_"): flat.pop(key) for key in list(flat) if key.startswith(f"{group}_")}
-        if inner and isinstance(whole := flat.get(group, {}), dict):
-            flat[group] = {**whole, **inner}
-    sources = flat.get("source")
-    for source in sources if isinstance(sources, list) else []:
-        if isinstance(source, dict) and source.get("kind", "folder") not in ("folder", "webhook"):
-            raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is none: use kind = "folder" or kind = "webhook"')
-    return flat
+    except SettingsError as exc:
+        raise ConfigError(f"the environment: {masked(str(exc))}") from exc
 
 
 def _check_servers(servers: str) -> None:
@@ -240,5 +270,5 @@ def _check_servers(servers: str) -> None:
             or (":" in host and host[0] + host[-1] != "[]")
         ):
             raise ValueError(
-                f"{server!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
+                f"{masked(server)!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
             )

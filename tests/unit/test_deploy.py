@@ -14,7 +14,8 @@ import pytest
 from pipeline.cli.main import livedex
 from pipeline.cli.roles import ROLES, check_roles
 from pipeline.errors import ConfigError
-from pipeline.settings import PREFIX, load_settings
+from pipeline.setting_descriptions import Setting
+from pipeline.settings import PREFIX, catalog, load_settings
 from tests.compose import FILE, PROJECT, MissingVariableError, is_ours, services, variables
 
 PASSWORDS = {"POSTGRES_PASSWORD": "owner", "APP_PASSWORD": "application"}
@@ -75,6 +76,20 @@ def test_every_setting_of_a_service_is_known_and_has_sense(name: str, tmp_path: 
     assert settings.kafka_servers == ("kafka:19092",)
     assert settings.database_url is not None and "livedex_app:application@postgres:5432" in settings.database_url.get_secret_value()
     assert (settings.owner_database_url is not None) == (name in ("migrate", "maintain"))
+
+
+@pytest.mark.parametrize("each", catalog(), ids=lambda each: each.variable)
+def test_every_setting_can_be_set_in_the_file_that_compose_reads(each: Setting) -> None:
+    given = services({**PASSWORDS, each.variable: "given"})
+    handed = {name for name in OURS if given[name]["environment"].get(each.variable) == "given"}
+    assert handed == ({"migrate", "maintain"} if each.variable == "LIVEDEX_OWNER_DATABASE_URL" else set(OURS))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_service_has_the_settings_file_and_the_secrets(name: str) -> None:
+    assert "./deploy/livedex.toml:/srv/livedex/livedex.toml:ro" in OURS[name]["volumes"]
+    assert OURS[name]["env_file"] == [{"path": "secrets.env", "required": False}]
+    assert {".env", "secrets.env"} <= set((PROJECT / ".gitignore").read_text("utf-8").split())
 
 
 def test_kafka_is_reached_where_it_says_it_is() -> None:

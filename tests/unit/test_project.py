@@ -13,8 +13,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from deploy.render_settings import rendered
 from pipeline.cli.main import COMMANDS
-from pipeline.settings import PREFIX, Settings, setting_names
+from pipeline.settings import catalog
 
 ROOT = Path(__file__).parents[2]
 CODE = ("pipeline", "consumers", "connectors", "migrations")
@@ -68,19 +69,17 @@ def test_the_newest_section_of_the_changelog_is_the_version_of_the_package() -> 
     assert versions == sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
 
 
-def test_the_readme_lists_every_setting_and_none_that_is_not() -> None:
-    rows = [line.split("|")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| `{PREFIX}")]
-    listed = [name for row in rows for name in re.findall(rf"`({PREFIX}[A-Z_]+)`", row)]
-    assert sorted(listed) == sorted(setting_names())
+@pytest.mark.parametrize("name", ["README.md", "docker-compose.yml"])
+def test_settings_stand_in_the_documents_as_they_are_described(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert rendered(name, text) == text, "run `make settings`"
 
 
-def test_the_readme_has_the_defaults_that_the_settings_have() -> None:
-    fields = {PREFIX + name.upper(): field.default for name, field in Settings.model_fields.items()}
-    rows = [line.split("|") for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| `{PREFIX}")]
-    said = {row[1].strip(" `"): row[2].strip(" `") for row in rows}
-    plain = {name: str(value).lower() for name, value in fields.items() if isinstance(value, int | float | str) and name in said}
-    assert len(plain) > 10
-    assert {name: said[name] for name in plain} == plain
+def test_every_setting_is_described_in_one_paragraph_and_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for each in catalog():
+        assert len(each.description) > 10 and "\n" not in each.description, each.variable
+        assert f"| `{each.variable}` | {each.default} | {each.description} |\n" in readme
 
 
 def test_the_readme_lists_every_command() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.settings import load_settings
+from pipeline.settings import Settings, catalog, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,71 @@ def test_what_makes_no_sense_is_named_in_one_line(tmp_path: Path, monkeypatch: p
     with pytest.raises(ConfigError, match=name) as refused:
         load_settings(tmp_path)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LIVEDEX_PORT", "tcp://10.0.0.1:8700"), ("LIVEDEX_SERVICE_HOST", "10.0.0.1"), ("LIVEDEX_SERVICE_PORT", "8700"), ("LIVEDEX_SERVICE_PORT_HTTP", "8700"),
+        ("LIVEDEX_PORT_8700_TCP", "tcp://10.0.0.1:8700"), ("LIVEDEX_PORT_8700_TCP_PROTO", "tcp"), ("LIVEDEX_PORT_8700_TCP_PORT", "8700"), ("LIVEDEX_PORT_8700_TCP_ADDR", "10.0.0.1"),
+        ("LIVEDEX_API_SERVICE_HOST", "10.0.0.1"), ("LIVEDEX_API_PORT", "tcp://[fd00::1]:8700"), ("LIVEDEX_KAFKA_SERVICE_HOST", "10.0.0.1"), ("LIVEDEX_KAFKA_PORT", "tcp://10.0.0.1:9092"),
+        ("LIVEDEX_KAFKA_PORT_9092_TCP_ADDR", "10.0.0.1"), ("LIVEDEX_FETCH_PORT_53_UDP", "udp://10.0.0.1:53"), ("LIVEDEX_EMBEDDER_SERVICE_PORT", "80"),
+    ],
+)  # fmt: skip
+def test_variables_that_kubernetes_sets_for_a_service_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert load_settings(tmp_path) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("LIVEDEX_CHUNKSIZE", "LIVEDEX_CHUNK_SIZE"), ("LIVEDEX_CHUNK-SIZE", "LIVEDEX_CHUNK_SIZE"), ("livedex_chunksize", "LIVEDEX_CHUNK_SIZE"), ("LIVEDEX_DB_URL", "LIVEDEX_DATABASE_URL"),
+        ("LIVEDEX_KAFKA_BOOTSTRAP_SERVERS", "LIVEDEX_BROKER_URL"), ("LIVEDEX_EMBEDER", "LIVEDEX_EMBEDDER"), ("LIVEDEX_OPENAI_API_KEY", "LIVEDEX_EMBEDDER_API_KEY"),
+        ("LIVEDEX_MODEL", "LIVEDEX_EMBEDDER"), ("LIVEDEX_LOGLEVEL", "LIVEDEX_LOG_LEVEL"),
+    ],
+)  # fmt: skip
+def test_the_setting_that_was_meant_is_named(tmp_path: Path, name: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(tmp_path, {name: "x"})
+    assert str(refused.value) == f"{name} is no setting: did you mean {meant}?"
+
+
+def test_what_resembles_no_setting_is_answered_with_all_of_them(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"LIVEDEX_XYZZY is no setting: remove it, or use one of LIVEDEX_BLOB_URL, .*LIVEDEX_VECTOR_INDEX_ROWS"
+    ):
+        load_settings(tmp_path, {"LIVEDEX_XYZZY": "x"})
+
+
+def test_an_empty_variable_is_as_one_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in catalog():
+        monkeypatch.setenv(each.variable, "")
+    assert load_settings(tmp_path) == Settings()
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_byte_order_mark_in_the_file_is_skipped(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / "livedex.toml").write_bytes(mark + b"chunk_size = 900\r\n")
+    assert load_settings(tmp_path).chunk_size == 900
+
+
+def test_a_file_of_utf_16_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "livedex.toml").write_text("chunk_size = 900", "utf-16")
+    with pytest.raises(ConfigError, match=r"livedex\.toml is UTF-16: save it as UTF-8"):
+        load_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "url", ["rabbit://user:s3cr3t@host", "kafka://user:s3cr3t@host:9092", "kafka://s3cr3t@host:9092", "amqp://h/?password=s3cr3t"]
+)
+def test_a_credential_in_a_broker_url_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("LIVEDEX_BROKER_URL", url)
+    with pytest.raises(ConfigError, match="LIVEDEX_BROKER_URL") as refused:
+        load_settings(tmp_path)
+    assert "s3cr3t" not in str(refused.value)
 
 
 def test_a_key_of_the_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
