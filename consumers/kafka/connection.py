@@ -28,6 +28,7 @@ from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
 from pipeline.errors import ConfigError, OutageError, RejectedError
+from pipeline.http_client import http_client
 from pipeline.kafka_settings import KafkaSettings
 
 _TOKEN_TIMEOUT_S = 10.0
@@ -180,7 +181,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         assert s.oauth_client_secret is not None
         form = {"grant_type": "client_credentials"} | ({"scope": s.oauth_scope} if s.oauth_scope else {})
         try:
-            async with httpx.AsyncClient(timeout=_TOKEN_TIMEOUT_S) as http:
+            async with http_client(s.oauth_token_url, timeout=_TOKEN_TIMEOUT_S) as http:
                 answer = await http.post(
                     s.oauth_token_url, data=form, auth=(s.oauth_client_id or "", s.oauth_client_secret.get_secret_value())
                 )

@@ -18,6 +18,7 @@ import jwt
 import orjson
 
 from pipeline.errors import OutageError
+from pipeline.http_client import http_client
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
 @asynccontextmanager
 async def open_issuer(url: str) -> AsyncIterator[IssuerKeys]:
     """The keys that stand at a URL, for as long as the block lasts. Redirects are not followed."""
-    async with httpx.AsyncClient(timeout=_PATIENCE_S, follow_redirects=False, headers={"Accept": "application/json"}) as http:
+    async with http_client(url, timeout=_PATIENCE_S, follow_redirects=False, headers={"Accept": "application/json"}) as http:
 
         async def fetch() -> bytes:
             async with asyncio.timeout(2 * _PATIENCE_S), http.stream("GET", url) as answer:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from pipeline.http_client import check_certificates
 from pipeline.model import TenantId
 from pipeline.settings import Settings
 from pipeline.store.subscribers import Registration
@@ -27,6 +28,8 @@ def check_subscribers(settings: Settings) -> None:
     """
     for subscriber in settings.subscriber:
         signing_keys(subscriber)
+    if any(subscriber.url is not None for subscriber in settings.subscriber):
+        check_certificates()
 
 
 @asynccontextmanager
@@ -52,15 +55,14 @@ async def notifying(s: Surroundings) -> AsyncIterator[list[Courier]]:
 
 def _routes(subscribers: Sequence[Subscriber], resolver: SystemResolver) -> dict[str, Route]:
     """Of those that are told at a URL, by their names."""
-    import httpx
-
     from consumers.notify import Route
     from pipeline.fetching.connecting import CheckedBackend
+    from pipeline.http_client import trusted_certificates
 
     told = [subscriber for subscriber in subscribers if subscriber.url is not None]
     if not told:
         return {}
-    trust = httpx.create_ssl_context()  # certificates of SSL_CERT_FILE, or of certifi
+    trust = trusted_certificates()
     return {each.name: Route(each.place, signing_keys(each), CheckedBackend(resolver, each.hosts, _CONNECT_S), trust) for each in told}
 
 

@@ -11,6 +11,7 @@ from connectors.webhook import Receiver, open_hooks, routers
 from connectors.webhook.tokens import check_tokens
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
+from pipeline.http_client import check_certificates
 from pipeline.intake import Accepting
 from pipeline.settings import Settings
 from pipeline.store.versions import Versions
@@ -36,6 +37,7 @@ def check_contents(settings: Settings) -> None:
     """
     _check_fetching(settings)
     if settings.fetch.enabled:
+        check_certificates()
         check_tokens(settings.webhooks)
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import sys
+from types import ModuleType
 
 from pydantic import SecretStr
 
+from pipeline.credential_masking import masked
 from pipeline.embedding.local import DIMENSIONS, LocalEmbedder
 from pipeline.embedding.protocol import Embedder
 from pipeline.errors import ConfigError
@@ -36,12 +40,12 @@ def build_embedder(spec: str, *, url: str | None = None, api_key: SecretStr | No
             raise ConfigError(f"LIVEDEX_DIMENSIONS is {dimensions}, but the local model has {DIMENSIONS}: leave it out, or set {_SETTING}")
         return LocalEmbedder()
     if kind in _LATER:
-        raise ConfigError(f"{_SETTING} is {spec!r}: {kind} is not offered yet; {_POSSIBLE}")
+        raise ConfigError(f"{_SETTING} is {masked(spec)!r}: {kind} is not offered yet; {_POSSIBLE}")
     if kind in ("openai", "ollama") and name:
         return _openai(spec, kind, name, url, api_key, dimensions)
-    if kind not in _KNOWN and name:
+    if kind not in _KNOWN and name.isidentifier() and all(part.isidentifier() for part in kind.split(".")):
         return _of_class(spec, kind, name, {"url": url, "api_key": api_key, "dimensions": dimensions})
-    raise ConfigError(f"{_SETTING} is {spec!r}, which is unknown: {_POSSIBLE}")
+    raise ConfigError(f"{_SETTING} is {masked(spec)!r}, which is unknown: {_POSSIBLE}")
 
 
 def _openai(spec: str, kind: str, name: str, url: str | None, api_key: SecretStr | None, dimensions: int | None) -> Embedder:
@@ -49,18 +53,33 @@ def _openai(spec: str, kind: str, name: str, url: str | None, api_key: SecretStr
 
     if kind == "openai":
         if url is None and not (api_key and api_key.get_secret_value()):
-            raise ConfigError(f"{_SETTING} is {spec!r}: set LIVEDEX_EMBEDDER_API_KEY, or LIVEDEX_EMBEDDER_URL for a server of your own")
+            raise ConfigError(
+                f"{_SETTING} is {masked(spec)!r}: set LIVEDEX_EMBEDDER_API_KEY, or LIVEDEX_EMBEDDER_URL for a server of your own"
+            )
         return OpenAIEmbedder(name, url=url or OPENAI_URL, api_key=api_key, dimensions=dimensions)
     return OpenAIEmbedder(name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama")
 
 
 def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Embedder:
+    key = given.get("api_key")
+    secrets = (key.get_secret_value(),) if isinstance(key, SecretStr) else ()
+    shown = masked(spec, *secrets)
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(_imported(module), name)
         taken = inspect.signature(found).parameters
         embedder: Embedder = found(**{key: value for key, value in given.items() if key in taken and value is not None})
     except (ImportError, AttributeError, TypeError, ValueError) as exc:
-        raise ConfigError(f"{_SETTING} is {spec!r}, which cannot be loaded ({type(exc).__name__}: {exc}): {_POSSIBLE}") from exc
+        raise ConfigError(
+            f"{_SETTING} is {shown!r}, which cannot be loaded ({type(exc).__name__}: {masked(str(exc), *secrets)}): {_POSSIBLE}"
+        ) from exc
     if not callable(getattr(embedder, "embed", None)):
-        raise ConfigError(f"{_SETTING} is {spec!r}, which has no method `embed`: {_POSSIBLE}")
+        raise ConfigError(f"{_SETTING} is {shown!r}, which has no method `embed`: {_POSSIBLE}")
     return embedder
+
+
+def _imported(module: str) -> ModuleType:
+    """A module of an installed package, or else of the working folder, which an installed program does not look into by itself."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    return importlib.import_module(module)

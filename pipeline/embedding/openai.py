@@ -7,7 +7,6 @@ are in characters, of which a token has one at the least in practice (Chinese) a
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from pipeline.embedding.refusals import refusal
 from pipeline.embedding.texts import valid_unicode
 from pipeline.embedding.vectors import unit_vectors
 from pipeline.errors import ConfigError, RetryableError
+from pipeline.http_client import check_environment_for, http_client
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://localhost:11434/v1"
@@ -123,7 +123,7 @@ class OpenAIEmbedder:
             if self._api_key.get_secret_value():
                 headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
             limits = httpx.Limits(max_connections=self._limits.concurrency + 32, max_keepalive_connections=self._limits.concurrency + 4)
-            self._http = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not _is_here(self._url.host))
+            self._http = http_client(str(self._url), headers=headers, limits=limits)
         return self._http
 
     def _place(self) -> str:
@@ -140,7 +140,9 @@ def _endpoint(url: str) -> httpx.URL:
     if base.scheme not in ("http", "https") or not host or not 0 < (port or 80) < 65_536:
         raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
     path = base.path.rstrip("/")
-    return base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
+    endpoint = base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
+    check_environment_for(str(endpoint))
+    return endpoint
 
 
 def _sendable(api_key: SecretStr | None) -> SecretStr:
@@ -149,10 +151,3 @@ def _sendable(api_key: SecretStr | None) -> SecretStr:
     if not (key.isascii() and key.isprintable()):
         raise ConfigError("LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, without quotes and line ends")
     return SecretStr(key)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import httpcore
-import httpx
 
 from pipeline.errors import LivedexError, RejectedError, RetryableError, ThrottledError
 from pipeline.fetching.answers import REDIRECTS, as_utf8, headers_of, refusal, type_of, validator_of
@@ -21,6 +20,7 @@ from pipeline.fetching.hosts import Hosts, is_address
 from pipeline.fetching.places import Origin, Place, place_of, redirected
 from pipeline.fetching.turns import Turns
 from pipeline.fetching.unpacking import Unpacking
+from pipeline.http_client import trusted_certificates
 from pipeline.model import Validator
 
 _CONTENT = frozenset({200, 203, 204})
@@ -101,7 +101,7 @@ class Getter:
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
-        return httpx.create_ssl_context()  # certificates of SSL_CERT_FILE, or of certifi
+        return trusted_certificates()
 
     def close(self) -> None:
         """Let go of threads."""

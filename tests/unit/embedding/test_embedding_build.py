@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr
 
@@ -21,6 +24,13 @@ class Demanding(CountingEmbedder):
     def __init__(self, *, url: str, api_key: SecretStr) -> None:
         super().__init__(8)
         self.given = (url, api_key.get_secret_value())
+
+
+class Complaining(CountingEmbedder):
+    """Repeats what it was given."""
+
+    def __init__(self, *, api_key: SecretStr) -> None:
+        raise ValueError(f"bad key {api_key.get_secret_value()}")
 
 
 def test_the_usual_names() -> None:
@@ -61,3 +71,34 @@ def test_openai_itself_needs_a_key() -> None:
 def test_the_local_model_has_its_own_length() -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_DIMENSIONS is 512"):
         build_embedder("local", dimensions=512)
+
+
+def test_a_class_of_the_working_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_model.py").write_text(
+        "from pipeline.embedding.counting import CountingEmbedder\n\n\nclass Mine(CountingEmbedder):\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert isinstance(build_embedder("my_model:Mine", dimensions=8), CountingEmbedder)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "openai:m@https://user:s3cr3t@host/v1:C",
+        "gemini:https://s3cr3t@host",
+        "no.such:https://a:s3cr3t@h",
+        "x?api_key=s3cr3t",
+        "http://u:s3cr3t@h/v1",
+    ],
+)
+def test_a_credential_in_the_setting_is_not_shown(spec: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        build_embedder(spec, url="ftp://x")
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_the_key_is_not_shown_when_a_class_refuses_it() -> None:
+    with pytest.raises(ConfigError, match="cannot be loaded") as refused:
+        build_embedder(f"{__name__}:Complaining", api_key=SecretStr("hunter22"))
+    assert "hunter22" not in str(refused.value)
