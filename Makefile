@@ -7,6 +7,15 @@ SHOW_VERSION := import sys, pip; print("%d.%d" % sys.version_info[:2])
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 BIN := .venv/bin
 STAMP := .venv/.installed-$(VERSION)
+RUN_STAMP := .venv/.installed-to-run-$(VERSION)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+CHECK_PYTHON = case "$(VERSION)" in 3.11|3.12|3.13|3.14) ;; \
+	*) echo "Livedex needs Python 3.11 to 3.14, $(PYTHON) is not: name one, as in make test PYTHON=python3.13" >&2; exit 1;; esac
+MAKE_VENV = test "$$($(BIN)/python -c '$(SHOW_VERSION)' 2>/dev/null)" = "$(VERSION)" || $(PYTHON) -m venv --clear .venv
+# What builds the package (setuptools) is pinned with the tools.
+INSTALL_LIVEDEX = sed -n '/^setuptools==/,/[^\\]$$/p' requirements-dev.txt > .venv/requirements-build.txt \
+	&& $(PIP) install --quiet --require-hashes --requirement .venv/requirements-build.txt \
+	&& PYTHONWARNINGS=ignore $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 CODE := pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
@@ -15,7 +24,7 @@ CODE := pipeline consumers connectors migrations
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## start everything on a folder of sample documents, or on others: make run FOLDER=… PORT=…
+run: $(RUN_STAMP) ## start everything on a folder of sample documents, or on others: make run FOLDER=… PORT=…
 	$(BIN)/livedex up $(FOLDER) --port $(PORT)
 
 test: $(STAMP) ## run every test, three files at a time: most of them wait for servers and processes
@@ -42,15 +51,23 @@ bench: $(STAMP) ## run the benchmarks
 
 install: $(STAMP) ## make .venv with everything pinned; the other targets do it by themselves
 
-# The stamp is newer than the files it was made from. An environment of another Python, or a broken one, is made anew.
-$(STAMP): requirements-dev.txt pyproject.toml
-	@case "$(VERSION)" in 3.11|3.12|3.13|3.14) ;; \
-		*) echo "Livedex needs Python 3.11 to 3.14, $(PYTHON) is not: name one, as in make test PYTHON=python3.13" >&2; exit 1;; esac
-	@test "$$($(BIN)/python -c '$(SHOW_VERSION)' 2>/dev/null)" = "$(VERSION)" || $(PYTHON) -m venv --clear .venv
-	@echo "installing what requirements-dev.txt pins into .venv; the first time takes a minute or two"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+# A stamp is newer than the files it was made from. An environment of another Python, or a broken one, is made anew.
+# `make run` needs what the program needs; everything else needs the tools for working on it, too, and that is enough for `make run`.
+$(RUN_STAMP): requirements.txt pyproject.toml
+	@$(CHECK_PYTHON)
+	@$(MAKE_VENV)
+	@echo "installing what requirements.txt pins into .venv; the first time takes a minute"
+	@$(PIP) install --require-hashes --requirement requirements.txt
+	@$(INSTALL_LIVEDEX)
 	@touch $@
+
+$(STAMP): requirements-dev.txt requirements.txt pyproject.toml
+	@$(CHECK_PYTHON)
+	@$(MAKE_VENV)
+	@echo "installing what requirements-dev.txt pins into .venv; the first time takes a minute or two"
+	@$(PIP) install --require-hashes --requirement requirements-dev.txt
+	@$(INSTALL_LIVEDEX)
+	@touch $@ $(RUN_STAMP)
 
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
