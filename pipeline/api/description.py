@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pipeline.api.shapes import Problem, problems
 
@@ -111,6 +111,12 @@ def _whole(value: Any) -> Any:
     if isinstance(value, list):
         return [_whole(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@router.get("/", include_in_schema=False)
+async def front() -> Response:
+    """Lead a browser to the page about the API."""
+    return RedirectResponse("docs", 307)
 
 
 @router.get("/docs", include_in_schema=False)

@@ -20,6 +20,7 @@ import click
 from pipeline.cli.options import example
 from pipeline.cli.output import error_line
 from pipeline.errors import LivedexError
+from pipeline.name_suggestions import nearest_name
 
 FAILED = 3
 CALLED_WRONGLY = 64
@@ -45,6 +46,14 @@ COMMANDS: dict[str, Line] = {
 """The module of each command, which names it as the command is called, and its line in the help."""
 
 
+_SYNONYMS = {
+    "start": "up", "serve": "up", "server": "up", "watch": "up", "query": "search", "ask": "search", "find": "search", "check": "verify", "repair": "verify",
+    "ps": "status", "health": "status", "info": "status", "worker": "run", "db": "migrate", "upgrade": "migrate", "init": "migrate", "dry-run": "plan", "diff": "plan",
+    "letters": "dead", "dlq": "dead", "apikeys": "keys", "tokens": "keys", "webhooks": "hooks",
+}  # fmt: skip
+"""What else the commands are called."""
+
+
 class Commands(click.Group):
     """The group of all commands; a command's module is imported when it is asked for."""
 
@@ -59,6 +68,13 @@ class Commands(click.Group):
         found = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As of click, with the nearest name for a command that there is none of."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            meant = nearest_name(args[0], COMMANDS, _SYNONYMS)
+            raise click.UsageError(f"No such command {args[0]!r}.{f' Did you mean {meant!r}?' if meant else ''}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, without importing any command."""
@@ -96,9 +112,11 @@ def run_program(arguments: Sequence[str]) -> int:
     """
     try:
         status = livedex.main(list(arguments), prog_name="livedex", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as exc:
+        click.echo(exc.format_message())
+        return 0
     except click.UsageError as exc:
-        command = exc.ctx.command_path if exc.ctx else "livedex"
-        return _fail(f"{exc.format_message().rstrip('.')}: see `{command} --help`", CALLED_WRONGLY)
+        return _fail(_wrong_call(exc), CALLED_WRONGLY)
     except click.ClickException as exc:
         return _fail(exc.format_message(), FAILED)
     except (KeyboardInterrupt, click.Abort):
@@ -112,6 +130,13 @@ def run_program(arguments: Sequence[str]) -> int:
     except BaseExceptionGroup as exc:
         return _fail(_told(_first(exc)), FAILED)
     return status if isinstance(status, int) else 0
+
+
+def _wrong_call(exc: click.UsageError) -> str:
+    """What is wrong with a command line, and where to look."""
+    said = exc.format_message().rstrip(".")
+    place = f"`{exc.ctx.command_path if exc.ctx else 'livedex'} --help`"
+    return f"{said} See {place}" if said.endswith("?") else f"{said}: see {place}"
 
 
 def _told(exc: BaseException) -> str:

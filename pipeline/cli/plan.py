@@ -42,8 +42,16 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
     print_table([(name.replace("_", " "), found[name]) for name in names], ("to embed", ""))
     click.echo()
     cost = found["price"]
-    click.echo(f"price: {cost['amount']} {cost['currency']}" if cost else "price: none is known for this embedder")
+    click.echo(_price_line(cost))
     return 0
+
+
+def _price_line(cost: dict[str, str] | None) -> str:
+    from pipeline.cli.planning import FREE
+
+    if cost is None:
+        return "price: not known for this embedder"
+    return "price: free, the model runs on a machine of your own" if cost == FREE else f"price: {cost['amount']} {cost['currency']}"
 
 
 async def _plan(path: Path, data: Path) -> dict[str, Any]:

@@ -132,8 +132,15 @@ async def _add_file(plan: Plan, comparison: Comparison, path: bytes, cutter: Fil
         plan.passages |= {piece.hash: len(piece.content) for piece in cut.pieces}
 
 
+FREE = {"amount": "0", "currency": "USD"}
+_UNPAID = ("local", "ollama:")
+"""Models that run on machines of one's own."""
+
+
 def price(settings: Settings, tokens: int) -> dict[str, str] | None:
-    """What the provider asks for as many tokens; None where that is not known."""
+    """Return what the provider asks for as many tokens, `FREE` for models on machines of one's own, or None where the price is not known."""
+    if settings.embedder.strip().startswith(_UNPAID):
+        return FREE
     rate = None if settings.embedder_url else USD_PER_MILLION_TOKENS.get(settings.embedder)
     if rate is None:
         return None

@@ -24,6 +24,7 @@ from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
 from pipeline.flow import StageName
 from pipeline.intake import Accepting, LateIntake
+from pipeline.name_suggestions import did_you_mean
 from pipeline.settings import FolderSource
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
@@ -50,7 +51,7 @@ def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
         return ROLES
     for role in roles:
         if role not in ROLES:
-            raise ConfigError(f"{role!r} is no role: choose of {', '.join(ROLES)} or all")
+            raise ConfigError(f"{role!r} is no role{did_you_mean(role, (*ROLES, 'all')) or ':'} The roles are {', '.join(ROLES)} and all")
     return tuple(dict.fromkeys(roles))
 
 

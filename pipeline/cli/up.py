@@ -14,9 +14,11 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.output import one_line
 from pipeline.errors import ConfigError, LivedexError
 from pipeline.settings import MAX_NAME, FolderSource, Settings, load_settings
 
+_MOST_SHOWN = 10
 _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the lock for a moment
 
 
@@ -130,6 +132,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                 async with AsyncExitStack() as stack:
                     with ending_a_start(stop):
                         connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound, entrance))
+                    print(watched_line(sources), flush=True)
                     print(entrance.told, flush=True)
                     print(f"ready {url}", flush=True)
                     progress = asyncio.create_task(show_progress(s.backlog, connectors))
@@ -140,6 +143,15 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
         return
     finally:
         bound.close()
+
+
+def watched_line(sources: Sequence[FolderSource]) -> str:
+    """Return what `up` will do, in one line for its user."""
+    if not sources:
+        return "watching no folder: documents come in over HTTP (PUT /v1/documents/ID); to watch one, run `livedex up FOLDER` or add a [[source]] to livedex.toml"
+    shown = [f"{one_line(source.name)} ({one_line(str(source.path))})" for source in sources[:_MOST_SHOWN]]
+    more = [f"{len(sources) - _MOST_SHOWN} more"] if len(sources) > _MOST_SHOWN else []
+    return f"watching {', '.join([*shown, *more])}"
 
 
 def stop_signal() -> asyncio.Event:

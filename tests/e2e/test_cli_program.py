@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,21 @@ def test_every_command_on_dead_letters_has_help_with_an_example(tmp_path: Path, 
     done = livedex(tmp_path, "dead", command, "--help")
     assert done.returncode == 0
     assert f"livedex dead {command}" in done.stdout.split("Example:")[1]
+
+
+@pytest.mark.parametrize("arguments", [(), ("dead",), ("keys",), ("tenants",), ("subscribers",), ("hooks",)])
+def test_a_group_without_a_command_shows_its_help(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = livedex(tmp_path, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: livedex") and len(done.stdout.splitlines()) > 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(("serach", "x"), "search"), (("stauts",), "status"), (("serve",), "up"), (("dead", "lst"), "list"), (("run", "wach"), "watch")],
+)
+def test_the_nearest_name_is_suggested(tmp_path: Path, arguments: tuple[str, ...], meant: str) -> None:
+    assert re.search(rf"[Dd]id you mean '?{meant}'?\?", only_line(livedex(tmp_path, *arguments)))
 
 
 def test_an_unknown_command_is_named_in_one_line(tmp_path: Path) -> None:

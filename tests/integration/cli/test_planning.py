@@ -96,7 +96,9 @@ async def test_another_chunk_size_is_a_change_of_every_document(indexed: Indexed
         ("openai:text-embedding-3-large", None, {"amount": "0.0078", "currency": "USD"}),
         ("openai:text-embedding-3-small", "http://127.0.0.1:1/v1", None),
         ("openai:unheard-of", None, None),
-        ("local", None, None),
+        ("local", None, {"amount": "0", "currency": "USD"}),
+        ("ollama:nomic-embed-text", "http://gpu:11434/v1", {"amount": "0", "currency": "USD"}),
+        ("my.models:Mine", None, None),
     ],
 )
 def test_a_price_is_told_only_where_it_is_known(embedder: str, url: str | None, expected: dict[str, str] | None) -> None:

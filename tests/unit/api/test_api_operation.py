@@ -179,6 +179,12 @@ async def test_the_page_fetches_nothing_from_elsewhere(http):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+async def test_the_address_itself_leads_to_the_page(http):
+    answer = await http.get("/")
+    assert answer.status_code == 307
+    assert str(answer.url.join(answer.headers["location"])).endswith("/docs")
+
+
 async def test_a_line_in_the_log_holds_no_raw_control_character(http, caplog):
     with caplog.at_level(logging.DEBUG, logger="pipeline.api"):
         await http.get("/v1/documents/a%0Ab%1B%00?query=%0A")
