@@ -1,0 +1,105 @@
+"""Every code block of the documents runs, as a reader would run it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pipeline.model import TenantId
+from pipeline.notices import Notice
+from pipeline.settings import load_settings
+from tests.documentation import ROOT, Block, blocks, working_folder
+
+DOCUMENTS = sorted([*(path.name for path in ROOT.glob("*.md")), *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+SHELL = sorted({(block.document, block.section) for block in BLOCKS if block.language == "sh"})
+SETTINGS = {"Being told": '[[subscriber]]\nname = "warehouse"\n'}
+"""What `livedex.toml` holds while a section is run."""
+KAFKA = "On several machines"
+
+
+def of(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
+
+
+def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
+    assert len(BLOCKS) > 20
+    assert {block.language for block in BLOCKS} <= {"sh", "toml", "json", "python", ""}
+    commands = ("make ", "curl ", "livedex ", "git ", "docker ", "import ", "[[", "$ ")
+    assert [str(block) for block in of("") if any(line.startswith(commands) for line in block.text.splitlines())] == [], (
+        "a block needs a language"
+    )
+
+
+@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each[1] != KAFKA])
+def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
+    texts = [block.text for block in BLOCKS if (block.document, block.section, block.language) == (document, section, "sh")]
+    starts_itself = any("make run" in text or "livedex up" in text for text in texts)
+    asks = any("livedex " in text or "curl " in text for text in texts)
+    with working_folder(tmp_path, settings=SETTINGS.get(section, "")) as folder:
+        folder.run_shell(texts, server=asks and not starts_itself)
+        said = [line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line]
+        told = [found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))]
+        assert folder.refusals() == told
+
+
+def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, owner_url: str, tmp_path: Path) -> None:
+    here = [block for block in BLOCKS if block.section == KAFKA]
+    [shell] = [block.text for block in here if block.language == "sh"]
+    [producer] = [block.text for block in here if block.language == "python"]
+    replaced = {
+        "kafka://kafka-1:9092,kafka-2:9092": f"kafka://{kafka}",
+        "kafka-1:9092": kafka.split(",")[0],
+        "postgresql://livedex@database/livedex": f"'{owner_url}'",
+        '"livedex.changed"': '"documented.livedex.changed"',
+    }
+    with working_folder(tmp_path, replaced) as folder:
+        (tmp_path / "producer.py").write_text(folder.put_in(producer), "utf-8")
+        check = "python producer.py\nlivedex status --wait 60\ncurl -sf http://127.0.0.1:8700/v1/documents/crm/4711\n"
+        out = folder.run_shell(["export LIVEDEX_KAFKA_PREFIX=documented. LIVEDEX_KAFKA_PARTITIONS=2\n", shell, check], server=False)
+        assert '"title":"Refunds"' in out
+
+
+@pytest.mark.parametrize("block", of("toml"), ids=str)
+def test_the_settings_are_taken(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "livedex.toml").write_text(block.text, "utf-8")
+    assert tomllib.loads(block.text)
+    assert load_settings(tmp_path, {})
+
+
+@pytest.mark.parametrize("block", [block for block in of("python") if block.section != KAFKA], ids=str)
+def test_the_programs_run(block: Block, tmp_path: Path) -> None:
+    with working_folder(tmp_path) as folder:
+        folder.run_python(block.text)
+
+
+def test_a_notice_looks_as_the_document_shows() -> None:
+    [shown] = [json.loads(block.text) for block in of("json") if "livedex.synced" in block.text]
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    notice = Notice(
+        1,
+        TenantId("default"),
+        "shop",
+        uuid.uuid4(),
+        "synced",
+        "notes/tea",
+        7,
+        {"state": "synced", "collection": "default", "source": ""},
+        now,
+    )
+    made = json.loads(notice.encode())
+    assert (shown.keys(), shown["data"].keys()) == (made.keys(), made["data"].keys())
+    assert [shown[name] for name in ("type", "subject", "source", "schemaversion")] == [
+        made[name] for name in ("type", "subject", "source", "schemaversion")
+    ]
+
+
+@pytest.mark.parametrize("block", of("json"), ids=str)
+def test_json_is_json(block: Block) -> None:
+    assert json.loads(block.text)
