@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from consumers.settle import Outlet, Settler
 from pipeline.embedding.gather import TextGatherer
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import LivedexError, RejectedError
+from pipeline.errors import ClaimLostError, LivedexError, RejectedError
 from pipeline.events import Event
 from pipeline.flow import stage
 from pipeline.metrics import Metrics
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[TenantId, GenerationId, PassageId]
 Ask = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
-_OTHERS_S = 0.05  # until it is looked at again what another process embeds
+_OTHERS_S, _OTHERS_MOST_S = 0.05, 0.5  # until it is looked at again what another process embeds, at first and at most
 _DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
@@ -72,16 +72,34 @@ class ClaimingGatherer:
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
         """See `pipeline.stages.embed.Gatherer`."""
-        waiting, refused = dict(passages), list[RejectedError]()
+        waiting, refused, looks = dict(passages), list[RejectedError](), 0
         while waiting:
-            taken = await self._take((tenant_id, generation_id, tuple(waiting)))
-            work = asyncio.create_task(self._embed(tenant_id, generation_id, waiting, taken))
-            self._keep(work)
-            refused += await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
+            try:
+                taken, found = await self.embed_free(tenant_id, generation_id, waiting)
+            except ClaimLostError:
+                continue  # this process stood still for so long that others may have embedded them: look again
+            refused += found
             waiting = {p: text for p, text in waiting.items() if p not in taken.ours and p not in taken.there}
             if waiting:
-                await asyncio.sleep(_OTHERS_S)
+                await asyncio.sleep(min(_OTHERS_S * 2**looks, _OTHERS_MOST_S))
+                looks = min(looks + 1, 10)
         return refused
+
+    async def embed_free(
+        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
+    ) -> tuple[Taken, list[RejectedError]]:
+        """Embed what no other process embeds now, without waiting for the others.
+
+        Returns:
+            What was taken, and the refusals among it.
+
+        Raises:
+            ClaimLostError: the claims ran out before everything was sent; ask again.
+            OutageError: the provider, or the store, is away.
+        """
+        work = asyncio.create_task(self._claim_and_embed(tenant_id, generation_id, dict(texts)))
+        self._keep(work)
+        return await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
 
     def _keep(self, work: asyncio.Task[Any]) -> None:
         self._working.add(work)
@@ -97,29 +115,33 @@ class ClaimingGatherer:
         while self._working:  # each lets go of what it held at its end
             await asyncio.gather(*self._working, return_exceptions=True)
 
-    async def _embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str], taken: Taken
-    ) -> list[RejectedError]:
-        """Embed what is ours of some passages, then let go of it."""
-        ours = [(passage, text) for passage, text in texts.items() if passage in taken.ours]
-        keys = [(tenant_id, generation_id, passage) for passage, _ in ours]
-        self._asking.update(keys)
+    async def _claim_and_embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
+    ) -> tuple[Taken, list[RejectedError]]:
+        """Claim some passages, embed what is ours of them, then let go of it. Never cancelled: a claim that nobody lets go of keeps others waiting."""
+        keys = [(tenant_id, generation_id, passage) for passage in texts]
+        self._asking.update(keys)  # before they are claimed: from now on nobody here lets go of them
+        claimed: Collection[PassageId] = texts  # where it is not known what was claimed, all of it
         try:
-            return await self._gatherer.embed(tenant_id, generation_id, ours) if ours else []
+            taken = await self._take((tenant_id, generation_id, tuple(texts)))
+            claimed = taken.ours | taken.there
+            ours = [(passage, text) for passage, text in texts.items() if passage in taken.ours]
+            return taken, await self._gatherer.embed(tenant_id, generation_id, ours) if ours else []
         finally:
             self._asking.subtract(keys)
             free = [key for key in keys if self._asking[key] <= 0]
             for key in free:
                 del self._asking[key]
-            done = [passage for _, _, passage in free] + [passage for passage in taken.there if passage in texts]
-            self._keep(asyncio.create_task(self._let_go((tenant_id, generation_id, tuple(done)))))  # nobody here waits for it
+            done = tuple(passage for _, _, passage in free if passage in claimed)
+            if done:
+                self._keep(asyncio.create_task(self._let_go((tenant_id, generation_id, done))))  # nobody here waits for it
 
     async def _let_go(self, ask: Ask) -> None:
         try:
             await self._release(ask)
         except LivedexError as exc:
             log.warning("what is embedded cannot be let go of, so all that this process holds is: %s", exc)
-            await self._claims.close()  # else others would wait for as long as this process lives
+            self._claims.abandon()  # else others would wait for as long as this process lives
 
     async def _take_all(self, asks: Sequence[Ask]) -> list[Taken]:
         tenant_id, generation_id, _ = asks[0]
@@ -149,7 +171,7 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims
             await store.upsert(tenant_id, generation_id, group, durable=not embeddings.in_process)  # what was paid for is not lost again
 
     async with AsyncExitStack() as stack:
-        gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep)
+        gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep, permit=None if claims is None else claims.check)
         made: Gatherer = StoringGatherer(gatherer)
         if claims is not None:
             made = claiming = ClaimingGatherer(made, claims)

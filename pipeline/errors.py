@@ -3,6 +3,7 @@
     LivedexError
     ├── RetryableError          try again later; the input is not to blame
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
+    │   │   └── ClaimLostError  a claim ran out before its text was sent: claim it again
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
     │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
     │   ├── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
@@ -64,6 +65,13 @@ class OutageError(RetryableError):
     def __init__(self, component: str, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.component = component
+
+
+class ClaimLostError(OutageError):
+    """The claim on a text ran out before the text was sent: another process may embed it by now. Claim it again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("embedder", message, retry_after_s=0.1)
 
 
 class ThrottledError(RetryableError):

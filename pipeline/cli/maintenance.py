@@ -80,6 +80,7 @@ async def clear_limits(s: Surroundings) -> None:
     """Forget the counts of credentials that have not asked for long."""
     async with s.database.system("clear limits") as connection:
         await connection.execute(sql("clear_limits"))
+        await connection.execute(sql("clear_holders"))
 
 
 async def clear_deliveries(s: Surroundings) -> None:

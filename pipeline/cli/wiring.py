@@ -118,7 +118,7 @@ async def open_surroundings(
         await generations.load()
         engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
-        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_claims(database, url))
+        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_claims(database))
         backlog = await stack.enter_async_context(_backlog(settings, database))
         contents = LateContents(settings)
         stack.callback(contents.close)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pipeline.embedding.batching import Ceiling, take_batch
 from pipeline.embedding.clock import Clock
-from pipeline.embedding.line import TRIES, Line
+from pipeline.embedding.line import TRIES, Line, permitted
 from pipeline.embedding.protocol import EmbedLimits, Vector, Vectors
 from pipeline.embedding.suspects import Case, Suspects, Verdict
 from pipeline.embedding.texts import is_blank
@@ -42,8 +42,8 @@ class DocumentCall:
     never sent again. When an outage begins, requests under way still end and their vectors are handed on; then it is raised.
     """
 
-    def __init__(self, texts: Sequence[str], around: Surroundings) -> None:
-        self._texts, self._around = texts, around
+    def __init__(self, texts: Sequence[str], around: Surroundings, permit: Callable[[], None] = permitted) -> None:
+        self._texts, self._around, self._permit = texts, around, permit
         self._waiting: deque[int] = deque()
         self._accused: dict[int, Case] = {}
         self._answers: asyncio.Queue[list[Answer] | None] = asyncio.Queue()
@@ -181,7 +181,7 @@ class DocumentCall:
 
     async def _send(self, batch: list[int], tries: int) -> Vectors:
         try:
-            return await self._around.line.send([self._texts[index] for index in batch], tries=tries)
+            return await self._around.line.send([self._texts[index] for index in batch], tries=tries, permit=self._permit)
         except OutageError:
             self._around.suspects.forget()
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -34,11 +34,15 @@ class TextGatherer(Generic[K]):
     Args:
         service: embeds.
         store: keeps vectors; called with those of each answer as soon as it is there.
+        permit: called with the keys that have no answer yet before each request; raises OutageError where they may not be sent any more.
         clock: waits and measures.
     """
 
-    def __init__(self, service: EmbeddingService, store: Store[K], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, service: EmbeddingService, store: Store[K], *, permit: Callable[[Collection[K]], None] | None = None, clock: Clock | None = None
+    ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
+        self._permit = permit
         self._slots = Slots(service.limits.concurrency)
         self._endings: dict[K, asyncio.Future[Exception | None]] = {}
         self._waiting: OrderedDict[K, str] = OrderedDict()
@@ -127,8 +131,13 @@ class TextGatherer(Generic[K]):
     async def _round(self, batch: dict[K, str], release: Callable[[], None]) -> None:
         keys, left = list(batch), set(batch)
         error: Exception = RetryableError("the embedder left texts without an answer")
+
+        def permit() -> None:
+            if self._permit is not None:
+                self._permit(left)
+
         try:
-            async with aclosing(self._service.embed_documents(list(batch.values()))) as answers:
+            async with aclosing(self._service.embed_documents(list(batch.values()), permit=permit)) as answers:
                 async for answer in answers:
                     release()
                     left.difference_update(keys[index] for index, _ in answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline.embedding.breaker import LONGEST_HEEDED_S, Breaker
 from pipeline.embedding.clock import Clock
@@ -16,6 +16,10 @@ LONGEST_PAUSE_S = 10.0
 """A provider that asks for more patience than this is down for as long: nobody sleeps on it."""
 TRIES = 4
 _THROTTLED_TRIES = 6
+
+
+def permitted() -> None:
+    """Let every request be sent."""
 
 
 class Line:
@@ -34,11 +38,12 @@ class Line:
         self._paused_until = 0.0
         self._stopped = False
 
-    async def send(self, texts: Sequence[str], *, tries: int = TRIES) -> Vectors:
+    async def send(self, texts: Sequence[str], *, tries: int = TRIES, permit: Callable[[], None] = permitted) -> Vectors:
         """Send texts, again where that may help.
 
         Args:
             tries: requests at most, >= 1; those answered with 429 are counted apart.
+            permit: called just before each request; what it raises ends the call.
 
         Returns:
             float32 array of shape (n, dimensions), each row of length 1.
@@ -51,7 +56,7 @@ class Line:
         failed = throttled = 0
         while True:
             try:
-                return await self._send_once(texts)
+                return await self._send_once(texts, permit)
             except OutageError:
                 raise
             except ThrottledError as exc:
@@ -85,9 +90,10 @@ class Line:
         """Declare an outage; what the caller raises."""
         return self._breaker.open(reason)
 
-    async def _send_once(self, texts: Sequence[str]) -> Vectors:
+    async def _send_once(self, texts: Sequence[str], permit: Callable[[], None]) -> Vectors:
         async with self._slots:
             await self._let_through()
+            permit()
             try:
                 vectors = await self._provider.ask(texts, "document")
             except RetryableError as exc:

@@ -23,7 +23,7 @@ from pipeline.embedding.batching import Ceiling
 from pipeline.embedding.breaker import Breaker, Health
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.documents import Answer, DocumentCall, Surroundings
-from pipeline.embedding.line import Line
+from pipeline.embedding.line import Line, permitted
 from pipeline.embedding.observer import EmbedObserver, Unobserved
 from pipeline.embedding.protocol import Embedder, EmbedLimits, Vector
 from pipeline.embedding.provider import Provider
@@ -93,11 +93,14 @@ class EmbeddingService:
         """How the provider is, why, and since when."""
         return self._breaker.health
 
-    async def embed_documents(self, texts: Sequence[str]) -> AsyncGenerator[list[Answer], None]:
+    async def embed_documents(
+        self, texts: Sequence[str], *, permit: Callable[[], None] = permitted
+    ) -> AsyncGenerator[list[Answer], None]:
         """Turn documents' texts into vectors.
 
         Args:
             texts: n texts of any size.
+            permit: called just before each request; raises OutageError where nothing may be sent any more.
 
         Yields:
             as soon as a request is answered: (index, vector) of its texts, each vector float32 of length 1 and shape (dimensions,); or
@@ -109,7 +112,7 @@ class EmbeddingService:
         if not texts:
             return
         self._breaker.admit()
-        async with aclosing(DocumentCall(texts, self._around).answers()) as answers:
+        async with aclosing(DocumentCall(texts, self._around, permit).answers()) as answers:
             async for answer in answers:
                 yield answer
 

@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator, Collection, Sequence
 import asyncpg
 import pytest
 
-from consumers.embed import ClaimingGatherer
-from pipeline.errors import RejectedError
+from consumers.embed import ClaimingGatherer, open_gatherer
+from pipeline.embedding.counting import CountingEmbedder
+from pipeline.embedding.protocol import EmbedLimits
+from pipeline.embedding.service import EmbeddingService
+from pipeline.errors import ClaimLostError, OutageError, RejectedError
 from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.store import claim_lease
 from pipeline.store.claims import Claims, open_claims
 from pipeline.store.database import Database
 from pipeline.store.pgvector import PgVectorStore
@@ -58,8 +62,8 @@ async def generation(database: Database) -> GenerationId:
 
 
 @pytest.fixture
-async def claims(database: Database, owner_url: str) -> AsyncIterator[Counted]:
-    found = Counted(database, owner_url)
+async def claims(database: Database) -> AsyncIterator[Counted]:
+    found = Counted(database)
     yield found
     await found.close()
 
@@ -78,9 +82,9 @@ async def test_passages_of_many_documents_are_let_go_of_together(
 
 
 async def test_a_passage_that_another_holds_stays_with_it(
-    claims: Counted, generation: GenerationId, database: Database, owner_url: str
+    claims: Counted, generation: GenerationId, database: Database
 ) -> None:
-    async with open_claims(database, owner_url) as others:
+    async with open_claims(database) as others:
         assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
         assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).ours == {2}
         await claims.release(TENANT, generation, [PassageId(1), PassageId(2)])
@@ -90,11 +94,11 @@ async def test_a_passage_that_another_holds_stays_with_it(
 
 
 async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embedded(
-    claims: Counted, generation: GenerationId, database: Database, owner_url: str
+    claims: Counted, generation: GenerationId, database: Database
 ) -> None:
     inner = Embedding(at_once=False)
     gatherer = ClaimingGatherer(inner, claims)
-    async with open_claims(database, owner_url) as others, asyncio.timeout(30):
+    async with open_claims(database) as others, asyncio.timeout(30):
 
         async def ask() -> asyncio.Task[list[RejectedError]]:
             """Another request for the passage, once it is under way."""
@@ -107,10 +111,133 @@ async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embed
         first, second = await ask(), await ask()
         inner.ends[0].set()
         await first
-        while not claims.releases:  # nobody waits for a claim to be let go of
-            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert not claims.releases
         assert (await others.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
         inner.ends[1].set()
         await second
         while (await others.take(TENANT, generation, [PassageId(1)])).ours != {1}:
             await asyncio.sleep(0.01)
+
+
+_LEASE_S = 1.5
+
+
+def frozen(claims: Claims) -> None:
+    """Let a process stand still: it renews nothing, and does not know it."""
+    if claims._renewing is not None:
+        claims._renewing.cancel()
+
+
+async def taken_over(claims: Claims, generation: GenerationId, *passages: PassageId) -> None:
+    """Wait until claims are taken over from who does not renew them."""
+    async with asyncio.timeout(30):
+        while (await claims.take(TENANT, generation, passages)).ours != set(passages):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_longer(database: Database, generation: GenerationId) -> None:
+    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    try:
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == {1}
+        await asyncio.sleep(2 * _LEASE_S)
+        assert (await theirs.take(TENANT, generation, [PassageId(1)])).ours == frozenset(), "it is renewed"
+        frozen(ours)
+        await taken_over(theirs, generation, PassageId(1))
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_under_it_and_takes_nothing_back(
+    database: Database, generation: GenerationId
+) -> None:
+    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    key = (TENANT, generation, PassageId(1))
+    try:
+        await ours.take(TENANT, generation, [PassageId(1)])
+        ours.check([key])
+        frozen(ours)
+        await taken_over(theirs, generation, PassageId(1))
+        with pytest.raises(ClaimLostError):
+            ours.check([key])
+        assert (await ours.take(TENANT, generation, [PassageId(2)])).ours == {2}, "under a new number"
+        with pytest.raises(ClaimLostError):
+            ours.check([key])
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        await ours.release(TENANT, generation, [PassageId(1)])
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == frozenset(), "what is another's cannot be released"
+        theirs.check([key])
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(database: Database, generation: GenerationId) -> None:
+    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    try:
+        await ours.take(TENANT, generation, [PassageId(1)])
+        ours.abandon()
+        with pytest.raises(ClaimLostError):
+            ours.check([(TENANT, generation, PassageId(1))])
+        await taken_over(theirs, generation, PassageId(1))
+    finally:
+        await ours.close()
+        await theirs.close()
+
+
+async def test_a_request_that_is_cancelled_while_it_claims_leaves_no_claim_behind(
+    claims: Counted, generation: GenerationId, owner: asyncpg.Connection
+) -> None:
+    gatherer = ClaimingGatherer(Embedding(), claims)
+    for _ in range(20):
+        task = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
+        await asyncio.sleep(0.002)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await gatherer.drain()
+    assert await owner.fetchval("select count(*) from embedding_claims") == 0
+
+
+async def test_a_frozen_process_sends_only_what_was_in_flight_and_the_others_embed_the_rest_once(
+    database: Database, generation: GenerationId, owner: asyncpg.Connection
+) -> None:
+    """Two processes with the same passages; the first stands still with one request under way, and wakes up when the other is done."""
+    await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
+    texts = [f"text number {n}" for n in range(40)]
+    await owner.execute(
+        "insert into passages (tenant_id, hash, content, length, tsv) select $1, sha256(c::bytea), c, length(c), ''::tsvector from unnest($2::text[]) c",
+        TENANT, texts,
+    )  # fmt: skip
+    passages = [(PassageId(row[0]), row[1]) for row in await owner.fetch("select passage_id, content from passages order by 1")]
+    wakes, begun = asyncio.Event(), asyncio.Event()
+
+    async def stand_still(given: Sequence[str], request: int) -> None:
+        if request:
+            return
+        begun.set()
+        await wakes.wait()
+        raise OutageError("embedder", "the connection was cut meanwhile")
+
+    first, second = CountingEmbedder(8, limits=EmbedLimits(max_texts=10, concurrency=1)), CountingEmbedder(8)
+    first.script = stand_still
+    store, ours, theirs = PgVectorStore(database), Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    try:
+        async with (
+            open_gatherer(store, EmbeddingService(first), ours) as frozen_one,
+            open_gatherer(store, EmbeddingService(second), theirs) as other,
+            asyncio.timeout(60),
+        ):
+            late = asyncio.create_task(frozen_one.embed(TENANT, generation, passages))
+            await begun.wait()
+            frozen(ours)
+            assert await other.embed(TENANT, generation, passages) == []
+            assert sorted(second.texts) == sorted(texts)
+            wakes.set()
+            await asyncio.gather(late, return_exceptions=True)
+            assert await frozen_one.embed(TENANT, generation, passages) == []
+        assert [len(given) for given in first.sent if given != ["livedex"]] == [10], "nothing but what was in flight"
+    finally:
+        await ours.close()
+        await theirs.close()
+    assert claim_lease.LEASE_S <= 20  # of the 30 s that others may wait

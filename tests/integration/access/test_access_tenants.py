@@ -48,7 +48,7 @@ async def _fill(tenant: TenantId, database: Database, owner: asyncpg.Connection,
     await DatabaseBlobs(database).put(tenant, DOC, 3, b"large")
     await Letters(database).bury(Letter("l-" + tenant, tenant, "chunk", DOC, 4, "failed", "why", 1))
     await refresh_word_counts(database, tenant)
-    claims = Claims(database, url)
+    claims = Claims(database)
     try:
         await claims.take(tenant, generation, [await owner.fetchval("select min(passage_id) from passages where tenant_id = $1", tenant)])
     finally:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
-import asyncpg
-
-from pipeline.model import PassageId
-from pipeline.store.claims import Claims, open_claims
 from tests.brokers import kafka_settings
 from tests.kafka_installation import TENANT, Installation, Process, change, text
-from tests.kafka_outside import until
 from tests.scripted_embedder import Reply, ScriptedEmbedder
-
-A, B = PassageId(1), PassageId(2)
-
 
 async def test_two_processes_that_meet_the_same_texts_at_once_pay_for_each_once(
     kafka: str, owner_url: str, tmp_path: object, embedder: ScriptedEmbedder
@@ -52,41 +43,6 @@ async def left(process: Process) -> int:
     """Claims that nobody let go of."""
     async with process.s.database.tenant(TENANT, "look at claims") as connection:
         return int(await connection.fetchval("select count(*) from embedding_claims"))
-
-
-async def test_a_claim_is_one_process_s_until_it_lets_go_or_dies(installation: Installation, owner: asyncpg.Connection) -> None:
-    async with installation.process(()) as process, open_claims(process.s.database, process.s.url) as ours:
-        generation = await process.s.generations.active()
-        await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
-        theirs = Claims(process.s.database, process.s.url)
-        assert (await ours.take(TENANT, generation, [A])).ours == {A}
-        assert (await theirs.take(TENANT, generation, [A, B])).ours == {B}
-        assert (await ours.take(TENANT, generation, [A, B])).ours == {A}
-        await ours.release(TENANT, generation, [A, B])
-        assert (await theirs.take(TENANT, generation, [A, B])).ours == {A, B}, "what is another's cannot be released"
-        await theirs.close()
-
-        async def taken_over() -> bool:  # the server notices that its session is gone
-            return (await ours.take(TENANT, generation, [A, B])).ours == {A, B}
-
-        await until(taken_over)
-
-
-async def test_a_process_whose_session_is_cut_claims_anew(installation: Installation, owner: asyncpg.Connection) -> None:
-    async with installation.process(()) as process, open_claims(process.s.database, process.s.url) as claims:
-        generation = await process.s.generations.active()
-        await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
-        assert (await claims.take(TENANT, generation, [A])).ours == {A}
-        ended = await owner.fetchval(
-            "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = 'livedex-claims'"
-        )
-        assert ended >= 1
-
-        async def again() -> bool:
-            return (await claims.take(TENANT, generation, [A])).ours == {A}
-
-        await asyncio.sleep(0)
-        await until(again)
 
 
 async def test_over_kafka_every_transaction_waits_for_the_disk(installation: Installation) -> None:
