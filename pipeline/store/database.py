@@ -18,6 +18,7 @@ from pgvector.asyncpg import register_vector
 from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import Reader, TenantId
+from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
 from pipeline.store.statements import sql
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -188,7 +189,7 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10, alwa
     with translated("connect"):
         pool = await asyncpg.create_pool(
             url, min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, timeout=10, command_timeout=120,
-            server_settings={"role": APPLICATION_ROLE, "application_name": "livedex"},
+            server_settings={"role": APPLICATION_ROLE, "application_name": "livedex", **SERVER_SETTINGS},
         )  # fmt: skip
     try:
         async with pool.acquire() as connection:
@@ -203,6 +204,7 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10, alwa
 
 
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    keep_alive(connection)
     await register_vector(connection)
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=orjson.loads)
 

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from pipeline.store.session_limits import keep_alive
+
 log = logging.getLogger(__name__)
 
 _RECONNECT_S = 1.0
@@ -51,6 +53,7 @@ async def _listen_once(url: str, channel: str, told: Callable[[str], None], bega
     ended = asyncio.Event()
     connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "livedex-listening"})
     try:
+        keep_alive(connection)
         connection.add_termination_listener(lambda _: ended.set())
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: told(str(payload)))
         began()
