@@ -84,7 +84,7 @@ class Disturbed(Result):
 
 def disturb(
     fleet: Fleet, embedder: ScriptedEmbedder, home: Path, corpus: Corpus, strike: Callable[[random.Random], Strike | None], *, strikes: int,
-    wait_s: float, looks_every: int = 3,
+    wait_s: float, looks_every: int = 3, before_the_end: Callable[[], None] = lambda: None,
 ) -> Disturbed:  # fmt: skip
     """Disturb a fleet again and again while the corpus is edited.
 
@@ -93,6 +93,7 @@ def disturb(
         strike: strikes once, and returns when it is over; None where it found nothing to strike.
         wait_s: between two, at most.
         looks_every: so many strikes some documents are read.
+        before_the_end: called after the last strike, before what is left is looked at.
     """
     rng, result, allowed = random.Random(0), Disturbed(), Counter[str]()
     meter = Meter(embedder, takes_s=0.2)
@@ -116,6 +117,7 @@ def disturb(
                     look(fleet, writer, rng, sample=5, result=result)
         finally:
             writer.end()
+            before_the_end()
         result.took_s = time.monotonic() - begin
         fleet.wait_ready()
         found = settled(fleet, result)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import forget_bound, kill_bound, peak_mb, start_bound, tree
+from bench.processes import forget_bound, freeze_bound, kill_bound, peak_mb, start_bound, tree
 from bench.reader import LIVEDEX
 
 _STOP_S = 90.0
@@ -70,6 +70,13 @@ class Member:
                 return None
             self.kills += 1
             return kill_bound(self._process)
+
+    def freeze(self, seconds: float) -> float | None:
+        """Let it stand still for some seconds; the time of the monotonic clock at which it did, or None when it did not run."""
+        with self._turn:
+            if self._process is None or not self.running() or not self.ready():
+                return None
+            return freeze_bound(self._process, seconds)
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end."""

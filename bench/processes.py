@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,21 @@ def kill_bound(process: subprocess.Popen[bytes]) -> float:
     process.wait(30)
     forget_bound(process)
     return at
+
+
+def freeze_bound(process: subprocess.Popen[bytes], seconds: float) -> float:
+    """SIGSTOP to every process of a command of `start_bound`, and SIGCONT some seconds later; the time of the monotonic clock when they stood still."""
+
+    def thaw() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGCONT)
+
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGSTOP)
+    timer = threading.Timer(seconds, thaw)
+    timer.daemon = True
+    timer.start()
+    return time.monotonic()
 
 
 def forget_bound(process: subprocess.Popen[bytes]) -> None:

@@ -39,7 +39,12 @@ class TextGatherer(Generic[K]):
     """
 
     def __init__(
-        self, service: EmbeddingService, store: Store[K], *, permit: Callable[[Collection[K]], None] | None = None, clock: Clock | None = None
+        self,
+        service: EmbeddingService,
+        store: Store[K],
+        *,
+        permit: Callable[[Collection[K]], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
         self._permit = permit

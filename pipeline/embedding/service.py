@@ -93,9 +93,7 @@ class EmbeddingService:
         """How the provider is, why, and since when."""
         return self._breaker.health
 
-    async def embed_documents(
-        self, texts: Sequence[str], *, permit: Callable[[], None] = permitted
-    ) -> AsyncGenerator[list[Answer], None]:
+    async def embed_documents(self, texts: Sequence[str], *, permit: Callable[[], None] = permitted) -> AsyncGenerator[list[Answer], None]:
         """Turn documents' texts into vectors.
 
         Args:

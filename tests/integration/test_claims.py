@@ -81,9 +81,7 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     assert claims.releases < 10
 
 
-async def test_a_passage_that_another_holds_stays_with_it(
-    claims: Counted, generation: GenerationId, database: Database
-) -> None:
+async def test_a_passage_that_another_holds_stays_with_it(claims: Counted, generation: GenerationId, database: Database) -> None:
     async with open_claims(database) as others:
         assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
         assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).ours == {2}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
 
 from consumers.postgres import open_engine
-from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import OutageError
 from pipeline.model import TenantId
 from pipeline.store.database import Database
@@ -17,39 +17,39 @@ from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
 
 
 async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_its_locks(
-    owner_url: str, owner: asyncpg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+    owner_url: str, owner: asyncpg.Connection, database: Database
 ) -> None:
     async with database.system("look") as connection:
-        assert await connection.fetchval("show idle_in_transaction_session_timeout") == SERVER_SETTINGS["idle_in_transaction_session_timeout"]
+        assert (
+            await connection.fetchval("show idle_in_transaction_session_timeout") == SERVER_SETTINGS["idle_in_transaction_session_timeout"]
+        )
     async with open_engine(owner_url, 1) as engine, engine.connect() as broker:
         assert (await broker.exec_driver_sql("show idle_in_transaction_session_timeout")).scalar_one() == "20s"
     await owner.execute("insert into tenants (tenant_id) values ('t')")
     locked = "select 1 from tenants where tenant_id = 't' for update"
-    with pytest.raises(OutageError):
+
+    async def stand_still() -> None:
         async with database.tenant(TenantId("t"), "stand still") as frozen:
             await frozen.execute("set local idle_in_transaction_session_timeout = '200ms'")
             await frozen.execute(locked)
             async with asyncio.timeout(30):
                 assert await owner.fetchval(locked) == 1
             await frozen.execute(locked)
+
+    with pytest.raises(OutageError):
+        await stand_still()
     async with database.tenant(TenantId("t"), "go on") as again:
         assert await again.fetchval(locked) == 1
 
 
-async def test_both_ends_of_a_tcp_connection_find_out_that_the_other_is_gone(owner_url: str) -> None:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    connection = type("Connection", (), {"_transport": writer.transport})()
-    keep_alive(connection)
-    found = writer.get_extra_info("socket")
-    assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
-    writer.close()
-    server.close()
-    await server.wait_closed()
-    plain = await asyncpg.connect(owner_url, server_settings={"role": APPLICATION_ROLE})
+async def test_a_connection_asks_the_other_end_whether_it_is_there(owner_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as tcp:
+        transport = SimpleNamespace(get_extra_info=lambda name: tcp)
+        keep_alive(SimpleNamespace(_transport=transport))
+        assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+    plain = await asyncpg.connect(owner_url)
     try:
         keep_alive(plain)  # whatever kind of socket it is on
         assert await plain.fetchval("select 1") == 1

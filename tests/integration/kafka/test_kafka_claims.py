@@ -8,6 +8,7 @@ from tests.brokers import kafka_settings
 from tests.kafka_installation import TENANT, Installation, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 
+
 async def test_two_processes_that_meet_the_same_texts_at_once_pay_for_each_once(
     kafka: str, owner_url: str, tmp_path: object, embedder: ScriptedEmbedder
 ) -> None:
