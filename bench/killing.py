@@ -238,6 +238,8 @@ def look(program: Reader, writer: Writer, rng: random.Random, sample: int, resul
     """Whether documents are whole: what a reader sees is a version that was written."""
     for document in rng.sample(found := program.documents(), min(sample, len(found))):
         name = document["document_id"].removeprefix("docs/")
+        if name not in writer.versions:
+            continue  # of somebody else
         version, chunks = program.seen(name)
         if version is None:
             if chunks:

@@ -23,6 +23,7 @@ from pipeline.stages.embed import Generations
 from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.outcome import Dead
 from pipeline.store.claims import Claims
+from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
 
@@ -115,8 +116,13 @@ async def settlers_for(
     outlet: OutletToBroker,
     on_pause: Callable[[str, str | None], None],
     linked: LinkedContents | None = None,
+    backlog: GenerationBacklog | None = None,
 ) -> AsyncIterator[list[Settler]]:
-    """A settler for each stage; what they opened is closed at the end of the block."""
+    """A settler for each stage; what they opened is closed at the end of the block.
+
+    Args:
+        backlog: what the embed stage embeds again after a change of the model; None: nothing.
+    """
     async with AsyncExitStack() as stack:
         found = []
         for name in stages:
@@ -124,7 +130,9 @@ async def settlers_for(
                 found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked)))
             elif name == "embed":
                 found.append(
-                    await stack.enter_async_context(embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause))
+                    await stack.enter_async_context(
+                        embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause, backlog)
+                    )
                 )
             else:
                 found.append(sync_settler(store, generations, metrics, outlet, on_pause))

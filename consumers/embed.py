@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from consumers.generation_filler import GenerationFiller
 from consumers.settle import Outlet, Settler
 from pipeline.embedding.gather import TextGatherer
 from pipeline.embedding.protocol import Vector
@@ -23,6 +24,7 @@ from pipeline.stages.keeping import MissingVectors
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.stages.together import Together
 from pipeline.store.claims import Claims, Taken
+from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.protocol import VectorStore
 
 log = logging.getLogger(__name__)
@@ -33,9 +35,12 @@ _OTHERS_S, _OTHERS_MOST_S = 0.05, 0.5  # until it is looked at again what anothe
 _DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
-def refusal_of(passage_id: PassageId, why: RejectedError) -> RejectedError:
-    """A refusal that names its passage."""
-    return RejectedError(f"passage {passage_id}: {why}", reason=why.reason)
+class PassageRefusedError(RejectedError):
+    """The model refuses a passage; the message names it."""
+
+    def __init__(self, passage_id: PassageId, why: RejectedError) -> None:
+        super().__init__(f"passage {passage_id}: {why}", reason=why.reason)
+        self.passage_id = passage_id
 
 
 class StoringGatherer:
@@ -48,9 +53,15 @@ class StoringGatherer:
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
         """Returns once every passage has its vector in the store, but for those refused; each refusal names its passage."""
+        return list((await self.embed_unclaimed(tenant_id, generation_id, passages)).values())
+
+    async def embed_unclaimed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> dict[PassageId, RejectedError]:
+        """See `consumers.generation_filler.FreeGatherer`; without claims nobody else embeds anything."""
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
-        return [refusal_of(key[2], refused[key]) for key, _ in items if key in refused]
+        return {key[2]: PassageRefusedError(key[2], refused[key]) for key, _ in items if key in refused}
 
 
 class ClaimingGatherer:
@@ -75,7 +86,7 @@ class ClaimingGatherer:
         waiting, refused, looks = dict(passages), list[RejectedError](), 0
         while waiting:
             try:
-                taken, found = await self.embed_free(tenant_id, generation_id, waiting)
+                taken, found = await self._embed_free(tenant_id, generation_id, waiting)
             except ClaimLostError:
                 continue  # this process stood still for so long that others may have embedded them: look again
             refused += found
@@ -85,18 +96,17 @@ class ClaimingGatherer:
                 looks = min(looks + 1, 10)
         return refused
 
-    async def embed_free(
+    async def embed_unclaimed(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+    ) -> dict[PassageId, RejectedError]:
+        """See `consumers.generation_filler.FreeGatherer`."""
+        _, refused = await self._embed_free(tenant_id, generation_id, dict(passages))
+        return {error.passage_id: error for error in refused if isinstance(error, PassageRefusedError)}
+
+    async def _embed_free(
         self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
     ) -> tuple[Taken, list[RejectedError]]:
-        """Embed what no other process embeds now, without waiting for the others.
-
-        Returns:
-            What was taken, and the refusals among it.
-
-        Raises:
-            ClaimLostError: the claims ran out before everything was sent; ask again.
-            OutageError: the provider, or the store, is away.
-        """
+        """Embed what no other process embeds now; what was taken, and the refusals among it."""
         work = asyncio.create_task(self._claim_and_embed(tenant_id, generation_id, dict(texts)))
         self._keep(work)
         return await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
@@ -156,7 +166,9 @@ class ClaimingGatherer:
 
 
 @asynccontextmanager
-async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims: Claims | None = None) -> AsyncIterator[Gatherer]:
+async def open_gatherer(
+    store: VectorStore, embeddings: EmbeddingService, claims: Claims | None = None
+) -> AsyncIterator[StoringGatherer | ClaimingGatherer]:
     """A gatherer for as long as the block lasts; what is under way at its end is stored.
 
     Args:
@@ -172,7 +184,7 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims
 
     async with AsyncExitStack() as stack:
         gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep, permit=None if claims is None else claims.check)
-        made: Gatherer = StoringGatherer(gatherer)
+        made: StoringGatherer | ClaimingGatherer = StoringGatherer(gatherer)
         if claims is not None:
             made = claiming = ClaimingGatherer(made, claims)
             stack.push_async_callback(claiming.drain)
@@ -183,13 +195,34 @@ async def open_gatherer(store: VectorStore, embeddings: EmbeddingService, claims
 @asynccontextmanager
 async def embed_settler(
     store: VectorStore, generations: Generations, embeddings: EmbeddingService, claims: Claims | None, metrics: Metrics, outlet: Outlet,
-    on_pause: Callable[[str, str | None], None],
+    on_pause: Callable[[str, str | None], None], backlog: GenerationBacklog | None = None,
 ) -> AsyncIterator[Settler]:  # fmt: skip
-    """The embed stage."""
+    """The embed stage.
+
+    Args:
+        backlog: what was stored under another model and is embedded again beside it; None: nothing is.
+    """
     manifests = MissingVectors(store)
-    async with open_gatherer(store, embeddings, claims) as gatherer:
+    async with open_gatherer(store, embeddings, claims) as gatherer, _filling(backlog, generations, gatherer, embeddings):
 
         async def run(event: Event[Any]) -> Forward | Finished:
             return await embed(event, store=manifests, generations=generations, gatherer=gatherer)
 
         yield Settler(stage("embed"), run, outlet, metrics, on_pause)
+
+
+@asynccontextmanager
+async def _filling(
+    backlog: GenerationBacklog | None, generations: Generations, gatherer: StoringGatherer | ClaimingGatherer, embeddings: EmbeddingService
+) -> AsyncIterator[None]:
+    """Embed what is stored and lacks vectors, for as long as the block lasts."""
+    if backlog is None:
+        yield
+        return
+    filler = GenerationFiller(backlog, generations, gatherer, at_once=max(1, embeddings.limits.concurrency - 1))
+    task = asyncio.create_task(filler.run(), name="embed what is stored")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

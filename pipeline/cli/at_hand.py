@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from consumers.embed import refusal_of
+from consumers.embed import PassageRefusedError
 from pipeline.cli.wiring import Surroundings
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.service import EmbeddingService
@@ -67,12 +67,12 @@ class VersionAtHand:
         self.embedded += len(passages)
         if self._early is None:
             return await self._gatherer.embed(tenant_id, generation_id, passages)
-        refused = []
+        refused = list[RejectedError]()
         found = await self._early.of([text for _, text in passages])
         for passage_id, text in passages:
             answer = found[text]
             if isinstance(answer, RejectedError):
-                refused.append(refusal_of(passage_id, answer))
+                refused.append(PassageRefusedError(passage_id, answer))
             else:
                 self._vectors[passage_id] = answer
         return refused

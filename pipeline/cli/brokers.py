@@ -13,6 +13,7 @@ from pipeline.flow import StageName
 from pipeline.intake import Accepting, Intake, LateIntake
 from pipeline.stages.fetching import LinkedContents
 from pipeline.store.fetched import FetchedContents
+from pipeline.store.generation_backlog import GenerationBacklog
 
 if TYPE_CHECKING:
     from consumers.app import Broker, OutletToBroker
@@ -33,11 +34,14 @@ class Running:
 
 
 @asynccontextmanager
-async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, patient: bool = False) -> AsyncIterator[Running]:
+async def open_broker(
+    s: Surroundings, stages: Sequence[StageName] = (), *, patient: bool = False, fills: bool = True
+) -> AsyncIterator[Running]:
     """The broker, consuming these stages for as long as the block lasts; draining at its end.
 
     Args:
         patient: wait for a Kafka that is away at the start.
+        fills: what is stored and lacks vectors of the model in use is embedded beside the embed stage.
 
     Raises:
         OutageError: it is away, for who is not patient.
@@ -52,7 +56,7 @@ async def open_broker(s: Surroundings, stages: Sequence[StageName] = (), *, pati
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, linked=_linked(s, late),
+                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), backlog=GenerationBacklog(s.database) if fills else None,
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)

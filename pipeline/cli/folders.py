@@ -32,19 +32,20 @@ def open_folder(source: FolderSource, settings: Settings, data: Path) -> Folder:
 
 
 async def compare_folder(
-    folder: Folder, database: Database, cutting: Cutting, generation: GenerationId | None, *, index: bool = False
+    folder: Folder, database: Database, cutting: Cutting, *, generation: GenerationId | None = None, index: bool = False
 ) -> Comparison:
     """What a scan would publish of a folder.
 
     Args:
-        generation: the active one; None while the configured model was never used.
+        generation: name documents with vectors of another generation too, `NO_GENERATION` where the configured model was never used; a scan
+            leaves them to the embed stage, as None does.
         index: also what the index has lost; true only while nothing is under way.
 
     Raises:
         OutageError: the folder or the database is away.
     """
     ledger = SourceFiles(database, TenantId(folder.source.tenant), folder.source.name)
-    return await compare(Scanner(folder, ledger, cutting.id, generation or NO_GENERATION), index=index)
+    return await compare(Scanner(folder, ledger, cutting.id, generation), index=index)
 
 
 async def compare_with_nothing(folder: Folder) -> Comparison:

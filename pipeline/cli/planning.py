@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from connectors.filesystem.comparing import Comparison
 from connectors.filesystem.reconciling import FEW_DOCUMENTS
-from pipeline.cli.folders import FileCutter, compare_folder, compare_with_nothing, open_cutter, open_folder
+from pipeline.cli.folders import NO_GENERATION, FileCutter, compare_folder, compare_with_nothing, open_cutter, open_folder
 from pipeline.cli.output import progress
 from pipeline.model import TenantId
 from pipeline.settings import FolderSource, Settings
@@ -87,7 +87,7 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
     generation = s.generations.generation_id
     plan = Plan()
     async with open_cutter(s.cutting) as cutter:
-        comparison = await compare_folder(folder, s.database, s.cutting, generation)
+        comparison = await compare_folder(folder, s.database, s.cutting, generation=generation or NO_GENERATION)
         await _add(plan, comparison, cutter)
         plan.withheld = _withheld(plan, s.settings.max_delete_share)
         await _add_under_way(plan, comparison, s, cutter)

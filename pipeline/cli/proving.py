@@ -114,7 +114,7 @@ async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done,
         tenants.setdefault(TenantId(source.tenant))
         folder = open_folder(source, s.settings, s.data)
         try:
-            comparison = await compare_folder(folder, s.database, s.cutting, s.generations.generation_id, index=True)
+            comparison = await compare_folder(folder, s.database, s.cutting, index=True)
         except OutageError as exc:
             if exc.component == "database":
                 raise

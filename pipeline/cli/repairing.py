@@ -6,6 +6,7 @@ import time
 from typing import get_args
 
 from consumers.embed import open_gatherer
+from consumers.generation_filler import GenerationFiller
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.opening import is_running
 from pipeline.cli.proving import Kind, Proof, TenantProof
@@ -16,6 +17,7 @@ from pipeline.cli.wiring import Surroundings
 from pipeline.flow import StageName
 from pipeline.intake import Intake
 from pipeline.model import DocumentId, PassageId, TenantId
+from pipeline.store.generation_backlog import GenerationBacklog
 
 FROM_THE_FILE: frozenset[Kind] = frozenset({"missing", "stale", "under_way", "dead", "attributes", "chunks", "passage"})
 """Differences that are mended by publishing the file again."""
@@ -38,7 +40,7 @@ async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
         check_contents(s.settings)
     for tenant in proof.tenants.values():
         await _mend_rows(s, tenant)
-    async with open_broker(s, stages) as running:
+    async with open_broker(s, stages, fills=False) as running:  # what lacks vectors is embedded below
         await _publish_again(s, proof, running.intake, timeout_s)
         await _embed(s, proof)
 
@@ -81,3 +83,4 @@ async def _embed(s: Surroundings, proof: Proof) -> None:
     async with open_gatherer(s.store, s.embeddings, s.claims) as gatherer:
         for tenant_id, passages in lacking.items():
             await gatherer.embed(tenant_id, generation, passages)
+        await GenerationFiller(GenerationBacklog(s.database), s.generations, gatherer, at_once=1).fill()  # their documents know it

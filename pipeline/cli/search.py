@@ -81,7 +81,10 @@ async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fi
 
 def _print(answer: SearchAnswer) -> None:
     if answer.degraded:
-        click.echo(f"without {', '.join(answer.degraded)}: the embedder does not answer, so these are found by keywords alone\n")
+        click.echo(
+            "only a part is found by meaning, the rest by words: the embedding model does not answer, or not everything is embedded by it yet "
+            "(see `livedex status`)\n"
+        )
     if not answer.hits:
         click.echo("nothing found")
     for rank, hit in enumerate(answer.hits, 1):

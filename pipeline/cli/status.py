@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -17,6 +18,7 @@ from pipeline.errors import OutageError
 if TYPE_CHECKING:
     from pipeline.backlog import Waiting
     from pipeline.cli.wiring import Surroundings
+    from pipeline.store.generation_backlog import Left
 
 ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
@@ -80,7 +82,21 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
         "stages": {name: _stage(stage) for name, stage in stages.items()},
         "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
         "dead": await s.operations.dead_count(),
+        "embedding": await _embedding(s),
     }
+
+
+async def _embedding(s: Surroundings) -> dict[str, Any]:
+    """The model in use, and what is stored that lacks its vectors: passages, and the documents that show them."""
+    left = await _left_to_embed(s)
+    return {"model": s.embeddings.model_id, "left": left.passages, "documents": left.documents}
+
+
+async def _left_to_embed(s: Surroundings) -> Left:
+    from pipeline.store.generation_backlog import GenerationBacklog
+
+    await s.generations.load()
+    return await GenerationBacklog(s.database).left(s.generations.generation_id)
 
 
 def _stage(waiting: Waiting | None) -> dict[str, float | None]:
@@ -126,6 +142,8 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
         return await _what_waits_for_a_start(s)
     ended = await wait_for_all(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
+    if ended.all and (problem := await _wait_for_vectors(s, deadline)):
+        return problem
     if not ended.all:
         return f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
     sources = {name.removeprefix("source:"): told for name, told in (await _health(s)).items() if name.startswith("source:")}
@@ -133,6 +151,21 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     return (
         f"all that was accepted has ended, but the index does not hold what the folders hold: {'; '.join(differing)}" if differing else None
     )
+
+
+async def _wait_for_vectors(s: Surroundings, deadline: float) -> str | None:
+    """Wait until what is stored has vectors of the model in use; what to say when it has not."""
+    from pipeline.cli.waiting import LOOK_EVERY_S
+
+    while (left := await _left_to_embed(s)).documents:
+        if time.monotonic() >= deadline:
+            return f"all that was accepted has ended, but {_what_lacks_vectors(s, left)}: wait longer, or look at `livedex status`"
+        await asyncio.sleep(5 * LOOK_EVERY_S)
+    return None
+
+
+def _what_lacks_vectors(s: Surroundings, left: Left) -> str:
+    return f"{count(left.documents, 'document')} ({count(left.passages, 'passage')}) still lack vectors of {s.embeddings.model_id}"
 
 
 async def _somebody_watches(s: Surroundings) -> bool:
@@ -153,9 +186,12 @@ async def _what_waits_for_a_start(s: Surroundings) -> str | None:
     differing = 0
     for source in working_folders(s.settings, s.data):
         folder = open_folder(source, s.settings, s.data)
-        differing += len((await compare_folder(folder, s.database, s.cutting, s.generations.generation_id)).differences)
-    if ended.all and not differing:
+        differing += len((await compare_folder(folder, s.database, s.cutting)).differences)
+    left = await _left_to_embed(s)
+    if ended.all and not differing and not left.documents:
         return None
+    if ended.all and not differing:
+        return f"nothing runs that could bring the index up to date, and {_what_lacks_vectors(s, left)}: start `livedex up`"
     files = f"{count(differing, 'file')} differ from the index" if differing else ended.left
     return f"nothing runs that could bring the index up to date, and {files}: start `livedex up`"
 
@@ -171,4 +207,8 @@ def _print(found: dict[str, Any], named: dict[str, str]) -> None:
     click.echo()
     print_table([*found["health"].items(), *named.items()], ("health", ""))
     click.echo()
+    embedding = found["embedding"]
+    if embedding["documents"]:
+        left = f"{count(embedding['left'], 'passage')} of {count(embedding['documents'], 'document')}"
+        click.echo(f"{left} left to embed with {embedding['model']}; until then vector searches say `degraded`\n")
     click.echo(count(found["dead"], "dead letter"))

@@ -26,7 +26,7 @@ def make_connector(s: Surroundings, source: FolderSource, intake: Intake) -> Fol
     """The connector of a folder, as the settings have it."""
     options = FolderOptions(
         max_document_bytes=s.settings.max_document_bytes, max_delete_share=s.settings.max_delete_share,
-        reconcile_interval_s=s.settings.reconcile_interval_s, ignored=(s.data.absolute(),), cut=s.cutting.id, generation=s.generations.generation_id,
+        reconcile_interval_s=s.settings.reconcile_interval_s, ignored=(s.data.absolute(),), cut=s.cutting.id,
     )  # fmt: skip
     ledger = SourceFiles(s.database, TenantId(source.tenant), source.name)
 

@@ -16,6 +16,7 @@ from pipeline.errors import OutageError, RejectedError, RetryableError
 from pipeline.metrics import Metrics
 from pipeline.model import GenerationId, Reader, TenantId
 from pipeline.search.answer import Hit, SearchAnswer
+from pipeline.search.complete_generations import CompleteGenerations
 from pipeline.search.counts import Counts, read_counts
 from pipeline.search.feedback import moved
 from pipeline.search.hits import read_hits
@@ -71,6 +72,7 @@ class SearchEngine:
         self._config = text_search_config
         self._metrics = metrics
         self._exact_passages = exact_passages
+        self._complete = CompleteGenerations()
 
     async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
         """Answer a request; `after` is left to the caller.
@@ -87,7 +89,11 @@ class SearchEngine:
         selection = selection_of(request, reader)
         async with self._database.reading(reader, "search", snapshot=True) as connection:
             search = _Search(connection, reader.tenant_id, request, selection)
-            hits = await search.run(vector, self._generation.generation_id, self._config, self._exact_passages)
+            generation_id = self._generation.generation_id
+            hits = await search.run(vector, generation_id, self._config, self._exact_passages)
+            known = None if vector is None or request.mode == "keyword" else generation_id
+            if known is not None and not await self._complete.check(connection, reader.tenant_id, known):
+                degraded = ["vector"]
         took_s = time.perf_counter() - begin
         if self._metrics is not None:
             self._metrics.search_seconds.labels(request.mode).observe(took_s)

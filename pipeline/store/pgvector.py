@@ -12,7 +12,6 @@ from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from pgvector import HalfVector
 
 from pipeline.errors import ConfigError
 from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, brief
@@ -21,7 +20,7 @@ from pipeline.store.manifests import insert_manifests
 from pipeline.store.passages import keep_passages, known_passages
 from pipeline.store.protocol import Draft, Missing, Prepared, Synced, Version
 from pipeline.store.statements import sql
-from pipeline.store.syncing import columns, rights, swap, sync_versions
+from pipeline.store.syncing import columns, insert_vectors, rights, swap, sync_versions
 
 MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
 
@@ -105,9 +104,7 @@ class PgVectorStore:
     async def sync_prepared(self, prepared: Prepared, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> Synced:
         draft = prepared.draft
         async with self._database.tenant(draft.tenant_id, f"sync {brief(draft.document_id)} v{draft.fence.version}") as connection:
-            done = await swap(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id)
-            if vectors:
-                await _insert_vectors(connection, draft.tenant_id, prepared.generation_id, vectors)
+            done = await swap(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id, vectors)
         return done[0]
 
     async def missing_vectors(
@@ -132,7 +129,7 @@ class PgVectorStore:
         self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
     ) -> None:
         async with self._database.tenant(tenant_id, f"keep {len(vectors)} vectors", durable=durable) as connection:
-            await _insert_vectors(connection, tenant_id, generation_id, vectors)
+            await insert_vectors(connection, tenant_id, generation_id, vectors)
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
         done = (await self.sync_documents(tenant_id, [(document_id, fence)], generation_id))[0]
@@ -157,10 +154,3 @@ class PgVectorStore:
     async def health(self) -> None:
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
-
-
-async def _insert_vectors(
-    connection: Connection, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]
-) -> None:
-    ids = sorted(vectors)
-    await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])

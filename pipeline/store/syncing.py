@@ -7,8 +7,12 @@ statement that writes; what lost leaves no trace but the end of its manifest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
 
 from pipeline.errors import RejectedError
 from pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId, brief
@@ -64,13 +68,23 @@ def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
     return RejectedError(f"{brief(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
 
 
+async def insert_vectors(
+    connection: Connection, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]
+) -> None:
+    """Keep vectors, in the order of their passages; one that is there stays."""
+    ids = sorted(vectors)
+    await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
+
+
 async def swap(
-    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None
-) -> list[Synced]:
+    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None,
+    vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+) -> list[Synced]:  # fmt: skip
     """Make versions the visible ones where nothing newer is.
 
     Args:
         manifests: of different documents, whose rows are locked where there are several.
+        vectors: to be kept with them.
 
     Returns:
         What was done, in the same order.
@@ -91,6 +105,12 @@ async def swap(
         )  # fmt: skip
     shown = {numbers[draft.document_id]: entries for draft, entries in manifests if draft.document_id in numbers and not draft.keep}
     swaps = await _swap_chunks(connection, tenant_id, shown) if shown else {}
+    if vectors and generation_id is not None:
+        await insert_vectors(connection, tenant_id, generation_id, vectors)
+    if generation_id is not None and any(shown.values()):  # the model may have been changed since the embed stage had it
+        await connection.execute(
+            sql("doubt_generation", generation_id), tenant_id, [number for number, entries in shown.items() if entries]
+        )
     return [_done(draft, entries, numbers, swaps) for draft, entries in manifests]
 
 

@@ -164,13 +164,13 @@ async def test_following_prints_what_comes(program: Program, filling: Filling, t
 
 async def test_status_shows_what_waits_and_waits_for_none_of_it(program: Program, filling: Filling, database: Database) -> None:
     assert json.loads(await program.told("status", "--json"))["stages"]["notify"] == {"waiting": 0, "oldest_s": 0.0}
-    await filling.sync("a", 1, "text")
+    await filling.sync("a", 1)
     assert json.loads(await program.told("status", "--json"))["stages"]["notify"]["waiting"] == 2
     assert (await program.run("status", "--wait", "5")).returncode == 0
 
 
 async def test_a_notice_that_is_dead_says_nothing_against_its_document(program: Program, filling: Filling, database: Database) -> None:
-    await filling.sync("a", 1, "text")
+    await filling.sync("a", 1)
     letter = await bury_for(database, "shop")
     found = await Documents(database).get(Reader(DEFAULT_TENANT), "a")
     assert found is not None and found.state == "synced"
