@@ -31,7 +31,7 @@ from connectors.filesystem.reconciling import Report
 from connectors.filesystem.scanning import Scanning
 from connectors.filesystem.settling import MAX_DELAY_S
 from connectors.filesystem.updating import Updating
-from connectors.filesystem.walking import Scanner, folders_of
+from connectors.filesystem.walking import Scanner, count_files, folders_of
 from connectors.filesystem.watching import WATCH_ERRORS, Watcher
 from pipeline.intake import Intake
 from pipeline.model import GenerationId
@@ -156,6 +156,13 @@ class FolderConnector:
             return Report(problem=str(exc))
         await self._tell_of(report)
         return report
+
+    async def count_files(self) -> int:
+        """Return how many files of the folder count as documents, from their names alone; 0 where the folder is not there."""
+        try:
+            return await asyncio.to_thread(count_files, self._folder)
+        except RootGoneError:
+            return 0
 
     async def compare(self, *, index: bool = False) -> Comparison:
         """What `reconcile` would publish, without publishing it.

@@ -112,6 +112,7 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
     from pipeline.access.tenancy import is_loopback
     from pipeline.cli.entrance import open_entrance, refuse_without_keys
+    from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
     from pipeline.cli.wiring import open_surroundings, remember
@@ -135,9 +136,15 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                     print(watched_line(sources), flush=True)
                     print(entrance.told, flush=True)
                     print(f"ready {url}", flush=True)
-                    progress = asyncio.create_task(show_progress(s.backlog, connectors))
+                    load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
+                    watched = [
+                        asyncio.create_task(load.run(), name="first load"),
+                        asyncio.create_task(show_progress(load), name="progress"),
+                    ]
                     await stop.wait()
-                    progress.cancel()
+                    for task in watched:
+                        task.cancel()
+                    await asyncio.gather(*watched, return_exceptions=True)  # so that a bar is gone before the next line
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
     except StoppedError:
         return

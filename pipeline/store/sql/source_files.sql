@@ -55,3 +55,18 @@ where d.tenant_id = $1 and d.source = $2 and (d.state <> 'deleted' or (d.state i
       select from source_files f
       where f.tenant_id = $1 and f.source = $2 and f.document_id = d.document_id
         and (f.present or not $3 or d.pending_version is not null or f.version <= greatest(d.version, d.dead_version)));
+
+-- name: load_progress
+-- Files whose documents should be there, and of these how many documents have ended in that version or a newer one.
+-- $1 text: tenant  $2 text: source
+select count(*) as published, count(*) filter (where greatest(d.version, d.dead_version) >= f.version) as done
+from source_files f
+left join documents d on d.tenant_id = f.tenant_id and d.document_id = f.document_id
+where f.tenant_id = $1 and f.source = $2 and f.present;
+
+-- name: source_passages
+-- Distinct passages that the documents of a source show. $1 text: tenant  $2 text: source
+select count(distinct c.passage_id)
+from documents d
+join chunks c on c.tenant_id = d.tenant_id and c.doc_id = d.doc_id
+where d.tenant_id = $1 and d.source = $2;
