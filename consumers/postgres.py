@@ -26,19 +26,16 @@ from faststream_outbox import OutboxBroker
 from faststream_outbox.message import OutboxInnerMessage
 from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, text
-from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from consumers.acknowledging import AcknowledgingClient
 from consumers.settle import Record, Settler, StoppingError
-from migrations.runner import APPLICATION_ROLE
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
 from pipeline.stages.together import Together
 from pipeline.store.database import Database
 from pipeline.store.letters import Letter
-from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
 from pipeline.store.statements import sql
 
 log = logging.getLogger(__name__)
@@ -78,25 +75,6 @@ class _AsTold:
 
 async def _raw(message: StreamMessage[OutboxInnerMessage]) -> OutboxInnerMessage:
     return message.raw_message
-
-
-@asynccontextmanager
-async def open_engine(url: str, connections: int) -> AsyncIterator[AsyncEngine]:
-    """The broker's own connections, as the application's role.
-
-    Args:
-        url: `postgresql://…`.
-        connections: at most.
-    """
-    engine = create_async_engine(
-        url.replace("postgresql://", "postgresql+asyncpg://", 1), pool_size=connections, max_overflow=0, pool_pre_ping=False,
-        connect_args={"server_settings": {"role": APPLICATION_ROLE, "application_name": "livedex-broker", "synchronous_commit": "off", **SERVER_SETTINGS}},
-    )  # fmt: skip
-    listen(engine.sync_engine, "connect", lambda connection, _: keep_alive(connection.driver_connection))
-    try:
-        yield engine
-    finally:
-        await engine.dispose()
 
 
 class PostgresBroker:

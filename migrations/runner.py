@@ -6,42 +6,55 @@ Two processes that start at once are safe: the second waits for the first one's 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 import asyncpg
 
+from migrations.rights import MissingRolesError, Rights
+from migrations.roles import DEFAULT_ROLES, Roles
+from migrations.server_checks import check_server_version, check_vector_version, use_schemas, vector_schema
 from pipeline.errors import ConfigError
+from pipeline.store.driver_connection import connect, place_of_database
 
-APPLICATION_ROLE = "livedex_app"
-MIN_SERVER_VERSION = 160_000
+log = logging.getLogger(__name__)
+
+APPLICATION_ROLE = DEFAULT_ROLES.application
 _LOCK_KEY = 7_205_759_403_792_794
 
-PREPARE = f"""\
+_ROLES = """\
 do $$
+declare
+    wanted text;
 begin
-    if not exists (select from pg_roles where rolname = '{APPLICATION_ROLE}') then
-        create role {APPLICATION_ROLE} login nosuperuser nobypassrls nocreatedb nocreaterole;
+    if not exists (select from pg_roles where rolname = 'livedex_app') then
+        create role livedex_app login nosuperuser nobypassrls nocreatedb nocreaterole;
     end if;
     if not exists (select from pg_roles where rolname = 'livedex_definer') then
         create role livedex_definer nologin nosuperuser nobypassrls nocreatedb nocreaterole;
     end if;
-    if not (select rolsuper from pg_roles where rolname = current_user) then
-        execute format('grant livedex_definer to %I with inherit true, set true', current_user);
-        execute format('grant {APPLICATION_ROLE} to %I with inherit true, set true', current_user);
-    end if;
+    foreach wanted in array array['livedex_app', 'livedex_definer'] loop
+        if not (select rolsuper from pg_roles where rolname = current_user)
+           and not (pg_has_role(current_user, wanted, 'usage') and pg_has_role(current_user, wanted, 'set')) then
+            execute format('grant %I to %I with inherit true, set true', wanted, current_user);
+        end if;
+    end loop;
 end $$;
-create extension if not exists vector;
-grant usage on schema public to {APPLICATION_ROLE}, livedex_definer;
+"""
+PREPARE = f"""\
+{_ROLES}create extension if not exists vector;
+grant usage on schema public to livedex_app, livedex_definer;
 create table if not exists migrations (
     number     integer primary key,
     name       text not null,
     sha256     text not null,
     applied_at timestamptz not null default now()
 );
-grant select on migrations to {APPLICATION_ROLE};
+grant select on migrations to livedex_app;
 """
 
 
@@ -64,19 +77,17 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
+@cache
 def all_migrations() -> list[Migration]:
     """Every migration, in order."""
     files = sorted((f for f in resources.files("migrations").iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return [Migration(int(f.name.split("_")[0]), f.name, f.read_text("utf-8")) for f in files]
 
 
-def statements() -> str:
-    """Everything that `migrate` would run on an empty database, for administrators who run it by other means."""
-    parts = [f"-- prepare\n{PREPARE}"]
-    for m in all_migrations():
-        record = f"insert into migrations (number, name, sha256) values ({m.number}, '{m.name}', '{m.sha256}');\n"
-        parts.append(f"-- {m.name}\nbegin;\n{m.sql}{record}commit;\n")
-    return "\n".join(parts)
+@cache
+def rights_of(roles: Roles) -> Rights:
+    """Return what all migrations together grant."""
+    return Rights([roles.render(script) for script in [PREPARE, *(m.sql for m in all_migrations())]], roles)
 
 
 @asynccontextmanager
@@ -90,17 +101,18 @@ async def connected(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]
         ConfigError: the database does not answer.
     """
     try:
-        connection = await asyncpg.connect(url, timeout=10)
+        connection = await connect(url)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-        raise ConfigError(f"the database does not answer ({type(exc).__name__}): check {setting}") from exc
+        why = str(exc) if isinstance(exc, asyncpg.PostgresError) else type(exc).__name__
+        raise ConfigError(f"the database does not answer ({why}) at {place_of_database(url)}: check {setting}") from exc
     try:
         yield connection
     finally:
         await connection.close()
 
 
-async def migrate(connection: asyncpg.Connection) -> list[str]:
-    """Apply what is missing.
+async def migrate(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) -> list[str]:
+    """Apply what is missing, and grant again what got lost.
 
     Args:
         connection: as the owner, outside a transaction.
@@ -111,25 +123,24 @@ async def migrate(connection: asyncpg.Connection) -> list[str]:
     Raises:
         ConfigError: PostgreSQL or pgvector is too old, the role may not do it, or an applied migration was changed.
     """
-    if connection.get_server_version()[0] * 10_000 < MIN_SERVER_VERSION:
-        raise ConfigError(f"PostgreSQL {connection.get_server_version()[0]} is too old: Livedex needs 16 or later")
+    check_server_version(connection)
     await connection.execute("select pg_advisory_lock($1::bigint)", _LOCK_KEY)
     try:
-        return await _apply(connection)
+        return await _apply(connection, roles)
     except asyncpg.InsufficientPrivilegeError as exc:
-        raise ConfigError(f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex migrate --sql`") from exc
+        raise ConfigError(await _denied(connection, roles, exc)) from exc
     except asyncpg.UndefinedFileError as exc:
         raise ConfigError("this PostgreSQL has no pgvector: install the extension `vector`, 0.8 or later") from exc
     finally:
         await connection.execute("select pg_advisory_unlock($1::bigint)", _LOCK_KEY)
 
 
-async def _apply(connection: asyncpg.Connection) -> list[str]:
-    if not await is_prepared(connection):
-        await connection.execute(PREPARE)
-    version = str(await connection.fetchval("select extversion from pg_extension where extname = 'vector'"))
-    if tuple(int(part) for part in version.split(".")[:2]) < (0, 8):
-        raise ConfigError(f"pgvector {version} is too old: Livedex needs 0.8 or later (`alter extension vector update`)")
+async def _apply(connection: asyncpg.Connection, roles: Roles) -> list[str]:
+    if not await is_prepared(connection, roles):
+        await connection.execute("select set_config('search_path', 'public', false)")
+        await connection.execute(roles.render(PREPARE))
+    await use_schemas(connection)
+    await check_vector_version(connection)
     done = {r["number"]: r["sha256"] for r in await connection.fetch("select number, sha256 from migrations")}
     applied = []
     for migration in all_migrations():
@@ -138,18 +149,64 @@ async def _apply(connection: asyncpg.Connection) -> list[str]:
                 raise ConfigError(f"{migration.name} was changed after it was applied: restore it and add a new migration instead")
             continue
         async with connection.transaction():
-            await connection.execute(migration.sql)
+            await connection.execute(roles.render(migration.sql))
             await connection.execute(
                 "insert into migrations (number, name, sha256) values ($1, $2, $3)", migration.number, migration.name, migration.sha256
             )
         applied.append(migration.name)
+    await _restore_rights(connection, roles)
     return applied
 
 
-async def is_prepared(connection: asyncpg.Connection) -> bool:
-    """Whether roles, extension and the table of migrations are there."""
-    return bool(
-        await connection.fetchval(
-            "select to_regclass('public.migrations') is not null and exists (select from pg_extension where extname = 'vector')"
-        )
+async def _restore_rights(connection: asyncpg.Connection, roles: Roles) -> None:
+    """Grant what a restored dump, or another prefix of the roles, lacks.
+
+    Raises:
+        ConfigError: this role may not grant it; the message has the statement.
+    """
+    for statement in await rights_of(roles).missing(connection):
+        try:
+            await connection.execute(statement)
+        except asyncpg.InsufficientPrivilegeError as exc:
+            raise ConfigError(
+                f"this role may not mend the rights on the schema ({exc}): run as its owner or an administrator: {statement};"
+            ) from exc
+        log.info("granted again: %s", " ".join(statement.split())[:200])
+
+
+async def _denied(connection: asyncpg.Connection, roles: Roles, exc: Exception) -> str:
+    """What to do where this role may not migrate."""
+    taken = await connection.fetch(
+        "select rolname::text as name from pg_roles where rolname = any ($1) and not pg_has_role(current_user, rolname, 'set')",
+        [roles.application, roles.definer],
     )
+    if taken:
+        names, user = ", ".join(row["name"] for row in taken), await connection.fetchval("select current_user::text")
+        return (
+            f"the roles {names} are there and {user} may not use them, for another installation on this server made them: set LIVEDEX_ROLE_PREFIX"
+            f' to a name of your own, or let an administrator run: grant {names} to "{user}" with inherit true, set true;'
+        )
+    return f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex migrate --sql`"
+
+
+async def is_prepared(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) -> bool:
+    """Whether roles, extension and the table of migrations are there."""
+    found = await connection.fetchval(
+        "select to_regclass('public.migrations') is not null and (select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1))",
+        [roles.application, roles.definer],
+    )
+    return bool(found) and await vector_schema(connection) is not None
+
+
+async def check_rights(connection: asyncpg.Connection, roles: Roles) -> None:
+    """Refuse a schema that lacks rights, for a process that may not mend them.
+
+    Raises:
+        ConfigError: it does; the message has the first statement that mends it.
+    """
+    try:
+        missing = await rights_of(roles).missing(connection)
+    except MissingRolesError:
+        raise ConfigError(f"the role {roles.application} or {roles.definer} is not there: run `livedex migrate` as the owner") from None
+    if missing:
+        raise ConfigError(f"the schema lacks rights, as after a restore: run `livedex migrate` as the owner, which does: {missing[0]}; …")

@@ -93,6 +93,12 @@ class Settings(BaseSettings):
         "the same database for the role that migrates and builds indexes, where the application's role may not",
         shown="`LIVEDEX_DATABASE_URL`",
     )
+    role_prefix: str = setting(
+        "livedex",
+        "how the names of the two database roles begin (`livedex_app`, `livedex_definer`). Roles belong to the whole server: installations in several"
+        " databases of one server each need a prefix of their own",
+        pattern=r"^[a-z_][a-z0-9_]{0,49}$",
+    )
     broker_url: str = setting("postgres", "the broker of the events: the database, or `kafka://HOST:9092[,HOST:9092]`")
     embedder: str = setting(
         "local",

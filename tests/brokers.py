@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from consumers.app import Broker, OutletToBroker
 from consumers.kafka import KafkaBacklog, KafkaBroker
-from consumers.postgres import PostgresBroker, open_engine
+from consumers.postgres import PostgresBroker
+from consumers.queue_engine import open_engine
 from consumers.settle import Settler
 from pipeline.backlog import Backlog
 from pipeline.events import CHANGED, Changed, Event, changed

@@ -75,10 +75,11 @@ def _linked(s: Surroundings, intake: Accepting) -> LinkedContents | None:
 
 @asynccontextmanager
 async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler]) -> AsyncIterator[Broker]:
-    from consumers.postgres import PostgresBroker, open_engine
+    from consumers.postgres import PostgresBroker
+    from consumers.queue_engine import open_engine
 
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers)))
+        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers), s.database.roles))
         broker = PostgresBroker(engine, s.database)
         outlet.connect(broker)
         for settler in settlers:

@@ -19,9 +19,11 @@ from pipeline.cli.process import run_to_end
 def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int:
     """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are missing; running it again changes nothing."""
     if only_sql:
-        from migrations.runner import statements
+        from migrations.roles import Roles
+        from migrations.script import statements
+        from pipeline.settings import load_settings
 
-        click.echo(statements())
+        click.echo(statements(Roles(load_settings(Path.cwd()).role_prefix)))
     if only_topics:
         click.echo("\n".join(_commands()))
     if only_sql or only_topics:
@@ -60,9 +62,11 @@ async def _make_topics() -> list[str] | None:
 
 
 async def _apply(data: Path) -> list[str]:
+    from migrations.roles import Roles
     from migrations.runner import connected
     from migrations.runner import migrate as apply
     from pipeline.settings import load_settings
+    from pipeline.store.driver_connection import check_database_url
     from pipeline.store.embedded import embedded_postgres
 
     settings = load_settings(Path.cwd())
@@ -71,9 +75,10 @@ async def _apply(data: Path) -> list[str]:
 
     async def apply_to(url: str) -> list[str]:
         async with connected(url, setting) as connection:
-            return await apply(connection)
+            return await apply(connection, Roles(settings.role_prefix))
 
     if configured is not None:
+        check_database_url(configured.get_secret_value(), setting)
         return await apply_to(configured.get_secret_value())
     async with embedded_postgres(data) as url:
         return await apply_to(url)

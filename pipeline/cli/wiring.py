@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from migrations.runner import APPLICATION_ROLE, connected, migrate
+from migrations.roles import Roles
+from migrations.runner import connected, migrate
 from pipeline.backlog import Backlog
 from pipeline.cli.fetching import LateContents
 from pipeline.cli.health_telling import Tell, health_teller
@@ -29,6 +30,7 @@ from pipeline.stages.fetching import Fetcher
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims, open_claims
 from pipeline.store.database import Database, open_database
+from pipeline.store.driver_connection import check_database_url
 from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
 from pipeline.store.generation import ActiveGeneration
 from pipeline.store.letters import Letters
@@ -95,8 +97,11 @@ async def open_surroundings(
     """
     async with AsyncExitStack() as stack:
         owner_url, url = await _database_urls(stack, settings, data, must_exist)
-        await _bring_up_to_date(owner_url)
-        database = await stack.enter_async_context(open_database(url, max_size=connections, always_durable=bool(settings.kafka_servers)))
+        roles = Roles(settings.role_prefix)
+        await _bring_up_to_date(owner_url, roles)
+        database = await stack.enter_async_context(
+            open_database(url, max_size=connections, always_durable=bool(settings.kafka_servers), roles=roles)
+        )
         metrics, operations = Metrics(), Operations(database)
         if not await operations.has_language(settings.text_search_config):
             raise ConfigError(
@@ -132,11 +137,13 @@ async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, 
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
         owner = settings.owner_database_url.get_secret_value() if settings.owner_database_url else url
+        check_database_url(url, "LIVEDEX_DATABASE_URL")
+        check_database_url(owner, "LIVEDEX_OWNER_DATABASE_URL")
         return owner, url
     if must_exist and not is_initialised(data):
         raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
     owner = await stack.enter_async_context(embedded_postgres(data))
-    return owner, url_as(owner, APPLICATION_ROLE)
+    return owner, url_as(owner, Roles(settings.role_prefix).application)
 
 
 def _blobs(settings: Settings, database: Database) -> Blobs:
@@ -148,10 +155,10 @@ def _blobs(settings: Settings, database: Database) -> Blobs:
     return ObjectBlobs(ObjectStorage(object_place(settings.blob_url)), database)
 
 
-async def _bring_up_to_date(owner_url: str) -> None:
+async def _bring_up_to_date(owner_url: str, roles: Roles) -> None:
     async with connected(owner_url, "LIVEDEX_DATABASE_URL") as connection:
-        if await connection.fetchval("select current_user <> $1", APPLICATION_ROLE):
-            await migrate(connection)
+        if await connection.fetchval("select current_user <> $1", roles.application):
+            await migrate(connection, roles)
 
 
 class EmbedCounts:

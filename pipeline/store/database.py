@@ -15,10 +15,13 @@ import asyncpg
 import orjson
 from pgvector.asyncpg import register_vector
 
-from migrations.runner import APPLICATION_ROLE
+from migrations.roles import DEFAULT_ROLES, Roles
+from migrations.runner import check_rights
+from migrations.server_checks import use_schemas
 from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import Reader, TenantId
-from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
+from pipeline.store.driver_connection import connector
+from pipeline.store.session_limits import SERVER_SETTINGS
 from pipeline.store.statements import sql
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -94,9 +97,11 @@ class Database:
 
     Args:
         always_durable: every transaction waits for the disk: needed where events are kept elsewhere than in this database.
+        roles: of this installation.
     """
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, always_durable: bool = False) -> None:
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, always_durable: bool = False, roles: Roles = DEFAULT_ROLES) -> None:
+        self.roles = roles
         self._pool = pool
         self._always_durable = always_durable
 
@@ -174,27 +179,30 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(url: str, *, min_size: int = 1, max_size: int = 10, always_durable: bool = False) -> AsyncIterator[Database]:
+async def open_database(
+    url: str, *, min_size: int = 1, max_size: int = 10, always_durable: bool = False, roles: Roles = DEFAULT_ROLES
+) -> AsyncIterator[Database]:
     """Connect as the application's role, for as long as the block lasts.
 
     Args:
         url: of the database; a role other than the application's switches to it at connect.
         max_size: connections at most.
         always_durable: see `Database`.
+        roles: of this installation.
 
     Raises:
-        ConfigError: the role could bypass row level security, or the schema is missing.
+        ConfigError: the role could bypass row level security, or the schema or rights on it are missing.
         OutageError: the database does not answer.
     """
-    with translated("connect"):
+    with translated("connect"), _telling_the_role(roles):
         pool = await asyncpg.create_pool(
-            url, min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, timeout=10, command_timeout=120,
-            server_settings={"role": APPLICATION_ROLE, "application_name": "livedex", **SERVER_SETTINGS},
+            connect=connector(url, {"role": roles.application, "application_name": "livedex", **SERVER_SETTINGS}),
+            min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, command_timeout=120,
         )  # fmt: skip
     try:
         async with pool.acquire() as connection:
-            await _check_role(connection)
-        yield Database(pool, always_durable=always_durable)
+            await _check_role(connection, roles)
+        yield Database(pool, always_durable=always_durable, roles=roles)
     finally:
         try:
             async with asyncio.timeout(10):
@@ -204,8 +212,7 @@ async def open_database(url: str, *, min_size: int = 1, max_size: int = 10, alwa
 
 
 async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    keep_alive(connection)
-    await register_vector(connection)
+    await register_vector(connection, schema=await use_schemas(connection))
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=orjson.loads)
 
 
@@ -217,8 +224,23 @@ def _dump(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-async def _check_role(connection: Any) -> None:
+@contextmanager
+def _telling_the_role(roles: Roles) -> Iterator[None]:
+    """Say what to do where the application's role cannot be had."""
+    try:
+        yield
+    except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as exc:
+        raise ConfigError(
+            f"the login cannot become the role {roles.application} ({exc}): run `livedex migrate` as the owner, or grant it; LIVEDEX_ROLE_PREFIX says"
+            " which roles are meant"
+        ) from exc
+
+
+async def _check_role(connection: Any, roles: Roles) -> None:
     role = await connection.fetchrow("select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user")
     owned = await connection.fetchval("select count(*) from pg_tables where schemaname = 'public' and tableowner = current_user")
     if role["rolsuper"] or role["rolbypassrls"] or owned:
-        raise ConfigError(f"role {role['rolname']} is superuser, bypasses row level security or owns tables: connect as {APPLICATION_ROLE}")
+        raise ConfigError(
+            f"role {role['rolname']} is superuser, bypasses row level security or owns tables: connect as {roles.application}"
+        )
+    await check_rights(connection, roles)

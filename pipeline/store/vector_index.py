@@ -6,8 +6,10 @@ import logging
 
 import asyncpg
 
+from migrations.server_checks import use_schemas
 from pipeline.model import GenerationId
 from pipeline.store.database import translated
+from pipeline.store.driver_connection import connect
 from pipeline.store.statements import sql
 
 log = logging.getLogger(__name__)
@@ -42,8 +44,9 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
         OutageError, RetryableError: see `pipeline.store.database.translated`.
     """
     with translated(f"index the vectors of generation {generation_id}"):
-        connection = await asyncpg.connect(owner_url, timeout=10, server_settings={"application_name": "livedex"})
+        connection = await connect(owner_url, application_name="livedex")
         try:
+            await use_schemas(connection)
             if await vector_index_exists(connection, generation_id) or not await _is_large(connection, generation_id, threshold_rows):
                 return False
             if not await connection.fetchval("select pg_try_advisory_lock($1::bigint)", _LOCK_KEY):
@@ -54,7 +57,7 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
 
 
 async def _is_large(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int) -> bool:
-    return bool(await connection.fetchval(sql("vectors_reach", generation_id), rows))
+    return bool(await connection.fetchval(sql("vectors_reach"), generation_id, rows))
 
 
 async def _build(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:

@@ -13,7 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumers.acknowledging import AcknowledgingClient
-from consumers.postgres import TABLE, open_engine
+from consumers.postgres import TABLE
+from consumers.queue_engine import open_engine
 
 WORKERS = 8
 

@@ -4,7 +4,8 @@ import asyncio
 
 import asyncpg
 
-from migrations.runner import all_migrations, migrate, statements
+from migrations.runner import all_migrations, migrate
+from migrations.script import statements
 from pipeline.model import TenantId
 from pipeline.store.database import Database
 

@@ -3,8 +3,9 @@
 select exists (select from pg_index i where i.indexrelid = to_regclass($1) and i.indisvalid);
 
 -- name: vectors_reach
--- $1 bigint: rows
-select count(*) >= $1 from (select from {vectors} limit $1) v;
+-- $1 bigint: the generation
+-- $2 bigint: rows
+select vectors_reach($1, $2);
 
 -- name: drop_vector_index
 drop index concurrently if exists {vectors}_by_nearness;

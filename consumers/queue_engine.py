@@ -1,0 +1,62 @@
+"""SQLAlchemy's connections for the queue, opened as all others are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import URL
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from migrations.roles import DEFAULT_ROLES, Roles
+from pipeline.store.driver_connection import connector, driver_arguments
+from pipeline.store.session_limits import SERVER_SETTINGS
+
+_NAME = "livedex_asyncpg"  # the queue listens only through a driver that is called asyncpg somewhere
+
+
+class QueueDialect(PGDialect_asyncpg):
+    """SQLAlchemy's dialect, which takes where to connect from us: it reads no URL as libpq does.
+
+    Args:
+        database_url: of the database.
+        session: settings of each session.
+    """
+
+    supports_statement_cache = True
+
+    def __init__(
+        self, database_url: str, session: dict[str, str], **more: Any
+    ) -> None:  # SQLAlchemy asks for names that may stand without a keyword
+        super().__init__(**more)  # type: ignore[no-untyped-call]
+        self._database_url, self._session = database_url, session
+
+    def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the driver."""
+        return [], driver_arguments(self._database_url, self._session)
+
+
+registry.register(f"postgresql.{_NAME}", __name__, QueueDialect.__name__)
+
+
+@asynccontextmanager
+async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) -> AsyncIterator[AsyncEngine]:
+    """The broker's own connections, as the application's role.
+
+    Args:
+        url: of the database, as libpq reads it.
+        connections: at most.
+        roles: of this installation.
+    """
+    session = {"role": roles.application, "application_name": "livedex-broker", "synchronous_commit": "off", **SERVER_SETTINGS}
+    engine = create_async_engine(
+        f"postgresql+{_NAME}://", database_url=url, session=session, pool_size=connections, max_overflow=0, pool_pre_ping=False,
+        connect_args={"async_creator_fn": connector(url, session)},
+    )  # fmt: skip
+    try:
+        yield engine
+    finally:
+        await engine.dispose()

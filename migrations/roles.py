@@ -1,0 +1,37 @@
+"""The two roles of an installation. Roles belong to the whole server, so installations on one server need different ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEFAULT_PREFIX = "livedex"
+_NAMES = re.compile(r"\blivedex_(app|definer)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The names of an installation's roles.
+
+    Attributes:
+        prefix: lower-case letters, digits and underscores, at most 50 characters.
+    """
+
+    prefix: str = DEFAULT_PREFIX
+
+    @property
+    def application(self) -> str:
+        """Owns nothing; every process works as this role."""
+        return f"{self.prefix}_app"
+
+    @property
+    def definer(self) -> str:
+        """Owns the functions that look across the policies; nobody logs in as it."""
+        return f"{self.prefix}_definer"
+
+    def render(self, sql: str) -> str:
+        """Return the text of a migration for these roles; migrations are written for those of the default."""
+        return _NAMES.sub(lambda found: f"{self.prefix}_{found[1]}", sql)
+
+
+DEFAULT_ROLES = Roles()
