@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from consumers.postgres import open_engine
+from consumers.queue_engine import open_engine
 from pipeline.errors import OutageError
 from pipeline.model import TenantId
 from pipeline.store.database import Database
