@@ -10,13 +10,13 @@ import base64
 import hashlib
 import uuid
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from pipeline.errors import RejectedError
-from pipeline.model import Attributes, DocumentId, Fence, TenantId, brief
+from pipeline.model import Arrival, Attributes, DocumentId, Fence, TenantId, brief
 from pipeline.rights import Acl, for_everybody
 
 SCHEMA_VERSION = 1
@@ -204,6 +204,18 @@ class Event(BaseModel, Generic[P]):
     schemaversion: Literal[1] = 1
     accepted: AwareDatetime
     data: P
+    _arrival: Arrival | None = PrivateAttr(default=None)
+
+    @property
+    def arrival(self) -> Arrival:
+        """When and where the broker took it; where it does not say, when it was accepted."""
+        return self._arrival or Arrival(self.accepted)
+
+    def arrived(self, arrival: Arrival) -> Self:
+        """The same event, as the broker took it; it was not accepted later than that, whatever it says itself."""
+        event = self.model_copy(update={"accepted": min(self.accepted, arrival.at)})
+        event._arrival = arrival
+        return event
 
     @property
     def tenant_id(self) -> TenantId:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.errors import OutageError
+from pipeline.errors import OutageError, RetryableError, TenantDeletedError
 from pipeline.events import INLINE_LIMIT_BYTES, Changed, Event, changed
 from pipeline.model import DocumentId, TenantId
+from pipeline.store.protocol import Guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,19 @@ class Accepting(Protocol):
         ...
 
 
+class Guard(Protocol):
+    """Makes rights and deletes hold from when they are accepted."""
+
+    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+        """Let the rights of versions hold, and hide deleted documents, unless something newer is there.
+
+        Raises:
+            OutageError, RetryableError: not now.
+            TenantDeletedError: there is nothing left to guard.
+        """
+        ...
+
+
 class NoIntake:
     """`Accepting` where no broker is reached."""
 
@@ -121,19 +136,37 @@ class LateIntake:
 
 
 class Intake:
-    """Accepts changes: when `accept` returns, nothing of them can be lost."""
+    """Accepts changes: when `accept` returns, nothing of them can be lost, and whom they shut out is shut out.
 
-    def __init__(self, publisher: Publisher, blobs: Blobs) -> None:
+    Args:
+        guard: lets rights and deletes hold before the changes are processed, however long they wait.
+    """
+
+    def __init__(self, publisher: Publisher, blobs: Blobs, guard: Guard) -> None:
         self._publisher = publisher
         self._blobs = blobs
+        self._guard = guard
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Publish changes, in order.
+        """Publish changes, in order; then let their rights and deletes hold. In this order, since what is guarded has to be on its way.
 
         Raises:
-            OutageError: the broker or the blob store is away: try all of them again, repetition does no harm.
+            OutageError: the broker, the blob store or the database is away: try all of them again, repetition does no harm.
         """
-        await self._publisher.publish([changed(await self._with_content(change)) for change in changes])
+        events = [changed(await self._with_content(change)) for change in changes]
+        await self._publisher.publish(events)
+        guarded = defaultdict[TenantId, list[Guarded]](list)
+        for event in events:
+            data = event.data
+            if (data.deleted or data.acl is not None) and not data.listing:
+                guarded[event.tenant_id].append(Guarded(event.document_id, data.fence, data.acl))
+        for tenant_id, of_tenant in guarded.items():
+            try:
+                await self._guard.guard(tenant_id, of_tenant)
+            except TenantDeletedError:
+                continue
+            except RetryableError as exc:
+                raise OutageError("database", str(exc)) from exc
 
     async def _with_content(self, change: Change) -> Changed:
         if change.content is None:

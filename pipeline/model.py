@@ -78,6 +78,25 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """When and where a broker took a record: what decides between a change and a delete without a version, and no time that a sender gives.
+
+    Attributes:
+        at: aware; by the broker's clock where it has one.
+        partition, offset: on Kafka, where records of one partition are in the order of their offsets.
+    """
+
+    at: datetime
+    partition: int | None = None
+    offset: int | None = None
+
+    @property
+    def place(self) -> list[int] | None:
+        """Partition and offset, as statements take them."""
+        return None if self.partition is None or self.offset is None else [self.partition, self.offset]
+
+
+@dataclass(frozen=True, slots=True)
 class Attributes:
     """What a document carries besides its text.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from consumers.settle import Record, read_event
 from pipeline.errors import RejectedError
 from pipeline.events import CHANGED, Changed, Event, HeaderValue, changed
 from pipeline.flow import Stage
+from pipeline.model import Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from aiokafka import ConsumerRecord
 
 _BASE64 = "base64:"
-_WITHIN_A_MILLISECOND = timedelta(microseconds=999)  # Kafka's times are cut off there, those of our changes are not
 
 
 def record_of(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
@@ -85,8 +85,11 @@ def read_kafka(record: Record, stage: Stage) -> Event[Any]:
     Raises:
         RejectedError: there is none.
     """
-    if record.payload is not None or record.topic != CHANGED:
+    if record.topic != CHANGED:
         return read_event(record, stage)
+    if record.payload is not None:
+        event = read_event(record, stage)
+        return event if record.at is None else event.arrived(_arrival(record, record.at))
     tenant_id, slash, document_id = (record.place["key"] or "").partition("/")
     if not (slash and tenant_id and document_id) or tenant_id.startswith(_BASE64):
         raise RejectedError("no value, and the key does not name TENANT/DOCUMENT: nobody knows what was deleted", reason="invalid_event")
@@ -95,5 +98,10 @@ def read_kafka(record: Record, stage: Stage) -> Event[Any]:
     except ValueError as exc:
         raise RejectedError("no value, and the key is too long for TENANT/DOCUMENT", reason="invalid_event") from exc
     identity = hashlib.sha256(record.id.encode()).hexdigest()[:32]
-    accepted = event.accepted if record.at is None else record.at + _WITHIN_A_MILLISECOND
-    return event.model_copy(update={"id": identity, "accepted": accepted})
+    event = event.model_copy(update={"id": identity})
+    return event if record.at is None else event.arrived(_arrival(record, record.at))
+
+
+def _arrival(record: Record, at: datetime) -> Arrival:
+    """Where a record stands decides, and when the broker took it: what it says of itself was said by whoever sent it."""
+    return Arrival(at, record.place["partition"], record.place["offset"])

@@ -14,6 +14,7 @@ from pipeline.intake import Accepting, Intake, LateIntake
 from pipeline.stages.fetching import LinkedContents
 from pipeline.store.fetched import FetchedContents
 from pipeline.store.generation_backlog import GenerationBacklog
+from pipeline.store.guards import Guards
 
 if TYPE_CHECKING:
     from consumers.app import Broker, OutletToBroker
@@ -61,7 +62,7 @@ async def open_broker(
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
-        intake = Intake(broker, s.blobs)
+        intake = Intake(broker, s.blobs, Guards(s.database))
         late.connect(intake)
         yield Running(broker, intake)
 

@@ -15,7 +15,7 @@ from pipeline.extract import Extracted, clean_json, clean_optional, extract, is_
 from pipeline.intake import Contents
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Draft, Own, Piece, VectorStore
+from pipeline.store.protocol import Draft, Guarded, Own, Piece, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """What servers say of files that they know nothing of: a name that says more wins."""
@@ -123,7 +123,7 @@ async def chunk(
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
     """
     if event.data.any_version:
-        version = await store.newest_before(event.tenant_id, event.document_id, event.accepted)
+        version = await store.clear_before(event.tenant_id, event.document_id, event.arrival)
         if version is None:
             return Finished(superseded=True)
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
@@ -133,10 +133,9 @@ async def chunk(
     attributes = replace(
         data.attributes, title=clean_optional(data.title), uri=clean_optional(data.uri), metadata=clean_json(data.metadata)
     )
-    waits = data.acl is not None and (data.url is not None or data.blob is not None)
-    if waits and not await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
-        return Finished(superseded=True)  # accepted first, so that who may read it no more is shut out while its content is slow or away
-    base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id)
+    if data.acl is not None and not data.deleted and (data.url is not None or data.blob is not None):
+        await store.guard(event.tenant_id, [Guarded(event.document_id, fence, data.acl)])  # they hold while its content is slow or away
+    base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id, arrival=event.arrival)
     found: Linked | None = None
     try:
         if linked is not None and data.url is not None and not data.deleted and data.unreadable is None:
@@ -145,7 +144,7 @@ async def chunk(
                 return Finished(superseded=True)
         draft = found.draft if found is not None else await _draft(event, base, blobs, cutter, cutting)
     except RejectedError:
-        if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted):
+        if await store.accept(event.tenant_id, event.document_id, fence, attributes, event.accepted, event.arrival):
             raise
         return Finished(superseded=True)  # a newer version ended meanwhile, and with it went the content of this one
     new = await keeper.keep(draft)

@@ -16,7 +16,7 @@ import orjson
 
 from pipeline.errors import MissingError, NoTextError, RejectedError
 from pipeline.events import Changed, Event
-from pipeline.model import DocumentId, Fence, TenantId, Validator
+from pipeline.model import Arrival, DocumentId, Fence, TenantId, Validator
 from pipeline.stages.listing import Lister
 from pipeline.store.protocol import Draft, Known, Own, Piece
 
@@ -82,8 +82,8 @@ class Fetcher(Protocol):
 class Memory(Protocol):
     """Remembers what contents are recognised by. Every method may raise OutageError and RetryableError."""
 
-    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
-        """Whether a version is the visible one, or a newer one is known."""
+    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival) -> bool:
+        """Whether a version is the visible one, or a newer one is known, or it arrived before a delete without a version."""
         ...
 
     async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
@@ -135,7 +135,7 @@ class LinkedContents:
 
     async def is_ended(self, base: Draft) -> bool:
         """Whether nobody needs to be asked for a version, since it has ended or a newer one is known."""
-        return await self._memory.is_ended(base.tenant_id, base.document_id, base.fence)
+        return await self._memory.is_ended(base.tenant_id, base.document_id, base.fence, base.arrived)
 
     async def draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
         """The draft of a version whose content stands at a URL, or of its delete, where it stands there no more.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.model import DocumentId, Fence, TenantId, Validator, brief
+from pipeline.model import Arrival, DocumentId, Fence, TenantId, Validator, brief
 from pipeline.store.database import Database
 from pipeline.store.protocol import Known, Own, Piece
 from pipeline.store.statements import sql
@@ -16,10 +16,12 @@ class FetchedContents:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> bool:
-        """Whether a version is the visible one, or a newer one is known."""
+    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival) -> bool:
+        """Whether a version is the visible one, or a newer one is known, or it arrived before a delete without a version."""
         async with self._database.tenant(tenant_id, f"look up {brief(document_id)} v{fence.version}") as connection:
-            return bool(await connection.fetchval(sql("is_ended"), tenant_id, document_id, fence.version, fence.digest))
+            return bool(
+                await connection.fetchval(sql("is_ended"), tenant_id, document_id, fence.version, fence.digest, arrival.at, arrival.place)
+            )
 
     async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
         """What is known of the content that the visible version was made of."""

@@ -125,6 +125,7 @@ class Letters:
                 await connection.execute(
                     sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter),
                     changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
+                    *((event.arrival.at, event.arrival.place) if event is not None else (None, None)),
                 )  # fmt: skip
                 await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
             if is_new:
@@ -155,12 +156,15 @@ class Letters:
         raise NotFoundError(f"there is no dead letter {wanted}: `livedex dead list` shows what there is")
 
     async def is_stale(self, letter: Letter) -> bool:
-        """Whether its document has a version as new or newer, so that a replay would change nothing."""
+        """Whether its document has a version as new or newer, or was deleted after it died, so that a replay would change nothing."""
         if letter.is_notice or letter.document_id is None or letter.version is None:
             return False
         async with self._database.tenant(letter.tenant_id, "look at a letter's document") as connection:
             row = await connection.fetchrow(sql("document_fence"), letter.tenant_id, letter.document_id)
-        return row is not None and row["version"] is not None and row["version"] >= letter.version
+        if row is None:
+            return False
+        is_newer = row["version"] is not None and row["version"] >= letter.version
+        return is_newer or (row["cleared_at"] is not None and letter.at is not None and letter.at <= row["cleared_at"])
 
     async def remove(self, letter: Letter, *, forget: bool) -> None:
         """Take a letter away; its document has its last synced state again.

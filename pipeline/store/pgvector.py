@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError
-from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, brief
+from pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.store.database import Connection, Database
+from pipeline.store.guards import guard_documents
 from pipeline.store.manifests import insert_manifests
 from pipeline.store.passages import keep_passages, known_passages
-from pipeline.store.protocol import Draft, Missing, Prepared, Synced, Version
+from pipeline.store.protocol import Draft, Guarded, Missing, Prepared, Synced, Version
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, insert_vectors, rights, swap, sync_versions
 
@@ -46,26 +47,31 @@ class PgVectorStore:
             return GenerationId(await connection.fetchval(sql("ensure_generation"), model_id, dimensions))
 
     async def accept(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
-    ) -> bool:
-        draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at)
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime,
+        arrival: Arrival | None = None,
+    ) -> bool:  # fmt: skip
+        draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at, arrival=arrival)
         async with self._database.tenant(tenant_id, f"accept {brief(document_id)} v{fence.version}", durable=False) as connection:
             return bool(await self._accept(connection, [draft]))
 
     async def _accept(self, connection: Connection, drafts: Sequence[Draft]) -> set[DocumentId]:
         """Which of some documents' versions are the newest now."""
-        of = [draft.attributes for draft in drafts]
+        of, arrivals = [draft.attributes for draft in drafts], [draft.arrived for draft in drafts]
         rows = await connection.fetch(
             sql("accept_documents"), drafts[0].tenant_id, *columns((d.document_id, d.fence) for d in drafts), [a.collection for a in of],
             [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
             [a.changed_at for a in of], [draft.accepted_at for draft in drafts], rights(of),
+            [a.at for a in arrivals], [a.partition for a in arrivals], [a.offset for a in arrivals],
         )  # fmt: skip
         return {DocumentId(row["document_id"]) for row in rows}
 
-    async def newest_before(self, tenant_id: TenantId, document_id: DocumentId, moment: datetime) -> int | None:
-        async with self._database.tenant(tenant_id, f"version of {brief(document_id)}") as connection:
-            found: int | None = await connection.fetchval(sql("newest_before"), tenant_id, document_id, moment)
+    async def clear_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
+        async with self._database.tenant(tenant_id, f"delete {brief(document_id)}") as connection:
+            found: int | None = await connection.fetchval(sql("clear_before"), tenant_id, document_id, arrival.at, arrival.place)
         return found
+
+    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+        await guard_documents(self._database, tenant_id, guarded)
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:

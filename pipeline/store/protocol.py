@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model import Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
+from pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
 
 Version: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
@@ -38,7 +38,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version of a document as the chunk stage leaves it; see `pipeline.model.Manifest` for the fields."""
+    """A version of a document as the chunk stage leaves it; see `pipeline.model.Manifest` for the fields.
+
+    Attributes:
+        arrival: of its event; None: it arrived when it was accepted.
+    """
 
     tenant_id: TenantId
     document_id: DocumentId
@@ -50,6 +54,25 @@ class Draft:
     cut: str = ""
     keep: bool = False
     error: str | None = None
+    arrival: Arrival | None = None
+
+    @property
+    def arrived(self) -> Arrival:
+        """When and where its event arrived."""
+        return self.arrival or Arrival(self.accepted_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """What an accepted version does at once.
+
+    Attributes:
+        acl: see `pipeline.model.Attributes`; of no meaning for a delete, which the fence tells.
+    """
+
+    document_id: DocumentId
+    fence: Fence
+    acl: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +150,23 @@ class VectorStore(Protocol):
         ...
 
     async def accept(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime
-    ) -> bool:
-        """Note that a version is under way; False when a newer one is known, or this very one has ended."""
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime,
+        arrival: Arrival | None = None,
+    ) -> bool:  # fmt: skip
+        """Note that a version is under way; False when a newer one is known, this very one has ended, or it arrived before a delete without a
+        version."""
         ...
 
-    async def newest_before(self, tenant_id: TenantId, document_id: DocumentId, moment: datetime) -> int | None:
-        """The newest version known of a document; None when there is none, it is deleted, or it changed after the moment."""
+    async def clear_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
+        """Take a delete without a version: from now on, nothing that arrived before it becomes visible.
+
+        Returns:
+            The newest version known of the document; None when there is none, it is deleted, or it arrived after the delete.
+        """
+        ...
+
+    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+        """Let the rights of versions hold, and hide deleted documents, before these versions are processed; unless something newer is there."""
         ...
 
     async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:

@@ -1,8 +1,11 @@
 -- name: is_ended
--- Whether a version is the visible one, or a newer one is known. $1 text: tenant  $2 text: document  $3 bigint: version  $4 bytea: digest
+-- Whether a version is the visible one, or a newer one is known, or it arrived before a delete without a version. $1 text: tenant  $2 text: document
+-- $3 bigint: version  $4 bytea: digest  $5 timestamptz, $6 bigint[]: when and where it arrived
 select exists (
     select from documents d
-    where d.tenant_id = $1 and d.document_id = $2 and ((d.version, d.digest) >= ($3, $4) or (d.pending_version, d.pending_digest) > ($3, $4))
+    where d.tenant_id = $1 and d.document_id = $2
+      and ((d.version, d.digest) >= ($3, $4) or (d.pending_version, d.pending_digest) > ($3, $4)
+           or arrived_before($5, $6, d.cleared_at, d.cleared_place))
 );
 
 -- name: recall_fetched

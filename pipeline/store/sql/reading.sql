@@ -1,5 +1,6 @@
 -- What readers are shown. The state of a document here is the one of the interface: null where no document is to be seen. Principals are those on
--- whose behalf something is read, null for who reads everything; what these may not read is as if it were not there.
+-- whose behalf something is read, null for who reads everything; what these may not read, or was deleted though that is not carried out yet, is as if it
+-- were not there.
 
 -- name: read_document
 -- $1 text: tenant  $2 text: document  $3 text[]: principals
@@ -8,7 +9,7 @@ select document_id, collection, source, title, uri, mime_type, metadata, version
        case when dead_version > coalesce(version, -1) then 'dead'
             when coalesce(state, 'deleted') <> 'deleted' then state
             when get_byte(pending_digest, 0) = 0 then 'pending' end as state
-from documents where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3);
+from documents where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3) and hidden_version is null;
 
 -- name: page_documents
 -- In the order of their ids. $1 text: tenant  $2 text: only ids above this one, '' for all  $3 text: collection, null for all
@@ -21,7 +22,7 @@ select * from (
                 when get_byte(pending_digest, 0) = 0 then 'pending' end as state
     from documents
     where tenant_id = $1 and document_id > $2 and ($3::text is null or collection = $3) and ($4::text is null or source = $4)
-      and readable(acl, next_acl, $7)
+      and readable(acl, next_acl, $7) and hidden_version is null
 ) as seen
 where state is not null and ($5::text is null or state = $5)
 order by document_id limit $6;
@@ -36,7 +37,7 @@ select d.version, d.state as synced_state,
        c.gap, c.length, c.heading, p.content
 from documents d
 left join (chunks c join passages p on p.tenant_id = c.tenant_id and p.passage_id = c.passage_id) on c.tenant_id = d.tenant_id and c.doc_id = d.doc_id
-where d.tenant_id = $1 and d.document_id = $2 and readable(d.acl, d.next_acl, $3)
+where d.tenant_id = $1 and d.document_id = $2 and readable(d.acl, d.next_acl, $3) and d.hidden_version is null
 order by c.position;
 
 -- name: read_collections
@@ -44,7 +45,7 @@ order by c.position;
 with held as (
     select collection as name, count(*) as documents, min(accepted_at) as created_at
     from documents
-    where tenant_id = $1 and ($2::text is null or collection = $2) and readable(acl, next_acl, $3)
+    where tenant_id = $1 and ($2::text is null or collection = $2) and readable(acl, next_acl, $3) and hidden_version is null
       and (dead_version > coalesce(version, -1) or coalesce(state, 'deleted') <> 'deleted' or get_byte(pending_digest, 0) = 0)
     group by collection
 ), made as (
@@ -63,7 +64,7 @@ select version, pending_version, dead_version from documents where tenant_id = $
 -- $1 text: tenant  $2 text: collection  $3 text: only ids above this one, '' for all  $4 integer: rows at most
 select document_id, greatest(version, pending_version, dead_version) as newest
 from documents
-where tenant_id = $1 and collection = $2 and document_id > $3
+where tenant_id = $1 and collection = $2 and document_id > $3 and hidden_version is null
   and (dead_version > coalesce(version, -1) or coalesce(state, 'deleted') <> 'deleted' or get_byte(pending_digest, 0) = 0)
 order by document_id limit $4;
 

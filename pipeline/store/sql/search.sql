@@ -22,7 +22,7 @@ where p.tenant_id = $6 and p.tsv @@ $1
                        where c.tenant_id = $6
                          and ($7::text[] is null or d.collection = any($7)) and ($8::text[] is null or d.document_id = any($8))
                          and ($9::jsonpath is null or jsonb_path_match(d.metadata, $9, $10, true))
-                         and readable(d.acl, d.next_acl, $11))
+                         and readable(d.acl, d.next_acl, $11) and d.hidden_version is null)
 order by found.total / ($4::float8 + p.terms) desc, p.passage_id
 limit $5::integer;
 
@@ -33,18 +33,20 @@ select n.passage_id
 from unnest($2::bigint[]) as n (passage_id)
 where exists (select from chunks c
               where c.tenant_id = $1 and c.passage_id = n.passage_id
-                and (($3::text[] is null and $4::text[] is null and $5::jsonpath is null and $7::text[] is null)
+                and (($3::text[] is null and $4::text[] is null and $5::jsonpath is null and $7::text[] is null
+                      and not exists (select from documents h where h.tenant_id = $1 and h.doc_id = c.doc_id and h.hidden_version is not null))
                      or exists (select from documents d
                                 where d.tenant_id = $1 and d.doc_id = c.doc_id
                                   and ($3 is null or d.collection = any($3)) and ($4 is null or d.document_id = any($4))
                                   and ($5 is null or jsonb_path_match(d.metadata, $5, $6, true))
-                                  and readable(d.acl, d.next_acl, $7))));
+                                  and readable(d.acl, d.next_acl, $7) and d.hidden_version is null)));
 
 -- name: nearest_passages
 -- For who reads everything, by an exact scan: no index serves this order. `visible`: a document shows it.
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
 select n.passage_id, n.distance,
-       exists (select from chunks c where c.tenant_id = $1 and c.passage_id = n.passage_id) as visible
+       exists (select from chunks c where c.tenant_id = $1 and c.passage_id = n.passage_id
+               and not exists (select from documents h where h.tenant_id = $1 and h.doc_id = c.doc_id and h.hidden_version is not null)) as visible
 from (select v.passage_id, (v.embedding <=> $2) + 0 as distance
       from {vectors} v
       where v.tenant_id = $1
@@ -63,7 +65,7 @@ where v.tenant_id = $1
                        where c.tenant_id = $1
                          and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
                          and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
-                         and readable(d.acl, d.next_acl, $8))
+                         and readable(d.acl, d.next_acl, $8) and d.hidden_version is null)
 order by 2
 fetch first $3 rows with ties;
 
@@ -77,7 +79,7 @@ where v.tenant_id = $1
        where c.tenant_id = $1 and c.passage_id = v.passage_id
          and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
          and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
-         and readable(d.acl, d.next_acl, $8)
+         and readable(d.acl, d.next_acl, $8) and d.hidden_version is null
        limit 1)
 order by v.embedding <=> $2
 limit $3;
@@ -103,7 +105,7 @@ cross join lateral (
     where c.tenant_id = $1 and c.passage_id = n.passage_id
       and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))
       and ($6::jsonpath is null or jsonb_path_match(d.metadata, $6, $7, true))
-      and readable(d.acl, d.next_acl, $8)
+      and readable(d.acl, d.next_acl, $8) and d.hidden_version is null
     order by d.document_id, c.position
     limit $3) f;
 
@@ -124,6 +126,6 @@ select d.document_id, p.chunk_index, p.heading, (p."end" - p.length)::bigint as 
        d.version, d.synced_at
 from wanted w
 join places p on p.doc_id = w.doc_id and p.position = w.position
-join documents d on d.tenant_id = $1 and d.doc_id = w.doc_id and readable(d.acl, d.next_acl, $6)
+join documents d on d.tenant_id = $1 and d.doc_id = w.doc_id and readable(d.acl, d.next_acl, $6) and d.hidden_version is null
 join passages s on s.tenant_id = $1 and s.passage_id = p.passage_id
 order by w.place;
