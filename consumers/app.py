@@ -24,8 +24,9 @@ from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.outcome import Dead
 from pipeline.store.claims import Claims
 from pipeline.store.generation_backlog import GenerationBacklog
-from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters, buried, letter_id
+from pipeline.store.letters import Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
+from pipeline.tenant_names import UNKNOWN_TENANT
 
 log = logging.getLogger(__name__)
 

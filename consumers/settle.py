@@ -23,6 +23,8 @@ from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pau
 
 log = logging.getLogger(__name__)
 
+_READ_HERE_BYTES = 262_144  # larger ones are read in a thread, so that the event loop has its turns
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -135,7 +137,10 @@ class Settler:
     async def _once(self, record: Record, attempt: int, pauses: int) -> Outcome:
         event: Event[Any] | None = None
         try:
-            event = self.read(record, self.stage)
+            if len(record.payload or b"") > _READ_HERE_BYTES:
+                event = await asyncio.to_thread(self.read, record, self.stage)
+            else:
+                event = self.read(record, self.stage)
             begin = time.monotonic()
             outcome: Outcome = await self._run(event)
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)

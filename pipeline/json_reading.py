@@ -6,6 +6,7 @@ document such halves become U+FFFD everywhere (`pipeline/extract/cleaning.py`), 
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any
 
@@ -17,11 +18,12 @@ _TORN = re.compile(rb"(?<!\\)((?:\\\\)*+)(?:%s(?!%s)|(?<!%s)%s)" % (_HIGH, _LOW,
 
 
 def read_json(raw: bytes) -> Any:
-    """The value of a text in UTF-8.
+    """The value of a text in UTF-8, also behind a byte-order mark.
 
     Raises:
         orjson.JSONDecodeError: it is none.
     """
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as exc:

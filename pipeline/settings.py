@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, SecretStr, Tag, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from pipeline.chunking import check_sizes
@@ -27,6 +38,7 @@ from pipeline.setting_file import read_settings_file
 from pipeline.setting_problems import Tables, first_problem
 from pipeline.store.object_places import object_place
 from pipeline.subscriber_settings import Subscriber
+from pipeline.tenant_names import not_reserved
 from pipeline.webhook_settings import WebhookSource
 
 PREFIX = "LIVEDEX_"
@@ -54,7 +66,7 @@ class FolderSource(BaseModel):
     kind: Literal["folder"] = "folder"
     name: str = Field(min_length=1, max_length=MAX_NAME, pattern=r"^[^/\x00]+$")
     path: Path
-    tenant: str = Field(default="default", min_length=1, max_length=200)
+    tenant: Annotated[str, AfterValidator(not_reserved)] = Field(default="default", min_length=1, max_length=200)
     collection: str = Field(default="default", min_length=1, max_length=200)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

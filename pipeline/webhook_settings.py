@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from pipeline.errors import ConfigError
 from pipeline.fetching.hosts import Hosts
 from pipeline.fetching.places import place_of
 from pipeline.rights import Acl
+from pipeline.tenant_names import not_reserved
 from pipeline.webhook_belonging import misplaced, unmatched
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
@@ -85,7 +86,7 @@ class WebhookSource(BaseModel):
 
     kind: Literal["webhook"] = "webhook"
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
-    tenant: str = Field(default="default", min_length=1, max_length=200)
+    tenant: Annotated[str, AfterValidator(not_reserved)] = Field(default="default", min_length=1, max_length=200)
     collection: str = Field(default="default", min_length=1, max_length=200)
     metadata: dict[str, Any] = Field(default_factory=dict)
     acl: Acl | None = None

@@ -21,8 +21,9 @@ from pipeline.kafka_settings import KafkaSettings
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.database import Database
-from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
+from pipeline.store.letters import Letter, Letters
 from pipeline.store.operations import QueueBacklog
+from pipeline.tenant_names import UNKNOWN_TENANT
 
 Run = Callable[[Event[Any]], Awaitable[Finished | Forward]]
 _NUMBERS = itertools.count()

@@ -10,14 +10,13 @@ from starlette.responses import Response
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
 from connectors.webhook.events import check_content, check_urls
-from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, content_of, shown
+from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, Version, content_of, shown
 from connectors.webhook.receiver import Receiver
 from pipeline.api.answers import Json
 from pipeline.api.bodies import require_json
 from pipeline.api.paths import WHOLE
 from pipeline.api.services import Writer
 from pipeline.model import DEFAULT_COLLECTION, DocumentId, TenantId
-from pipeline.store.versions import LIMIT
 
 _DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
 _SENDER = "documents"
@@ -60,7 +59,7 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
     async def delete(
         document_id: Name,
         caller: Writer,
-        version: Annotated[int | None, Query(ge=0, lt=LIMIT, description="of the delete; default: newer than every version before")] = None,
+        version: Annotated[Version | None, Query(description="of the delete; default: newer than every version before")] = None,
     ) -> Response:
         """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
         return await _accept(receiver, caller.tenant_id, Incoming(DocumentId(document_id), deleted=True, version=version))

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from pipeline.extract.cleaning import MAX_DEPTH
 from pipeline.extract.formats import format_of
 from pipeline.model import DEFAULT_COLLECTION, WITHOUT_NUL, DocumentId
 from pipeline.rights import Acl
-from pipeline.store.versions import LIMIT
+from pipeline.version_bounds import MOST_DIGITS, number_of, objection
 
 MAX_ID_BYTES = 2000
 MAX_METADATA_BYTES = 65_536
@@ -121,12 +121,22 @@ Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=WITHOUT
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=WITHOUT_NUL)]
 
 
-def whole(value: object) -> object:
-    """JSON knows no integers: 1.0 is one, too."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+def version_in_bounds(value: int) -> int:
+    """The version.
+
+    Raises:
+        PydanticCustomError: nobody may give it.
+    """
+    if (why := objection(value)) is not None:
+        raise PydanticCustomError("version", "{why}", {"why": why})
+    return value
 
 
-Version = Annotated[int, Field(ge=0, lt=LIMIT, json_schema_extra={"format": "int64"}), BeforeValidator(whole)]
+_VERSION: dict[str, Any] = {
+    "anyOf": [{"type": "integer", "format": "int64", "minimum": 0}, {"type": "string", "pattern": f"^[0-9]{{1,{MOST_DIGITS}}}$"}],
+    "description": "at most the present time in nanoseconds since 1970, and a day; a string of digits where numbers above 2^53 are not exact",
+}
+Version = Annotated[int, BeforeValidator(number_of), AfterValidator(version_in_bounds), WithJsonSchema(_VERSION)]
 Url = Annotated[str, Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}), AfterValidator(_url)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 

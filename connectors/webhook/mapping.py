@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,13 +12,12 @@ from pydantic_core import PydanticCustomError
 from connectors.webhook.answering import Place, validated
 from connectors.webhook.clock import exactness_ns, nanoseconds
 from connectors.webhook.expressions import Expression
-from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, Url, mime_type_of_text, refused, shown, whole
+from connectors.webhook.incoming import Body, Id, Incoming, Metadata, Name, Url, mime_type_of_text, refused, shown, version_in_bounds
 from pipeline.model import DocumentId
 from pipeline.rights import Acl
-from pipeline.store.versions import LIMIT
+from pipeline.version_bounds import number_of
 from pipeline.webhook_settings import WebhookMap, WebhookSource
 
-_DIGITS = re.compile(r"[0-9]{1,19}")
 _TIME: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
 
 
@@ -30,20 +28,17 @@ def _text_of(value: object) -> object:
 
 def _version(value: object) -> int | datetime:
     """A whole number, also written as a text, or a time."""
-    value = whole(value)
+    value = number_of(value)
     if isinstance(value, str):
-        if _DIGITS.fullmatch(value):
-            value = int(value)
-        else:
-            try:
-                at = _TIME.validate_python(value)
-                at.astimezone(UTC)
-                return at
-            except (ValidationError, OverflowError) as exc:
-                raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT:
-        raise PydanticCustomError("version", "it is a whole number from 0 to 2^63 - 1, or a time as in RFC 3339")
-    return value
+        try:
+            at = _TIME.validate_python(value)
+            at.astimezone(UTC)
+            return at
+        except (ValidationError, OverflowError) as exc:
+            raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339")
+    return version_in_bounds(value)
 
 
 def _one_or_several(value: object) -> object:

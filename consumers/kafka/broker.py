@@ -16,7 +16,7 @@ from faststream.kafka import KafkaBroker as FastStreamBroker
 from consumers.kafka.connection import security_of, token_provider, translated
 from consumers.kafka.consumer import StageConsumer
 from consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
-from consumers.kafka.records import header_pairs, what_stood
+from consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
 from consumers.kafka.topics import ensure_topics
 from consumers.kafka.watch import watch
 from consumers.settle import Settler
@@ -73,7 +73,8 @@ class KafkaBroker:
         """Put changes on the first topic, in order; see `pipeline.intake.Publisher`."""
         with translated(f"publish to {CHANGED}"):
             async with asyncio.timeout(ACCEPT_S):
-                sent = [await self._send(CHANGED, event.encode(), event.key()) for event in events]
+                topic = self._settings.prefix + CHANGED
+                sent = [await self._producer.send(topic, event.encode(), event.key().encode(), FROM_INTAKE) for event in events]
                 await asyncio.gather(*sent)
 
     async def put(self, topic: str, event: Event[Any]) -> None:

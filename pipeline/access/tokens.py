@@ -14,6 +14,7 @@ from pipeline.errors import TenantRequiredError
 from pipeline.jwt_settings import JwtSettings
 from pipeline.model import TenantId
 from pipeline.rights import is_principal
+from pipeline.tenant_names import is_reserved
 
 LEEWAY_S = 30.0
 UNKNOWN = "this token is not honoured here: it is expired or not valid yet, for another service, or not signed by the issuer"
@@ -82,7 +83,7 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _tenant(value: Any) -> TenantId:
-    if isinstance(value, str) and 1 <= len(value) <= 200 and value.isprintable() and value == value.strip():
+    if isinstance(value, str) and 1 <= len(value) <= 200 and value.isprintable() and value == value.strip() and not is_reserved(value):
         return TenantId(value)
     raise TenantRequiredError("this token names no tenant: it needs the claim that LIVEDEX_JWT_TENANT_CLAIM says")
 

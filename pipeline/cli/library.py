@@ -28,6 +28,7 @@ from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
 from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.outcome import Forward
+from pipeline.version_bounds import objection
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Livedex:
 
         Args:
             metadata: of any values; what is no JSON becomes a text, and torn halves of characters become U+FFFD, as in the text.
-            version: grows with each change; default: the clock in nanoseconds.
+            version: grows with each change, 0 to the clock in nanoseconds and a day; default: the clock in nanoseconds.
             acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
 
         Raises:
@@ -92,6 +93,8 @@ class Livedex:
             OutageError: the database or the embedder is away.
         """
         tenant = self._tenant(tenant_id)
+        if version is not None and (why := objection(version)) is not None:
+            raise RejectedError(f"version: {why}", reason="invalid_document")
         content = text.encode("utf-8", "surrogatepass")
         data = _change(
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from pipeline.tenant_names import is_reserved
+
 DATA = Path(".livedex")
 
 data_option = click.option(
@@ -27,4 +29,8 @@ def tenant_name(context: click.Context, option: click.Parameter, value: str | No
     """What may be a tenant's name: 1 to 200 printable characters, without blanks at its ends."""
     if value is not None and not (value.isprintable() and value == value.strip() and 1 <= len(value) <= 200):
         raise click.BadParameter("1 to 200 printable characters, without blanks at the ends", ctx=context, param=option)
+    if value is not None and is_reserved(value):
+        raise click.BadParameter(
+            f"{value} is reserved: it holds the dead letters of records that do not say whose they are", ctx=context, param=option
+        )
     return value

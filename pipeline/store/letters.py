@@ -20,7 +20,6 @@ from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
 from pipeline.store.syncing import ended_key
 
-UNKNOWN_TENANT = TenantId("_unknown")  # of bytes that do not say whose they are
 _MAX_DETAIL = 2000
 _MOST_TOLD_BYTES = 512 * 1024  # of a record; a message with it in base64 fits into a megabyte
 

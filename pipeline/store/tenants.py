@@ -17,6 +17,7 @@ from pipeline.intake import Blobs
 from pipeline.model import DEFAULT_TENANT, TenantId
 from pipeline.store.database import Database
 from pipeline.store.statements import sql
+from pipeline.tenant_names import is_reserved
 
 _ROWS_AT_ONCE = 5_000
 _QUEUED_AT_ONCE = 500
@@ -56,8 +57,9 @@ class Tenants:
             again: also where one of this name was deleted.
 
         Raises:
-            ConflictError: there is one of this name, or there was and `again` is not said.
+            ConflictError: there is one of this name, or there was and `again` is not said, or the name is reserved.
         """
+        _refuse_reserved(tenant_id)
         async with self._database.tenant(tenant_id, "make a tenant") as connection:
             if await connection.fetchrow(sql("read_tenant"), tenant_id) is not None:
                 raise ConflictError(f"there is a tenant {tenant_id} already")
@@ -91,7 +93,12 @@ class Tenants:
 
     async def delete(self, tenant_id: TenantId) -> None:
         """Remove everything that a tenant has; afterwards there is none of this name. `default`, which every installation has, is emptied: its
-        subscribers are those of the configuration, and are told of what comes next."""
+        subscribers are those of the configuration, and are told of what comes next.
+
+        Raises:
+            ConflictError: the name is reserved.
+        """
+        _refuse_reserved(tenant_id)
         async with self._database.tenant(tenant_id, "mark a tenant deleted") as connection:
             await connection.execute(sql("lock_tenant_writes"), tenant_id)
             await connection.execute(sql("mark_tenant_deleted"), tenant_id)
@@ -130,6 +137,13 @@ class Tenants:
                 return [batch for batch in found if batch]
             last = rows[-1]["id"]
             found.append([row["id"] for row in rows if _tenant_of(row["payload"]) == tenant_id])
+
+
+def _refuse_reserved(tenant_id: TenantId) -> None:
+    if is_reserved(tenant_id):
+        raise ConflictError(
+            f"{tenant_id} is reserved: it holds the dead letters of records that do not say whose they are; `livedex dead` takes these away"
+        )
 
 
 def _tenant_of(payload: bytes) -> str | None:

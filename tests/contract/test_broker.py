@@ -14,7 +14,8 @@ from pipeline.events import Changed, Event, changed
 from pipeline.flow import stage
 from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from pipeline.store.database import Database
-from pipeline.store.letters import UNKNOWN_TENANT, Letters
+from pipeline.store.letters import Letters
+from pipeline.tenant_names import UNKNOWN_TENANT
 from tests.brokers import Start, on_kafka, on_postgres
 
 

@@ -12,9 +12,10 @@ import pytest
 from pipeline.model import Attributes, DocumentId, Fence, Reader, TenantId
 from pipeline.store.database import Database
 from pipeline.store.documents import Documents
-from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
+from pipeline.store.letters import Letter, Letters
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.protocol import Draft
+from pipeline.tenant_names import UNKNOWN_TENANT
 from tests.e2e.test_cli_program import only_line
 from tests.program import Program
 

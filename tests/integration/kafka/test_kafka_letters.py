@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from pipeline.events import CHANGED, DEAD, Changed, changed
-from pipeline.store.letters import UNKNOWN_TENANT, Letter
+from pipeline.store.letters import Letter
+from pipeline.tenant_names import UNKNOWN_TENANT
 from tests.e2e.test_cli_program import livedex
 from tests.kafka_installation import Installation, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder

@@ -15,7 +15,8 @@ import pytest
 
 from consumers.kafka.records import as_bytes, as_text, header_pairs
 from pipeline.events import CHANGED, DEAD, Changed, changed
-from pipeline.store.letters import UNKNOWN_TENANT, Letter
+from pipeline.store.letters import Letter
+from pipeline.tenant_names import UNKNOWN_TENANT
 from tests.kafka_installation import TENANT, Installation, Process, text
 from tests.kafka_outside import Headers
 from tests.scripted_embedder import ScriptedEmbedder

@@ -12,10 +12,11 @@ from pipeline.events import CHANGED, Changed, changed
 from pipeline.model import DocumentId, TenantId
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.database import Database
-from pipeline.store.letters import UNKNOWN_TENANT, Letter, Letters
+from pipeline.store.letters import Letter, Letters
 from pipeline.store.statements import sql
 from pipeline.store.subscribers import Subscribers
 from pipeline.store.tenants import Tenants
+from pipeline.tenant_names import UNKNOWN_TENANT
 from tests.filling import Filling, fence
 from tests.integration.notify.conftest import registration, waiting
 

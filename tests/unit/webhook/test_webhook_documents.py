@@ -76,7 +76,8 @@ async def test_a_text_is_markdown_unless_its_id_says_that_it_is_another_text(htt
     ("body", "field"),
     [
         ({}, "text"), ({"title": "x"}, "text"), ({"text": "a", "content_base64": "YQ=="}, "text"), ({"content_base64": "%%"}, "content_base64"),
-        ({"text": "a", "tenant": "b"}, "tenant"), ({"text": "a", "tenant_id": "b"}, "tenant_id"), ({"text": 1}, "text"), ({"text": "a", "version": "1"}, "version"),
+        ({"text": "a", "tenant": "b"}, "tenant"), ({"text": "a", "tenant_id": "b"}, "tenant_id"), ({"text": 1}, "text"), ({"text": "a", "version": "1.0"}, "version"), ({"text": "a", "version": "1" * 20}, "version"), ({"text": "a", "version": " 1"}, "version"), ({"text": "a", "version": "-1"}, "version"), ({"text": "a", "version": ""}, "version"),
+        ({"text": "a", "version": 2**63 - 1}, "version"), ({"text": "a", "version": str(2**63 - 1)}, "version"), ({"text": "a", "version": 1e30}, "version"), ({"text": "a", "version": []}, "version"),
         ({"text": "a", "version": -1}, "version"), ({"text": "a", "version": 2**63}, "version"), ({"text": "a", "version": True}, "version"),
         ({"text": "a", "version": 1.5}, "version"), ({"text": "a", "collection": ""}, "collection"), ({"text": "a", "collection": "a\x00"}, "collection"),
         ({"text": "a", "metadata": []}, "metadata"), ({"text": "a", "metadata": {"a": "x" * 70_000}}, "metadata"), ({"text": "a", "url": "http://x/"}, "url"),
