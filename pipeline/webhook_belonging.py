@@ -7,6 +7,7 @@
 | `base_url`, `token_env`, `allow_hosts` | every preset, and a map that gives `url` |
 | `header`, `prefix` | signatures of kind `hmac` and `token` |
 | `encoding` | signatures of kind `hmac` |
+| `order` | a map without `version` |
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ _REPOSITORIES: Mapping[str, tuple[re.Pattern[str], str]] = {
 _ABOUT = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/@\s]+@[^/:\s]+:|/+)|\.git/?$|/+$", re.I)
 
 
-def misplaced(given: Collection[str], *, preset: str | None, signature: str, gives_url: bool) -> str | None:
+def misplaced(given: Collection[str], *, preset: str | None, signature: str, gives_url: bool, gives_version: bool = False) -> str | None:
     """What is wrong with a setting that changes nothing beside the others; None: nothing.
 
     Args:
         given: the settings that are in the file.
         preset: None where there is a map.
         gives_url: whether contents may be fetched.
+        gives_version: whether a map does.
     """
+    if "order" in given and (preset is not None or gives_version):
+        return f"order is of no use with {'the preset ' + preset if preset else 'a map that gives a version'}: that orders what is sent"
     about = f"the preset {preset}" if preset else "a map"
     for name, presets in _OF_PRESETS.items():
         if name in given and preset not in presets:

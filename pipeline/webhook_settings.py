@@ -79,6 +79,8 @@ class WebhookSource(BaseModel):
         branch: of a push; default: the default branch of the repository.
         repository: pushes of others mean nothing, as `owner/name`, or notifications of other buckets; default: any, so paths must not collide.
         include, exclude: globs on the paths of a push or the keys of a bucket; `include` empty means every format that can be read.
+        order: `arrival` says that what arrives later is newer, for a map that gives no version: otherwise nobody could tell an old payload that is
+            sent again from a new one.
         max_bytes: of a payload.
     """
 
@@ -104,6 +106,7 @@ class WebhookSource(BaseModel):
     repository: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    order: Literal["arrival"] | None = None
     max_bytes: int = Field(default=1_048_576, ge=1)
 
     @model_validator(mode="before")
@@ -128,14 +131,23 @@ class WebhookSource(BaseModel):
             raise ValueError(
                 f"source {self.name}: its map says nothing of the content: give it text, or url (or deleted, if it only deletes)"
             )
+        if self.map is not None and self.map.version is None and self.order is None:
+            raise ValueError(
+                f"source {self.name}: its map gives no version, so an old payload that is sent again would replace a newer one: add version "
+                '(a number that grows, or a time), or say order = "arrival"'
+            )
         return self
 
     @model_validator(mode="after")
     def _of_use(self) -> WebhookSource:
         given = {name for name in self.model_fields_set if getattr(self, name)}
-        problem = misplaced(given, preset=self.preset, signature=self.signature, gives_url=self.may_fetch) or unmatched(
-            preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude
-        )
+        problem = misplaced(
+            given,
+            preset=self.preset,
+            signature=self.signature,
+            gives_url=self.may_fetch,
+            gives_version=self.map is not None and self.map.version is not None,
+        ) or unmatched(preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude)
         if problem is not None:
             raise ValueError(f"source {self.name}: {problem}")
         if self.token_env is not None and self.base_url is None and self.preset in (None, "confluence"):

@@ -65,7 +65,7 @@ async def site(
 ) -> AsyncIterator[Site]:
     monkeypatch.setenv("SECRET", SECRET)
     made: list[dict[str, Any]] = [
-        {"name": "crm", "signature": "standard-webhooks", "map": MAP},
+        {"name": "crm", "signature": "standard-webhooks", "map": MAP, "order": "arrival"},
         {"name": "wiki", "signature": "standard-webhooks", "map": MAP | {"version": "page.version"}},
         {"name": "hub", "preset": "github-push", "signature": "standard-webhooks"},
         {"name": "bucket", "preset": "s3", "signature": "standard-webhooks"},

@@ -34,7 +34,7 @@ def source(**given: Any) -> WebhookSource:
 
 def meaning(kind: str) -> dict[str, Any]:
     maps = {"text": TEXT, "url": URL}
-    return {"map": maps[kind], "signature": "github"} if kind in maps else {"preset": kind}
+    return {"map": maps[kind], "signature": "github", "order": "arrival"} if kind in maps else {"preset": kind}
 
 
 def refusal(**given: Any) -> str:
@@ -61,7 +61,7 @@ def test_a_setting_is_taken_where_it_belongs_and_refused_elsewhere(kind: str, na
 @pytest.mark.parametrize("name", SIGNING)
 def test_a_setting_of_a_signature_is_refused_with_another_one(signature: str, name: str) -> None:
     needed = {"header": "X-Sum"} if "header" in OF_SIGNATURES[signature] else {}
-    given = {"map": TEXT, "signature": signature} | needed | {name: SIGNING[name]}
+    given = {"map": TEXT, "signature": signature, "order": "arrival"} | needed | {name: SIGNING[name]}
     if name in OF_SIGNATURES[signature]:
         assert getattr(source(**given), name) == SIGNING[name]
     else:
@@ -122,14 +122,24 @@ def test_names_that_repositories_have_are_taken(preset: str, repository: str) ->
 def test_a_map_that_gives_no_content_is_refused_unless_it_only_deletes() -> None:
     assert "text, or url" in refusal(map={"document_id": "id"}, signature="github")
     assert "text, or url" in refusal(map={"document_id": "id", "title": "t"}, signature="github")
-    source(map={"document_id": "id", "when": "gone", "deleted": "gone"}, signature="github")
+    source(map={"document_id": "id", "when": "gone", "deleted": "gone"}, signature="github", order="arrival")
+
+
+@pytest.mark.parametrize("signature", ["standard-webhooks", "github", "gitlab"])
+def test_a_map_without_an_order_is_refused_unless_the_source_says_that_the_arrival_is_one(signature: str) -> None:
+    for extra in ({}, {"event_id": "id"}, {"when": "page"}):
+        assert "gives no version" in refusal(map=TEXT | extra, signature=signature)
+        assert source(map=TEXT | extra, signature=signature, order="arrival").order == "arrival"
+    assert source(map=TEXT | {"version": "v"}, signature=signature).order is None
+    assert "order is of no use" in refusal(map=TEXT | {"version": "v"}, signature=signature, order="arrival")
+    assert "order is of no use" in refusal(preset="github-push", order="arrival")
 
 
 @pytest.mark.parametrize("kind", [*BELONGS, "both"])
 @pytest.mark.parametrize("check", [check_hooks, check_contents])
 def test_a_source_that_has_to_fetch_starts_nothing_where_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, kind: str, check: Any) -> None:
     monkeypatch.setenv("S", "secret")
-    given = {"map": TEXT | URL, "signature": "github"} if kind == "both" else meaning(kind)
+    given = {"map": TEXT | URL, "signature": "github", "order": "arrival"} if kind == "both" else meaning(kind)
     settings = Settings(source=(source(**given),), fetch={"enabled": False})  # type: ignore[arg-type]  # as the file has it
     if kind in ("text", "both"):
         check(settings)

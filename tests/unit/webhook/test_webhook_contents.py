@@ -38,7 +38,8 @@ def other() -> Iterator[ScriptedWeb]:
 
 
 def source(**given: Any) -> WebhookSource:
-    return WebhookSource(**{"name": "src", "tenant": "acme", "secret_env": "S", "signature": "github"} | given)
+    order = {"order": "arrival"} if "map" in given else {}
+    return WebhookSource(**{"name": "src", "tenant": "acme", "secret_env": "S", "signature": "github"} | order | given)
 
 
 def contents(*sources: WebhookSource, most: int = 10_000, environment: Mapping[str, str] | None = None, **settings: Any) -> Contents:

@@ -21,7 +21,9 @@ MAP = {
 
 
 def source(expressions: dict[str, str] | None = None, **more: Any) -> WebhookSource:
-    return WebhookSource(**{"name": "crm", "secret_env": "S", "signature": "github", "map": expressions or MAP} | more)
+    made = expressions or MAP
+    order = {} if "version" in made else {"order": "arrival"}
+    return WebhookSource(**{"name": "crm", "secret_env": "S", "signature": "github", "map": made} | order | more)
 
 
 def read(page: dict[str, Any], made: WebhookSource | None = None, **more: Any) -> Incoming:

@@ -29,7 +29,7 @@ SENT_BODY = b'{"test": 2432232314}'
 
 
 def source(signature: str, **more: Any) -> WebhookSource:
-    return WebhookSource(**{"name": "s", "secret_env": "S", "signature": signature, "map": MAP} | more)
+    return WebhookSource(**{"name": "s", "secret_env": "S", "signature": signature, "map": MAP, "order": "arrival"} | more)
 
 
 def check(made: WebhookSource, headers: dict[str, str], body: bytes, *secrets: str) -> str | None:
