@@ -108,5 +108,7 @@ class ScriptedReceiver(ScriptedServer):
 
 def incoming_verifier(secret: str) -> Verify:
     """What Livedex itself checks signatures of Standard Webhooks with."""
-    source = WebhookSource(name="s", secret_env=("S",), signature="standard-webhooks", map={"document_id": "id", "text": "text"}, order="arrival")
+    source = WebhookSource(
+        name="s", secret_env=("S",), signature="standard-webhooks", map={"document_id": "id", "text": "text"}, order="arrival"
+    )
     return verifier(source, secrets_of(source, {"S": secret}))

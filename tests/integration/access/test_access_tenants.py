@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+import click
 import pytest
+from pydantic import ValidationError
 
+from pipeline.cli.options import tenant_name
 from pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
 from pipeline.events import CHANGED, Changed, changed
 from pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
 from pipeline.search.counts import refresh_word_counts
+from pipeline.settings import FolderSource
 from pipeline.stages.outcome import Finished, outcome_of
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims
@@ -21,6 +25,8 @@ from pipeline.store.database import Database
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.pgvector import PgVectorStore
 from pipeline.store.tenants import Tenants
+from pipeline.tenant_names import RESERVED
+from pipeline.webhook_settings import WebhookSource
 from tests.filling import fence
 from tests.shelf import ACME, DIMENSIONS, OTHER, Shelf, sections
 from tests.shelf import fence as shelf_fence
@@ -181,3 +187,20 @@ async def test_the_default_tenant_is_emptied_and_stays_usable(database: Database
     await tenants.delete(DEFAULT_TENANT)
     assert await rows_of(owner, DEFAULT_TENANT) == {}
     await store.accept(DEFAULT_TENANT, DOC, fence(1), Attributes(), now)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+async def test_what_is_reserved_is_no_tenant_and_keeps_its_letters(database: Database, tenants: Tenants, name: str) -> None:
+    letters = Letters(database)
+    await letters.bury(Letter("one", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
+    for refused in (tenants.delete(TenantId(name)), tenants.create(TenantId(name), again=True)):
+        with pytest.raises(ConflictError, match="reserved"):
+            await refused
+    await letters.bury(Letter("two", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
+    assert [letter.letter_id for letter in await letters.all()] == ["one", "two"]
+    with pytest.raises(click.BadParameter, match="reserved"):
+        tenant_name(click.Context(click.Command("x")), click.Option(["--tenant"]), name)
+    with pytest.raises(ValidationError, match="reserved"):
+        FolderSource(name="s", path="/x", tenant=name)  # type: ignore[arg-type]  # as the file has it
+    with pytest.raises(ValidationError, match="reserved"):
+        WebhookSource(name="s", preset="notion", secret_env="S", tenant=name)  # type: ignore[arg-type]
