@@ -216,7 +216,7 @@ async def check_embedder(s: object) -> None:
     try:
         async with asyncio.timeout(5):
             await s.embeddings.check()
-            await s.generations.active()
+            await s.generations.checked()
         await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise

@@ -13,6 +13,7 @@ from pipeline.embedding.batching import Ceiling, take_batch
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.line import TRIES, Line, permitted
 from pipeline.embedding.protocol import EmbedLimits, Vector, Vectors
+from pipeline.embedding.refusals import REASON
 from pipeline.embedding.suspects import Case, Suspects, Verdict
 from pipeline.embedding.texts import is_blank
 from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
@@ -21,7 +22,6 @@ Answer: TypeAlias = tuple[int, Vector | RejectedError]
 """The index of a text, and its vector or why it has none."""
 
 _SEARCH_TRIES = 2
-REASON = "embedding_refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pipeline.embedding.breaker import LONGEST_HEEDED_S, Breaker
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.protocol import Vectors
 from pipeline.embedding.provider import Provider
-from pipeline.embedding.refusals import COMPONENT
+from pipeline.embedding.refusals import COMPONENT, DeniedError, ExhaustedError
 from pipeline.errors import OutageError, RetryableError, ThrottledError
 
 LONGEST_PAUSE_S = 10.0
@@ -51,7 +51,7 @@ class Line:
         Raises:
             OutageError: the provider is away, or keeps asking for patience.
             RetryableError: every try failed; whether the texts or the provider are to blame, a probe can tell.
-            RejectedError: refused.
+            RejectedError: refused, or denied while a probe was answered.
         """
         failed = throttled = 0
         while True:
@@ -98,8 +98,11 @@ class Line:
                 vectors = await self._provider.ask(texts, "document")
             except RetryableError as exc:
                 self._pause(min(exc.retry_after_s or 0.0, LONGEST_HEEDED_S))
-                if isinstance(exc, OutageError) or (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
+                if isinstance(exc, ExhaustedError) or (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
                     raise self._breaker.open(exc) from exc
+                if isinstance(exc, OutageError):
+                    await self.probe()  # where it is answered, these texts are denied and no others
+                    raise DeniedError(exc) from exc
                 raise
         self._breaker.worked()
         return vectors

@@ -88,7 +88,7 @@ class OpenAIEmbedder:
         at the start which one came.
         """
         body = await self._post([valid_unicode(text) for text in texts], kind)
-        vectors = unit_vectors(read_answer(body, len(texts)), len(texts), None)
+        vectors = unit_vectors(read_answer(body, len(texts), texts), len(texts), None)
         if self._dimensions is None:
             self._dimensions = vectors.shape[1]
         return vectors
@@ -109,7 +109,8 @@ class OpenAIEmbedder:
             raise RetryableError(f"{self._place()}: no answer ({type(exc).__name__})") from exc
         if answer.is_success:
             return answer.content
-        raise refusal(answer.status_code, answer.headers, answer.content, now=self._now())
+        key = self._api_key.get_secret_value()
+        raise refusal(answer.status_code, answer.headers, answer.content, now=self._now(), texts=texts, secret=key)
 
     def _request(self, texts: list[str]) -> str:
         request: dict[str, object] = {"model": self._model, "input": texts, "encoding_format": "float"}

@@ -68,9 +68,11 @@ class Embedder(Protocol):
         Raises:
             RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
             ThrottledError: the provider asks for patience (429).
-            OutageError: refused for a reason that neither a text nor a moment's patience changes (401, 402, 403, 404, an exhausted quota).
+            OutageError: refused for a reason that a moment's patience does not change (401, 403, 404); a probe decides whether a text is to blame.
+                `ExhaustedError` of it (402, an exhausted quota) is believed without a probe.
             TooLargeError: the provider says that the request is too large.
             RejectedError: any other 4xx.
+            Anything else that is raised counts as RetryableError.
         """
         ...
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from pipeline.embedding.observer import EmbedObserver
 from pipeline.embedding.protocol import Embedder, Kind, Vectors
+from pipeline.embedding.provider_words import shown
 from pipeline.embedding.refusals import COMPONENT
 from pipeline.embedding.vectors import unit_vectors
-from pipeline.errors import OutageError, RejectedError, RetryableError
+from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
 
 PROBE = "livedex"
 """What is sent to learn whether the provider works: a text that no model refuses."""
@@ -88,6 +89,11 @@ class Provider:
         except RejectedError:
             self._observer.requested("rejected")
             raise
+        except LivedexError:
+            raise
+        except Exception as exc:  # of a class that somebody else wrote: nothing is known of it but that there are no vectors
+            self._observer.requested("retry")
+            raise RetryableError(f"the embedder failed: {type(exc).__name__}: {shown(str(exc), texts)}".rstrip(": ")) from exc
         self._observer.requested("ok")
         return vectors
 

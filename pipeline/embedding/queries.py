@@ -10,6 +10,7 @@ from pipeline.embedding.clock import Clock
 from pipeline.embedding.line import LONGEST_PAUSE_S
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.provider import Provider
+from pipeline.embedding.refusals import ExhaustedError
 from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError
 
 DEADLINE_S = 3.0
@@ -61,7 +62,8 @@ class Queries:
             async with asyncio.timeout(self._deadline_s):
                 vector = await self._ask_twice(text)
         except OutageError as exc:
-            raise self._breaker.open(exc) from exc
+            await self._ask_whether_all_are_denied(exc)
+            raise RetryableError(f"the embedder denies the query: {exc}") from exc
         except ThrottledError as exc:
             if (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
                 raise self._breaker.open(exc) from exc
@@ -78,6 +80,20 @@ class Queries:
             raise
         vector.setflags(write=False)
         return vector
+
+    async def _ask_whether_all_are_denied(self, denied: OutageError) -> None:
+        """Go on only if a probe is answered: then it is this query that is denied.
+
+        Raises:
+            OutageError: it is not; the breaker is open from now on.
+        """
+        if isinstance(denied, ExhaustedError):
+            raise self._breaker.open(denied) from denied
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._provider.probe()
+        except (RetryableError, TimeoutError) as exc:
+            raise self._breaker.open(denied) from exc
 
     async def _ask_twice(self, text: str) -> Vector:
         try:

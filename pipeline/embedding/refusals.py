@@ -1,20 +1,22 @@
-"""What a provider's refusal means: HTTP status, headers and error code to one of our errors.
-
-Messages of providers are never passed on, because they quote texts and keys; of their codes only what looks like a code is.
-"""
+"""What a provider's refusal means: HTTP status, headers and error code to one of our errors, with the provider's words as far as they may be shown."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from pipeline.embedding.provider_words import words_of
+from pipeline.embedding.status_kinds import kind_of
+from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
 from pipeline.retry_after import retry_after_s
 
+Refusal: TypeAlias = RetryableError | RejectedError
+
 COMPONENT = "embedder"
+REASON = "embedding_refused"
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
     r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|credit|balance)|account_(deactivated|suspended)",
@@ -28,39 +30,60 @@ _TOO_LARGE = re.compile(
 )
 _ADVICE = {
     401: "the key is refused: check LIVEDEX_EMBEDDER_API_KEY",
-    402: "it wants payment: check the account",
     403: "the key may not use this model: check LIVEDEX_EMBEDDER_API_KEY and LIVEDEX_EMBEDDER",
     404: "no such model or path: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_URL",
+    407: "a proxy on the way there wants credentials: check the proxy of the environment",
+    410: "no such model or path any more: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_URL",
 }
-_MAY_PASS = frozenset({408, 409, 423, 425})
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: datetime) -> LivedexError:
-    """The error that an answer other than 2xx stands for.
+class ExhaustedError(OutageError):
+    """The account has no quota or no money left: no probe is needed to know that nobody is served."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
+
+
+class DeniedError(RejectedError):
+    """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them."""
+
+    def __init__(self, cause: OutageError) -> None:
+        super().__init__(f"{cause}; a probe is answered meanwhile", reason=REASON)
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: datetime, texts: Sequence[str] = (), secret: str | None = None
+) -> Refusal:
+    """Return the error that an answer other than 2xx stands for.
 
     Args:
+        status: 100..599.
         headers: of the answer, found in any case.
         now: aware; a Retry-After may be a date.
+        texts: that were sent, and are not said again.
+        secret: the key, which is not said either.
     """
-    code, words = _explanation(body)
+    kind, (code, looked_at) = kind_of(status), _explanation(body)
+    words = words_of(body, texts, secret)
     said = f"HTTP {status}" + (f" ({code})" if code else "")
-    if status == 429:
-        if _NO_MONEY.search(words):
-            return OutageError(
-                COMPONENT, f"{said}: the quota is exhausted: check the account's plan and billing", retry_after_s=_wait(headers, now)
-            )
-        return ThrottledError(f"{said}: too many requests", retry_after_s=_wait(headers, now))
-    if status >= 500 or status in _MAY_PASS:
-        return RetryableError(said, retry_after_s=_wait(headers, now))
-    if status in _ADVICE:
-        return OutageError(COMPONENT, f"{said}: {_ADVICE[status]}")
-    if status < 400 or status == 405:
-        return OutageError(COMPONENT, f"{said}: no embeddings are offered there: check LIVEDEX_EMBEDDER_URL")
+    told = f"; the provider says: {words}" if words else ""
+    if kind == "payment" or (kind == "throttled" and _NO_MONEY.search(looked_at)):
+        advice = (
+            "it wants payment: check the account" if kind == "payment" else "the quota is exhausted: check the account's plan and billing"
+        )
+        return ExhaustedError(f"{said}: {advice}{told}", retry_after_s=_wait(headers, now))
+    if kind == "throttled":
+        return ThrottledError(f"{said}: too many requests{told}", retry_after_s=_wait(headers, now))
+    if kind == "server":
+        return RetryableError(f"{said}: the server cannot do it now{told}", retry_after_s=_wait(headers, now))
+    if kind in ("denied", "answered"):
+        advice = _ADVICE.get(status, "no embeddings are offered there: check LIVEDEX_EMBEDDER_URL")
+        return OutageError(COMPONENT, f"{said}: {advice}{told}")
     if code and _NO_SUCH_MODEL.search(code):
-        return OutageError(COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY")
-    if status == 413 or _TOO_LARGE.search(words):
-        return TooLargeError(f"{said}: more than it takes in a request")
-    return RejectedError(f"{said}: the request is refused", reason="embedding_refused")
+        return OutageError(COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY{told}")
+    if kind == "too_large" or _TOO_LARGE.search(looked_at):
+        return TooLargeError(f"{said}: more than it takes in a request{told}")
+    return RejectedError(f"{said}: the request is refused{told}", reason=REASON)
 
 
 def _wait(headers: Mapping[str, str], now: datetime) -> float | None:

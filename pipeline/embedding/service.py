@@ -7,7 +7,8 @@
 | it goes on | a probe decides: is it answered, then a text may be to blame and is searched for; else it is an outage |
 | 400, 422 | the text that is refused is searched for by halving |
 | 413, or 400 for the size | the request is halved, and requests stay small for a while |
-| 401, 402, 403, 404, no quota left | an outage, at once |
+| 401, 403, 404 and the like | a probe decides: not answered, it is an outage; answered, the text that is denied is searched for |
+| 402, no quota left | an outage, at once |
 | an outage | everything fails at once, the health says why, and one probe at growing intervals finds out when it is over |
 
 Invariants: a text that was answered well is not sent again; no text is refused because of an outage; nothing that is not finite, of
@@ -29,6 +30,7 @@ from pipeline.embedding.protocol import Embedder, EmbedLimits, Vector
 from pipeline.embedding.provider import Provider
 from pipeline.embedding.queries import DEADLINE_S, Queries
 from pipeline.embedding.suspects import Suspects
+from pipeline.embedding.vectors import MOST_DIMENSIONS
 from pipeline.errors import ConfigError, RetryableError
 
 
@@ -136,7 +138,7 @@ class EmbeddingService:
             the length of a vector.
 
         Raises:
-            ConfigError: another length than configured.
+            ConfigError: another length than configured, or more than can be stored.
             OutageError: the provider cannot be asked now.
         """
         if self._provider.confirmed and self._provider.dimensions is not None:
@@ -147,6 +149,11 @@ class EmbeddingService:
         except RetryableError as exc:
             raise self._breaker.open(exc) from exc
         expected = self._provider.dimensions
+        if found > MOST_DIMENSIONS:
+            raise ConfigError(
+                f"the model {self.model_id} gives vectors of length {found}, and at most {MOST_DIMENSIONS} can be stored and indexed: choose another "
+                "LIVEDEX_EMBEDDER, or an offer of this model whose vectors are shorter"
+            )
         if expected != found:
             raise ConfigError(
                 f"LIVEDEX_DIMENSIONS is {expected}, but the model {self.model_id} gives vectors of length {found}: "

@@ -7,6 +7,8 @@ its own while a probe, asked after that, is answered:
 |---|---|---|
 | a refusal (400, 413, 422) | another document's text was embedded | 2 failures |
 | a refusal | nothing else was embedded | 3 failures in 2 s or more |
+| a denial (401, 403, 404 …), each with a probe answered after it | another document's text was embedded | 3 failures in 1 s or more |
+| a denial | nothing else was embedded | 5 failures in 5 s or more |
 | an error or a wrong answer | another document's text was embedded | 5 failures in 3 s or more |
 | an error or a wrong answer | nothing else was embedded, nor suspected | 6 failures in 60 s or more |
 | an error or a wrong answer | nothing else was embedded, but others failed alone too | never: an outage, after 6 failures in 5 s |
@@ -21,6 +23,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 
+from pipeline.embedding.refusals import DeniedError
 from pipeline.errors import RejectedError, RetryableError
 
 _MOST_CASES = 1_000
@@ -101,7 +104,9 @@ class Suspects:
     def verdict(self, case: Case, now: float) -> Verdict:
         """What the rules above say, at a time of the monotonic clock."""
         age_s = now - case.since
-        if case.refused:
+        if isinstance(case.fault, DeniedError):
+            needed, needed_s = (3, 1.0) if case.witnessed else (5, 5.0)
+        elif case.refused:
             needed, needed_s = (2, 0.0) if case.witnessed else (3, 2.0)
         elif case.witnessed:
             needed, needed_s = 5, 3.0

@@ -12,7 +12,9 @@ from pipeline.errors import RetryableError
 
 LARGEST = 65_504.0
 """The greatest value of a half-precision number; no model answers with more. Source: IEEE 754, binary16."""
-_SMALLEST_LENGTH = 1e-9
+MOST_DIMENSIONS = 4_000
+"""The longest vector that is stored: of an HNSW index over halfvec. Source: pgvector's README, "HNSW"."""
+_SMALLEST_LENGTH = 1e-6  # no model answers with less; zeros that were computed do
 
 
 def unit_vectors(rows: NDArray[Any], count: int, dimensions: int | None) -> Vectors:

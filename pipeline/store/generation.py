@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
+from pipeline.errors import ConfigError, OutageError
 from pipeline.model import GenerationId
 from pipeline.store.database import Database
 from pipeline.store.protocol import VectorStore
 from pipeline.store.statements import sql
+
+_ASKED_AGAIN_S = 15.0  # a model that does not fit the settings
 
 
 class ActiveGeneration:
@@ -28,6 +32,7 @@ class ActiveGeneration:
         self._model_id = model_id
         self._ask = ask
         self._asking = asyncio.Lock()
+        self._refusal: tuple[float, ConfigError] | None = None
         self.dimensions = dimensions
         self.generation_id: GenerationId | None = None
 
@@ -42,14 +47,32 @@ class ActiveGeneration:
         """The active generation, made when this is its first use.
 
         Raises:
-            OutageError, RetryableError: the model cannot be asked now, or the database is away.
-            ConfigError: the model has other dimensions than configured, or more than can be indexed.
+            OutageError, RetryableError: the model cannot be asked now, the settings do not fit it, or the database is away. A wrong setting is no
+                document's fault: it stops the stages and is shown in the health until it is mended.
         """
         if self.generation_id is not None:
             return self.generation_id
+        try:
+            return await self.checked()
+        except ConfigError as exc:
+            raise OutageError("embedder", str(exc), retry_after_s=_ASKED_AGAIN_S) from exc
+
+    async def checked(self) -> GenerationId:
+        """As `active`, for a start that should be refused where the settings do not fit the model.
+
+        Raises:
+            ConfigError: the model has other dimensions than configured, or more than can be indexed.
+            OutageError, RetryableError: the model cannot be asked now, or the database is away.
+        """
         async with self._asking:
             if self.generation_id is None:
-                dimensions = await self._ask()
-                self.generation_id = await self._store.ensure_schema(self._model_id, dimensions)
+                if self._refusal is not None and time.monotonic() - self._refusal[0] < _ASKED_AGAIN_S:
+                    raise self._refusal[1]  # whoever else waits need not ask the model again
+                try:
+                    dimensions = await self._ask()
+                    self.generation_id = await self._store.ensure_schema(self._model_id, dimensions)
+                except ConfigError as exc:
+                    self._refusal = (time.monotonic(), exc)
+                    raise
                 self.dimensions = dimensions
         return self.generation_id

@@ -13,6 +13,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.embedding.vectors import MOST_DIMENSIONS
 from pipeline.errors import ConfigError
 from pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, brief
 from pipeline.store.database import Connection, Database
@@ -22,8 +23,6 @@ from pipeline.store.passages import keep_passages, known_passages
 from pipeline.store.protocol import Draft, Guarded, Missing, Prepared, Synced, Version
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, insert_vectors, rights, swap, sync_versions
-
-MAX_DIMENSIONS = 4000  # of an HNSW index over halfvec; Source: pgvector's README, "HNSW"
 
 
 class PgVectorStore:
@@ -39,9 +38,10 @@ class PgVectorStore:
         self._config = text_search_config
 
     async def ensure_schema(self, model_id: str, dimensions: int) -> GenerationId:
-        if not 1 <= dimensions <= MAX_DIMENSIONS:
+        if not 1 <= dimensions <= MOST_DIMENSIONS:
             raise ConfigError(
-                f"{model_id} has {dimensions} dimensions, pgvector indexes at most {MAX_DIMENSIONS}: set LIVEDEX_DIMENSIONS lower or choose another model"
+                f"{model_id} has {dimensions} dimensions, pgvector indexes at most {MOST_DIMENSIONS}: choose another LIVEDEX_EMBEDDER, or set LIVEDEX_DIMENSIONS "
+                "lower where the model can shorten its vectors (text-embedding-3-…)"
             )
         async with self._database.system(f"generation of {model_id}") as connection:
             return GenerationId(await connection.fetchval(sql("ensure_generation"), model_id, dimensions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -34,18 +35,24 @@ def test_vectors_come_in_the_order_of_their_indexes() -> None:
         (answer(item(0, 1.0), item(0, 2.0)), "index 0 twice"),
         (answer(item(0, 1.0), item(2, 2.0)), "out of range"),
         (answer(item(-1, 1.0), item(0, 2.0)), "out of range"),
-        (answer(item(0, 1.0), {"embedding": [2.0]}), "item 1 of 2 has no index"),
-        (answer(item(0, 1.0), item("1", 2.0)), "no index"),
-        (answer(item(0, 1.0), item(True, 2.0)), "no index"),
-        (answer(item(0, 1.0), item(1.0, 2.0)), "no index"),
-        (answer(item(0, 1.0), "x"), "no index"),
+        (answer(item(1, 1.0), {"embedding": [2.0]}), "index 1 twice"),
+        (answer(item(0, 1.0), item("1x", 2.0)), "an index that is no number"),
+        (answer(item(0, 1.0), item("-1", 2.0)), "an index that is no number"),
+        (answer(item(0, 1.0), item("7", 2.0)), "out of range"),
+        (answer(item(0, 1.0), item("0", 2.0)), "index 0 twice"),
+        (answer(item(0, 1.0), item(True, 2.0)), "an index that is no number"),
+        (answer(item(0, 1.0), item(1.5, 2.0)), "an index that is no number"),
+        (answer({"embedding": [1.0]}), "1 vectors for 2"),
+        (answer(item(0, 1.0), "x"), "no base64"),
+        (answer(item(0, 1.0), 7), "index 1 has no list"),
+        (answer(item(0, 1.0), {"index": 1, "embedding": ""}), "no float32"),
         (answer(item(0, 1.0), {"index": 1}), "index 1 has no list"),
-        (answer(item(0, 1.0), {"index": 1, "embedding": "AAAA"}), "index 1 has no list"),
+        (answer(item(0, 1.0), {"index": 1, "embedding": "AAAA"}), "index 1 has 3 bytes"),
         (answer(item(0, 1.0), item(1)), "index 1 has no list"),
         (answer(item(0, 1.0), item(1, None)), "index 1 has a value that is no number"),
         (answer(item(0, 1.0), item(1, "0.1")), "index 1 has a value that is no number"),
         (answer(item(0, 1.0), item(1, True)), "index 1 has a value that is no number"),
-        (answer(item(0, 1.0), item(1, [0.1])), "index 1 has a value that is no number"),
+        (answer(item(0, 1.0), item(1, [0.1], [0.2])), "index 1 has a value that is no number"),
         (answer(item(0, 1.0), item(1, 1.0, 2.0)), "index 1 has length 2"),
         (b'{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[' + b"9" * 400 + b"]}]}", "not finite"),
         (b"", "0 bytes that are not JSON"),
@@ -55,7 +62,9 @@ def test_vectors_come_in_the_order_of_their_indexes() -> None:
         (b"[" * 100_000, "not JSON"),
         (b"[]", "without a list"),
         (b'{"data": {}}', "without a list"),
-        (b'{"error": {"message": "no"}}', "without a list"),
+        (b'{"error": {"message": "no"}}', "without a list `data`; the provider says: no"),
+        (b'{"data": null}', "without a list"),
+        (b'{"data": ' * 5_000 + b"[]" + b"}" * 5_000, "without a list|not JSON"),
         (b"null", "without a list"),
     ],
 )
@@ -90,3 +99,31 @@ def test_rows_get_length_one() -> None:
     vectors = unit_vectors(np.array([[3.0, 4.0], [1e-3, 0.0], [60_000.0, 0.0]]), 3, 2)
     assert vectors.dtype == np.float32
     assert vectors.tolist() == pytest.approx(np.array([[0.6, 0.8], [1, 0], [1, 0]]))
+
+
+def base64_of(*values: float) -> str:
+    return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        answer({"embedding": [1, 0]}, {"embedding": [2, 2]}),
+        answer({"embedding": [1, 0]}, item(1, 2, 2)),
+        answer(item(0, 1, 0), {"embedding": [2, 2]}),
+        answer({"index": None, "embedding": [1, 0]}, {"index": None, "embedding": [2, 2]}),
+        answer(item("1", 2, 2), item("0", 1, 0)),
+        answer(item(1, 2, 2), item("0", 1, 0)),
+        answer({"index": 0, "embedding": base64_of(1, 0)}, {"index": 1, "embedding": base64_of(2, 2)}),
+        answer(item(0, [1, 0]), item(1, [2, 2])),
+        answer([1, 0], [2, 2]),
+        b"[[1, 0], [2, 2]]",
+        b'[{"embedding": [1, 0]}, {"embedding": [2, 2]}]',
+        b'{"embeddings": [[1, 0], [2, 2]]}',
+        b'{"data": {"data": [{"embedding": [1, 0]}, {"embedding": [2, 2]}]}}',
+        b'{"result": {"data": [{"index": 1, "embedding": [2, 2]}, {"index": 0, "embedding": [1, 0]}]}}',
+        b'{"embeddings": [{"values": [1, 0]}, {"values": [2, 2]}]}',
+    ],
+)
+def test_the_shapes_of_compatible_servers_are_read(body: bytes) -> None:
+    assert read_answer(body, 2).tolist() == [[1, 0], [2, 2]]

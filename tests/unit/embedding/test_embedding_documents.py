@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from pipeline.embedding.protocol import Vectors
+from pipeline.embedding.refusals import refusal
 from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
 from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, poison, service_on
-from tests.unit.embedding.fake_time import FakeTime
+from tests.unit.embedding.fake_time import START, FakeTime
 
 Passages = Callable[[int], list[str]]
 
@@ -334,15 +335,86 @@ async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeT
     got = await time.run(call)
     assert list(got.vectors) == [0]
     assert got.outage is not None
-    assert embedder.requests == 2
+    assert [is_probe(texts) for texts in embedder.sent] == [False, False, True]
     await service.close()
 
 
-async def test_an_unforeseen_error_is_raised_and_hides_nothing(time: FakeTime, passages: Passages) -> None:
+async def test_an_unforeseen_error_of_an_embedder_is_an_outage_that_names_it_and_no_document_s_fault(
+    time: FakeTime, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = always(lambda: ZeroDivisionError("a bug"))
-    with pytest.raises(ZeroDivisionError):
-        await time.run(ask(service_on(embedder, time), passages(3)))
+    service = service_on(embedder, time)
+    got = await time.run(ask(service, passages(3)))
+    assert got.refused == {} and got.vectors == {}
+    assert "ZeroDivisionError: a bug" in str(got.outage)
+    await service.close()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda: refusal(403, {}, b"<html><title>Blocked</title>Request 17 was blocked</html>", now=START),
+        lambda: refusal(401, {}, b"", now=START),
+        lambda: refusal(404, {}, b"{}", now=START),
+        lambda: refusal(406, {}, b"not acceptable", now=START),
+        lambda: refusal(302, {}, b"", now=START),
+        lambda: refusal(451, {}, b"", now=START),
+        lambda: OutageError("embedder", "no such path"),
+        lambda: ValueError("what is that"),
+    ],
+)
+async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
+    time: FakeTime, passages: Passages, error: Callable[[], Exception], alone: bool
+) -> None:
+    """A firewall before the provider dislikes the words of one text; its probe is answered."""
+    embedder = counting()
+    embedder.script = always(error, poison)
+    service = service_on(embedder, time)
+    texts = ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
+    got = await time.run(ask(service, texts))
+    check(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
+    [refused] = got.refused.values()
+    assert "refused by the model" in str(refused) and "POISON" not in str(refused)
+    assert service.health.status == "ok"
+    assert embedder.requests < 80
+    await service.close()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(time: FakeTime, passages: Passages, status: int) -> None:
+    embedder = counting()
+    embedder.script = always(lambda: refusal(status, {}, b"", now=START))
+    service = service_on(embedder, time)
+    got = await time.run(ask(service, passages(9)))
+    assert got.outage is not None and got.refused == {} and embedder.requests == 2
+    assert f"HTTP {status}" in service.health.reason
+    await service.close()
+
+
+async def test_no_quota_is_an_outage_without_a_probe(time: FakeTime, passages: Passages) -> None:
+    """A probe is cheap enough to be answered still; that would blame the texts."""
+    embedder = counting()
+    embedder.script = always(lambda: refusal(402, {}, b"", now=START), lambda texts: not is_probe(texts))
+    service = service_on(embedder, time)
+    got = await time.run(ask(service, passages(9)))
+    assert got.outage is not None and got.refused == {} and embedder.requests == 1
+    await service.close()
+
+
+@pytest.mark.parametrize("status", [408, 409, 424, 425, 460, 499, 500, 502, 503, 504, 520, 529, 599])
+async def test_a_server_that_cannot_do_it_now_is_waited_for(time: FakeTime, passages: Passages, status: int) -> None:
+    embedder = counting()
+    embedder.script = always(lambda: refusal(status, {}, b"", now=START))
+    service = service_on(embedder, time)
+    got = await time.run(ask(service, passages(8)))
+    assert got.outage is not None and got.refused == {}
+    await time.advance(12)
+    embedder.script = always(RuntimeError, lambda texts: False)
+    await time.advance(16)
+    check(await time.run(ask(service, passages(8))), passages(8), embedder)
+    await service.close()
 
 
 async def test_a_caller_that_leaves_ends_its_requests(time: FakeTime, passages: Passages) -> None:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.openai import OpenAIEmbedder
 from pipeline.embedding.protocol import EmbedLimits
+from pipeline.embedding.refusals import ExhaustedError
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
 from tests.scripted_embedder import HANG_UP, PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
@@ -133,7 +134,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
         (Reply(body=b"not gzip", headers={"content-encoding": "gzip"}), RetryableError),
         (Reply(502, b"<html>bad gateway</html>", {"content-type": "text/html"}), RetryableError),
         (Reply(429, {"error": {"message": "slow"}}, {"Retry-After": "2"}), ThrottledError),
-        (Reply(429, {"error": {"code": "insufficient_quota"}}), OutageError),
+        (Reply(429, {"error": {"code": "insufficient_quota"}}), ExhaustedError),
         (Reply(401, {"error": {"message": f"Incorrect API key: {KEY}"}}), OutageError),
         (Reply(301, b"", {"location": "http://127.0.0.1:9/"}), OutageError),
         (Reply(413, b""), TooLargeError),

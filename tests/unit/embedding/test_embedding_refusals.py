@@ -8,7 +8,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from pipeline.embedding.refusals import refusal
+from pipeline.embedding.provider_words import MOST_CHARACTERS, shown, words_of
+from pipeline.embedding.refusals import ExhaustedError, refusal
+from pipeline.embedding.status_kinds import kind_of
 from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
 from pipeline.retry_after import retry_after_s
 from tests.unit.embedding.fake_time import START
@@ -30,10 +32,10 @@ def error(status: int, code: str | None = None, message: str = SECRET, **headers
         (error(408), RetryableError),
         (error(429), ThrottledError),
         (error(429, "rate_limit_exceeded"), ThrottledError),
-        (error(429, "insufficient_quota"), OutageError),
-        (error(429, "billing_hard_limit_reached"), OutageError),
+        (error(429, "insufficient_quota"), ExhaustedError),
+        (error(429, "billing_hard_limit_reached"), ExhaustedError),
         (error(401), OutageError),
-        (error(402), OutageError),
+        (error(402), ExhaustedError),
         (error(403), OutageError),
         (error(404, "model_not_found"), OutageError),
         (error(400, "model_not_found"), OutageError),
@@ -92,3 +94,79 @@ def test_the_time_to_wait_is_kept(status: int) -> None:
     found = error(status, None, retry_after="7")
     assert isinstance(found, RetryableError)
     assert found.retry_after_s == 7.0
+
+
+SERVER = {408, 409, 421, 423, 424, 425, 440, 444, 449, 460, 463, 495, 496, 497, 498, 499}
+DENIED = {401, 403, 404, 405, 407, 410, 426, 451}
+
+
+@pytest.mark.parametrize("status", range(100, 600))
+def test_every_status_has_its_meaning(status: int) -> None:
+    found, kind = refusal(status, {}, b"", now=START), kind_of(status)
+    expected: type[LivedexError]
+    if status in (420, 429, 430):
+        expected = ThrottledError
+    elif status >= 500 or status in SERVER:
+        expected = RetryableError
+    elif status == 402:
+        expected = ExhaustedError
+    elif status < 400 or status in DENIED:
+        expected = OutageError
+    else:
+        expected = TooLargeError if status == 413 else RejectedError
+    assert type(found) is expected
+    assert str(status) in str(found)
+    assert (kind == "answered") == (200 <= status < 300)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"error": {"message": "input 17 too long"}}', "input 17 too long"),
+        (b'{"error": "input 17 too long", "error_type": "Validation"}', "input 17 too long"),
+        (b'{"detail": [{"loc": ["input"], "msg": "input 17 too long"}]}', "input 17 too long"),
+        (b'{"errors": [{"message": "input 17 too long"}]}', "input 17 too long"),
+        (b'{"object": "error", "message": "input 17 too long"}', "input 17 too long"),
+        (b"input 17 too long", "input 17 too long"),
+        (b'["input 17 too long"]', "input 17 too long"),
+        (b"<html><head><style>x{}</style><script>alert(1)</script><title>403</title></head>\n<body>Request&nbsp;blocked</body></html>", "403 Request blocked"),
+        (b"", ""),
+        (b"{}", ""),
+        (b"7", ""),
+        (b'{"error": null, "message": "input 17 too long"}', "input 17 too long"),
+        ("Größe überschritten".encode(), "Größe überschritten"),
+        (b"\xff\xfe\x00", "\ufffd\ufffd"),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_provider_are_found_in_any_body(body: bytes, says: str) -> None:
+    assert words_of(body) == says
+    assert says in str(refusal(400, {}, body, now=START))
+
+
+@pytest.mark.parametrize("quoted", ["{}", "bad input: '{}'", "line\n{}\nend", "{} {}"])
+def test_words_are_kept_without_the_texts_and_the_keys_and_never_long(quoted: str) -> None:
+    text = "the salaries of everybody\nwho works here are secret, and so is this sentence " * 20
+    body = json.dumps(
+        {"error": {"message": quoted.format(text[:700], text[300:900]) + " with key live_4711secret and sk-abcdefgh12345678"}}
+    ).encode()
+    said = str(refusal(400, {}, body, now=START, texts=["another", text], secret="live_4711secret"))
+    assert "salaries" not in said and "sentence" not in said and "4711secret" not in said and "abcdefgh" not in said
+    assert len(words_of(body)) <= MOST_CHARACTERS
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error":' * 5_000,
+        b"[" * 60_000,
+        b"<" * 60_000,
+        b"<script>" * 8_000,
+        b"a" * 60_000,
+        b"\x00" * 999,
+        b'"' + b"\\u0000" * 9_000 + b'"',
+    ],
+)
+def test_words_of_any_length_are_read_in_a_moment(body: bytes) -> None:
+    assert len(words_of(body, ["a" * 30_000] * 16)) <= MOST_CHARACTERS
+    assert len(shown("x" * 100_000)) <= MOST_CHARACTERS

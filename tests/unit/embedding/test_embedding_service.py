@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.embedding.protocol import Vectors
+from pipeline.embedding.refusals import ExhaustedError
 from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, ThrottledError
 from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, service_on
 from tests.unit.embedding.fake_time import FakeTime
@@ -63,7 +64,7 @@ async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(ti
     await time.run(ask(service, passages(1)))
     await time.advance(70)
     pauses = [later - sooner for sooner, later in itertools.pairwise(trials)]
-    assert pauses[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
+    assert pauses[:8] == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
     await service.close()
 
 
@@ -231,7 +232,7 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
             self.outcomes.append(outcome)
 
     counts, embedder, texts = Counts(), counting(), passages(4)
-    failures = [RetryableError("x"), RejectedError("x"), OutageError("embedder", "x")]
+    failures = [RetryableError("x"), RejectedError("x"), ExhaustedError("x")]
 
     async def script(sent: Sequence[str], number: int) -> Vectors | None:
         if number < len(failures):

@@ -1,0 +1,52 @@
+"""What each HTTP status of a provider says: one table from 100 to 599, without a gap."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+StatusKind: TypeAlias = Literal["answered", "throttled", "server", "payment", "denied", "too_large", "refused"]
+"""
+| kind | what is done |
+|---|---|
+| answered | its body is read |
+| throttled | nothing is sent for a while |
+| server | retried, then waited for: it says nothing about the text |
+| payment | an outage at once: only a person can mend it |
+| denied | a probe decides: not answered, it is an outage; answered, the text that is denied is searched for (a firewall may dislike its words) |
+| too_large | the request is halved |
+| refused | the text that is refused is searched for by halving, and a probe has to be answered before it is blamed |
+"""
+
+_SERVER = frozenset({
+    408, # request timeout
+    409, # conflict
+    421, # misdirected request
+    423, # locked
+    424, # failed dependency: text-embeddings-inference, when it is out of memory
+    425, # too early
+    440, 444, 449, # of IIS and nginx: session expired, no response, retry
+    460, 463, # of AWS load balancers: the client closed, too many addresses
+    495, 496, 497, 498, # of nginx and ArcGIS: TLS and tokens of the way there
+    499, # client closed request
+})  # fmt: skip
+_DENIED = frozenset({401, 403, 404, 405, 407, 410, 426, 451})
+_THROTTLED = frozenset({420, 429, 430})
+
+
+def kind_of(status: int) -> StatusKind:
+    """Return what a status says.
+
+    Args:
+        status: 100..599.
+    """
+    if 200 <= status < 300:
+        return "answered"
+    if status in _THROTTLED:
+        return "throttled"
+    if status in _DENIED or status < 400:
+        return "denied"
+    if status >= 500 or status in _SERVER:
+        return "server"
+    if status == 402:
+        return "payment"
+    return "too_large" if status == 413 else "refused"
