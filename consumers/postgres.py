@@ -29,7 +29,7 @@ from sqlalchemy import MetaData, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from consumers.acknowledging import AcknowledgingClient
+from consumers.acknowledging import AcknowledgingClient, no_connection_of_its_own
 from consumers.settle import Record, Settler, StoppingError
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
@@ -77,11 +77,18 @@ async def _raw(message: StreamMessage[OutboxInnerMessage]) -> OutboxInnerMessage
     return message.raw_message
 
 
+class _QueueBroker(OutboxBroker):
+    """A broker whose workers hold no connections."""
+
+    def _check_pool_capacity(self) -> None:
+        """Pass: what is counted there is one connection a worker."""
+
+
 class PostgresBroker:
     """Publishes to the queue and runs stages over it.
 
     Args:
-        engine: connections of the broker; each worker holds one, each stage one, and publishing a few.
+        engine: connections of the broker; each stage holds one to fetch, and all share the rest.
         database: for leases.
     """
 
@@ -89,7 +96,7 @@ class PostgresBroker:
         self._engine = engine
         self._database = database
         table = make_outbox_table(MetaData(), TABLE)
-        self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
+        self._broker = _QueueBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
         self._broker.config.broker_config.client = AcknowledgingClient(engine, table)  # there is no argument for it
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
@@ -136,10 +143,13 @@ class PostgresBroker:
         self._settlers.append(settler)
         stage = settler.stage
 
-        @self._broker.subscriber(
+        subscriber = self._broker.subscriber(
             stage.takes, max_workers=stage.workers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
             lease_ttl_seconds=LEASE_S, terminal_flush_batch_size=ACKNOWLEDGED_TOGETHER, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
         )  # fmt: skip
+        subscriber._open_worker_resources = no_connection_of_its_own  # type: ignore[method-assign]  # there is no argument for it
+
+        @subscriber
         async def handle(row: OutboxInnerMessage) -> None:
             self._working[row.id] = row.acquired_token
             try:
@@ -166,9 +176,13 @@ class PostgresBroker:
             await asyncio.gather(renewing, return_exceptions=True)
 
     @staticmethod
-    def connections(settlers: Sequence[Settler]) -> int:
-        """How many connections the engine needs for these stages."""
-        return sum(settler.stage.workers + 1 for settler in settlers) + 8
+    def connections(settlers: Sequence[Settler], publishing: int = 4) -> int:
+        """How many connections the engine needs for these stages.
+
+        Args:
+            publishing: for publishing and acknowledging, >= 1.
+        """
+        return len(settlers) + publishing
 
     async def _renew(self) -> None:
         while True:

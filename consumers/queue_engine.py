@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import asyncpg
 from sqlalchemy import URL
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from migrations.roles import DEFAULT_ROLES, Roles
+from pipeline.errors import OutageError
 from pipeline.store.driver_connection import connector, driver_arguments
 from pipeline.store.session_limits import SERVER_SETTINGS
 
@@ -48,8 +51,11 @@ async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) 
 
     Args:
         url: of the database, as libpq reads it.
-        connections: at most.
+        connections: opened at once, and never more.
         roles: of this installation.
+
+    Raises:
+        OutageError: they cannot be had.
     """
     session = {"role": roles.application, "application_name": "livedex-broker", "synchronous_commit": "off", **SERVER_SETTINGS}
     engine = create_async_engine(
@@ -57,6 +63,12 @@ async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) 
         connect_args={"async_creator_fn": connector(url, session)},
     )  # fmt: skip
     try:
+        try:
+            async with AsyncExitStack() as opened:  # a server that is full later on takes none of these
+                for _ in range(connections):
+                    await opened.enter_async_context(engine.connect())
+        except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as exc:
+            raise OutageError("broker", f"the queue has no connection to the database: {type(exc).__name__}") from exc
         yield engine
     finally:
         await engine.dispose()

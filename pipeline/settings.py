@@ -111,6 +111,13 @@ class Settings(BaseSettings):
         " databases of one server each need a prefix of their own",
         pattern=r"^[a-z_][a-z0-9_]{0,49}$",
     )
+    max_connections: int | None = setting(
+        None,
+        "database connections of one process at most. `livedex up` needs at least 12, and one more with subscribers; on Kafka, and with fewer roles, fewer",
+        shown="20, or what the server has left",
+        ge=1,
+        le=10_000,
+    )
     broker_url: str = setting("postgres", "the broker of the events: the database, or `kafka://HOST:9092[,HOST:9092]`")
     embedder: str = setting(
         "local",

@@ -80,7 +80,7 @@ async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[
     from consumers.queue_engine import open_engine
 
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers), s.database.roles))
+        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers, s.publishing), s.database.roles))
         broker = PostgresBroker(engine, s.database)
         outlet.connect(broker)
         for settler in settlers:

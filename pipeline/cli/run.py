@@ -55,6 +55,7 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
 async def _run(
     settings: Settings, roles: tuple[str, ...], sources: Sequence[FolderSource], data: Path, host: str, port: int, trust_network: bool
 ) -> None:
+    from pipeline.cli.connection_needs import needs_of
     from pipeline.cli.entrance import open_entrance
     from pipeline.cli.roles import SERVED, listen, running_roles
     from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, stop_signal
@@ -65,7 +66,7 @@ async def _run(
         stop = stop_signal()
         held = nullcontext() if settings.database_url else holding(data, alone=False)
         with held:
-            async with open_surroundings(settings, data, connections=12) as s:
+            async with open_surroundings(settings, data, needs=needs_of(roles, settings, f"livedex run {' '.join(roles)}")) as s:
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
                 async with AsyncExitStack() as stack:

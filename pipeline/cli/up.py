@@ -111,6 +111,7 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
     from pipeline.access.tenancy import is_loopback
+    from pipeline.cli.connection_needs import needs_of
     from pipeline.cli.entrance import open_entrance, refuse_without_keys
     from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.progress import show_progress
@@ -125,7 +126,8 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     try:
         with holding(data, alone=True):
             stop = stop_signal()
-            async with open_surroundings(settings, data, connections=12, alone=True) as s, open_entrance(s, host, alone=True) as entrance:
+            needs = needs_of(check_roles(["all"]), settings, "livedex up")
+            async with open_surroundings(settings, data, alone=True, needs=needs) as s, open_entrance(s, host, alone=True) as entrance:
                 await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()

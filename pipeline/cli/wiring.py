@@ -29,6 +29,7 @@ from pipeline.stages.chunk import Cutting
 from pipeline.stages.fetching import Fetcher
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims, open_claims
+from pipeline.store.connection_budget import ConnectionBudget, ConnectionNeeds, divide, server_room
 from pipeline.store.database import Database, open_database
 from pipeline.store.driver_connection import check_database_url
 from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
@@ -53,6 +54,7 @@ class Surroundings:
         url: of the database, for everybody else.
         claims: None where no other process can embed, or nobody is paid for it.
         tell: writes down that a component is away and why, or, with None, that it works.
+        publishing: connections for publishing to the queue of the database, and for acknowledging.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
     """
 
@@ -74,6 +76,7 @@ class Surroundings:
     liveness: Liveness
     tell: Tell
     fetcher: Fetcher | None = None
+    publishing: int = 2
 
     @property
     def cutting(self) -> Cutting:
@@ -83,14 +86,21 @@ class Surroundings:
 
 @asynccontextmanager
 async def open_surroundings(
-    settings: Settings, data: Path, *, connections: int = 6, must_exist: bool = False, alone: bool = False
+    settings: Settings,
+    data: Path,
+    *,
+    connections: int = 6,
+    must_exist: bool = False,
+    alone: bool = False,
+    needs: ConnectionNeeds | None = None,
 ) -> AsyncIterator[Surroundings]:
     """Open the database, migrated, and what stands on it.
 
     Args:
-        connections: to the database at most, those of the broker apart.
+        connections: to the database at most, those of the broker apart; for who says nothing of its needs.
         alone: this process holds the data directory.
         must_exist: refuse where Livedex was never started, for commands that only look.
+        needs: of a process that stays: it has its connections from its start on, and no more of them than fit.
 
     Raises:
         ConfigError: the settings or the surroundings do not allow it.
@@ -99,8 +109,18 @@ async def open_surroundings(
         owner_url, url = await _database_urls(stack, settings, data, must_exist)
         roles = Roles(settings.role_prefix)
         await _bring_up_to_date(owner_url, roles)
+        budget = ConnectionBudget(min(connections, settings.max_connections or connections), 2)
+        if needs is not None:
+            async with connected(url, "LIVEDEX_DATABASE_URL") as connection:
+                budget = divide(needs, await server_room(connection), settings.max_connections)
         database = await stack.enter_async_context(
-            open_database(url, max_size=connections, always_durable=bool(settings.kafka_servers), roles=roles)
+            open_database(
+                url,
+                min_size=1 if needs is None else budget.pool,
+                max_size=budget.pool,
+                always_durable=bool(settings.kafka_servers),
+                roles=roles,
+            )
         )
         metrics, operations = Metrics(), Operations(database)
         if not await operations.has_language(settings.text_search_config):
@@ -130,6 +150,7 @@ async def open_surroundings(
         yield Surroundings(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
             backlog, Letters(database), metrics, Liveness(), teller, contents if settings.fetch.enabled else None,
+            budget.publishing,
         )  # fmt: skip
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, event
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumers.acknowledging import AcknowledgingClient
 from consumers.postgres import TABLE
@@ -40,56 +39,40 @@ async def test_workers_that_end_at_the_same_time_share_a_statement_and_lost_leas
     lost = {number: (number, uuid4()) for number, _ in held[::3]}  # taken by somebody else meanwhile
     ended = [lost.get(number, (number, token)) for number, token in held]
     statements: list[str] = []
-    async with open_engine(owner_url, WORKERS) as engine:
+    async with open_engine(owner_url, 2) as engine:
         client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
-
-        async def worker(n: int) -> set[tuple[int, UUID]]:
-            async with engine.connect() as connection:
-                own = await connection.execution_options(isolation_level="AUTOCOMMIT")
-                everybody.release()
-                await here.wait()
-                return await client.delete_batch_with_lease(own, ended[3 * n : 3 * n + 3])
-
-        everybody, here = asyncio.Semaphore(0), asyncio.Event()
-        work = [asyncio.create_task(worker(n)) for n in range(WORKERS)]
-        for _ in range(WORKERS):
-            await everybody.acquire()
         event.listen(engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-        here.set()
-        deleted = await asyncio.gather(*work)
+        deleted = await asyncio.gather(*(client.delete_batch_with_lease(None, ended[3 * n : 3 * n + 3]) for n in range(WORKERS)))
     assert deleted == [set(ended[3 * n + 1 : 3 * n + 3]) for n in range(WORKERS)]
     assert await left(owner) == set(lost)
     assert len(statements) < WORKERS / 2
 
 
-async def test_a_worker_whose_connection_is_gone_takes_nothing_from_the_others(owner_url: str, owner: asyncpg.Connection) -> None:
-    held = await leased(owner, 4)
+async def test_connections_that_the_server_closed_are_opened_anew(owner_url: str, owner: asyncpg.Connection) -> None:
+    held = await leased(owner, 6)
     async with open_engine(owner_url, 2) as engine:
         client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
-        async with engine.connect() as good, engine.connect() as bad:
-            await bad.execution_options(isolation_level="AUTOCOMMIT")
-            own = await good.execution_options(isolation_level="AUTOCOMMIT")
-            pid = await _pid(bad)
-            await owner.execute("select pg_terminate_backend($1)", pid)
-            while await owner.fetchval("select count(*) from pg_stat_activity where pid = $1", pid):
-                await asyncio.sleep(0.01)
-            told = await asyncio.gather(
-                client.delete_batch_with_lease(bad, held[:2]), client.delete_batch_with_lease(own, held[2:]), return_exceptions=True
-            )
-    assert isinstance(told[0], SQLAlchemyError)
-    assert told[1] == set(held[2:])
-    assert await left(owner) == {number for number, _ in held[:2]}, "whose lease runs out, and who are delivered again"
-
-
-async def _pid(connection: AsyncConnection) -> int:
-    return int((await connection.exec_driver_sql("select pg_backend_pid()")).scalar_one())
+        await owner.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'livedex-broker' and datname = current_database()"
+        )
+        while await owner.fetchval(
+            "select count(*) from pg_stat_activity where application_name = 'livedex-broker' and datname = current_database()"
+        ):
+            await asyncio.sleep(0.01)
+        assert await client.delete_batch_with_lease(None, held[:2]) == set(held[:2])
+        moment = datetime.now(UTC)
+        assert await client.mark_pending_with_lease(
+            None, *held[2], delay_seconds=60, attempts_count=1, first_attempt_at=moment, last_attempt_at=moment
+        )
+        assert await client.delete_with_lease(None, *held[3])
+        assert not await client.delete_with_lease(None, held[4][0], uuid4())
+    assert await left(owner) == {held[2][0], held[4][0], held[5][0]}
 
 
 @pytest.mark.parametrize("count", [0, 1])
 async def test_little_is_deleted_as_well(owner_url: str, owner: asyncpg.Connection, count: int) -> None:
     held = await leased(owner, 1)
-    async with open_engine(owner_url, 1) as engine, engine.connect() as connection:
-        own = await connection.execution_options(isolation_level="AUTOCOMMIT")
+    async with open_engine(owner_url, 1) as engine:
         client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
-        assert await client.delete_batch_with_lease(own, held[:count]) == set(held[:count])
+        assert await client.delete_batch_with_lease(None, held[:count]) == set(held[:count])
     assert len(await left(owner)) == 1 - count
