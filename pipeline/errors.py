@@ -29,6 +29,11 @@ from typing import Literal
 NoTextState = Literal["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable"]
 
 
+def reason_of(error: BaseException) -> str:
+    """Return what an error says, or its kind where it says nothing."""
+    return str(error).strip() or type(error).__name__
+
+
 class LivedexError(Exception):
     """The base of every error that Livedex raises on purpose."""
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
 
-from pipeline.api import collections, description, documents, health, search, sync
+from pipeline.api import collections, description, documents, embeddings, health, search, sync
 from pipeline.api.edge import Edge
 from pipeline.api.problems import add_handlers
 from pipeline.api.services import ApiServices
@@ -16,7 +16,7 @@ from pipeline.api.waiting import open_waiter
 
 __all__ = ["READING", "ApiServices", "create_app"]
 
-READING: Sequence[APIRouter] = (search.router, documents.router, collections.router, collections.strict)
+READING: Sequence[APIRouter] = (search.router, embeddings.router, documents.router, collections.router, collections.strict)
 """What the role `api` answers. Whoever serves anything also tells what became of a change, and how it is."""
 
 

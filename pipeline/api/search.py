@@ -42,6 +42,8 @@ class SearchRequest(Search):
 async def search(request: SearchRequest, caller: Asker, services: Services, waiting: Waiting) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
+    Until the first load of the watched folders has ended, `indexing` says how far it is: hits may still be missing.
+
     With `after`, the search waits up to `wait_s` seconds until that change has ended, and then answers in any case.
     """
     reader = caller.reader(request.principals)
@@ -51,4 +53,7 @@ async def search(request: SearchRequest, caller: Asker, services: Services, wait
         except NotFoundError as exc:
             return invalid([{"loc": ("after",), "msg": str(exc)}])
         await waiting.wait(caller.follower(reader), document_id, version, request.wait_s)
-    return Json(await services.engine.search(reader, request))
+    answer, indexing = await services.engine.search(reader, request), services.first_load.shown()
+    if indexing is None:
+        return Json(answer)
+    return Json({"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms, "indexing": indexing})

@@ -10,10 +10,12 @@ from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from pipeline.api.first_load import LoadReport
 from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
+from pipeline.embedding.protocol import EmbedLimits, Kind, Vector
 from pipeline.intake import Accepting, NoIntake
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
@@ -42,6 +44,20 @@ class Searcher(Protocol):
         ...
 
 
+class TextEmbedder(Protocol):
+    """Turns texts into vectors; `pipeline.embedding.service.EmbeddingService` does."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def limits(self) -> EmbedLimits: ...
+
+    async def embed_text(self, text: str, kind: Kind) -> Vector:
+        """The vector of a text, soon; raises OutageError or RetryableError where none can be had."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServices:
     """What the API stands on.
@@ -49,6 +65,8 @@ class ApiServices:
     Attributes:
         collections: made and taken away.
         intake: accepts changes.
+        embedder: of texts that callers send; None: none runs here.
+        first_load: what answers tell of it.
         url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
     """
 
@@ -63,6 +81,8 @@ class ApiServices:
     liveness: Liveness = field(default_factory=Liveness)
     tenancy: Tenancy = field(default_factory=OneTenant)
     limits: Limits = field(default_factory=NoLimits)
+    embedder: TextEmbedder | None = None
+    first_load: LoadReport = field(default_factory=LoadReport)
 
 
 async def _services(request: Request) -> ApiServices:

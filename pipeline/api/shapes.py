@@ -128,12 +128,33 @@ class Hit(BaseModel):
     also_in: list[dict[str, Any]] | None = None
 
 
+class Indexing(BaseModel):
+    """How far the first load of the watched folders is, in documents."""
+
+    done: int = Field(ge=0, description="indexed, or known to have no text")
+    found: int = Field(ge=0)
+
+
 class Hits(BaseModel):
     """The answer to a search, best first."""
 
     hits: list[Hit]
-    degraded: list[str] = Field(description="legs that could not run: `vector` while the embedder is away")
+    degraded: list[str] = Field(
+        description="legs that could not run, or not over everything: `vector` while the embedder is away, or while not everything is embedded by the "
+        "model in use"
+    )
     took_ms: float
+    indexing: Indexing | None = Field(
+        default=None, description="how far the first load of the watched folders is; absent once it has ended"
+    )
+
+
+class Embedding(BaseModel):
+    """A text as a vector."""
+
+    model: str = Field(description="names the vector space, as `openai:text-embedding-3-small`")
+    dimensions: int = Field(ge=1)
+    embedding: list[float] = Field(description="of length 1")
 
 
 class Alive(BaseModel):

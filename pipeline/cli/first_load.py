@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.filesystem import FolderConnector
 from pipeline.errors import LivedexError
@@ -33,6 +33,7 @@ class FirstLoad:
         passages: distinct passages that they show; counted when the load is over.
         seconds: since it began, to its end.
         is_over: everything found at the start has ended; from then on nothing changes here.
+        counted: set once the files are counted.
     """
 
     folders: Sequence[tuple[FolderSource, FolderConnector]]
@@ -43,12 +44,14 @@ class FirstLoad:
     passages: int = 0
     seconds: float = 0.0
     is_over: bool = False
+    counted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Measure until the load is over; while the database is unavailable, the last figures stay."""
         began = time.monotonic()
         listed = sum(await asyncio.gather(*(connector.count_files() for _, connector in self.folders)))
         self.found, is_first = listed, True
+        self.counted.set()
         while not self.is_over:
             asked = time.monotonic()
             scanned = all(connector.ready.is_set() for _, connector in self.folders)

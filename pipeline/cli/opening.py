@@ -15,11 +15,12 @@ CONNECTIONS = 4
 
 
 @asynccontextmanager
-async def opened(data: Path, *, must_exist: bool = True) -> AsyncIterator[Surroundings]:
+async def opened(data: Path, *, must_exist: bool = True, query_deadline_s: float | None = None) -> AsyncIterator[Surroundings]:
     """The surroundings of a command; what had to be started for it is stopped at the end.
 
     Args:
         must_exist: refuse where Livedex was never started.
+        query_deadline_s: the longest that the model may take for a query; None: as for the API.
 
     Raises:
         ConfigError: a setting without sense, or nothing was ever started here.
@@ -29,7 +30,9 @@ async def opened(data: Path, *, must_exist: bool = True) -> AsyncIterator[Surrou
 
     settings = load_settings(Path.cwd())
     set_up_logging("debug" if settings.log_level == "debug" else "critical")
-    async with open_surroundings(settings, data, connections=CONNECTIONS, must_exist=must_exist) as surroundings:
+    async with open_surroundings(
+        settings, data, connections=CONNECTIONS, must_exist=must_exist, query_deadline_s=query_deadline_s
+    ) as surroundings:
         yield surroundings
 
 

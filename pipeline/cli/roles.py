@@ -99,6 +99,8 @@ async def serving(
         liveness=s.liveness,
         tenancy=entrance.tenancy,
         limits=entrance.limits,
+        embedder=s.embeddings,
+        first_load=s.first_load,
     )
     routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
     server = _Server(on_wire(create_app(services, routers)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
@@ -57,6 +58,7 @@ async def _run(
 ) -> None:
     from pipeline.cli.connection_needs import needs_of
     from pipeline.cli.entrance import open_entrance
+    from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.roles import SERVED, listen, running_roles
     from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, stop_signal
     from pipeline.cli.wiring import open_surroundings
@@ -74,8 +76,14 @@ async def _run(
                     if bound is not None:
                         entrance = await stack.enter_async_context(open_entrance(s, host, alone=False, trust_network=trust_network))
                         print(entrance.told, flush=True)
+                    if sources:
+                        s.first_load.expect()
                     with ending_a_start(stop):
-                        await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance))
+                        connectors = await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance))
+                    if bound is not None and connectors:
+                        load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
+                        s.first_load.watch(load)
+                        stack.push_async_callback(_ended, asyncio.create_task(load.run(), name="first load"))
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
@@ -84,3 +92,9 @@ async def _run(
     finally:
         if bound is not None:
             bound.close()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """End what only looks."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

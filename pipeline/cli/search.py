@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,14 @@ from pipeline.cli.opening import opened
 from pipeline.cli.options import data_option, example, json_option
 from pipeline.cli.output import one_line, print_json, shortened
 from pipeline.cli.process import run_to_end
+from pipeline.settings import load_settings
 
 if TYPE_CHECKING:
-    from pipeline.search.answer import SearchAnswer
+    from pipeline.cli.wiring import Surroundings
 
 _MODES = ("hybrid", "vector", "keyword")
 _EXCERPT_CHARACTERS = 400
+_QUERY_S, _MODEL_S, _ASK_AGAIN_S = 30.0, 10.0, 0.25
 
 
 def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
@@ -62,9 +66,10 @@ def search(
     return 0
 
 
-async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]) -> SearchAnswer:
+async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]) -> dict[str, Any]:
     from pydantic import ValidationError
 
+    from pipeline.cli.running_search import search_running
     from pipeline.errors import RejectedError
     from pipeline.model import Reader, TenantId
     from pipeline.search.request import SearchRequest
@@ -75,19 +80,47 @@ async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fi
         first = exc.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")
         raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
-    async with opened(data) as s:
-        return await s.engine.search(Reader(TenantId(tenant), principals), request)
+    settings = load_settings(Path.cwd())
+    if (found := await asyncio.to_thread(search_running, settings, data, tenant, principals, fields)) is not None:
+        return found
+    async with opened(data, query_deadline_s=_QUERY_S) as s:
+        if request.mode != "keyword":
+            await _wait_for_model(s, request.query or "")
+        answer = await s.engine.search(Reader(TenantId(tenant), principals), request)
+    return {"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms}
 
 
-def _print(answer: SearchAnswer) -> None:
-    if answer.degraded:
+async def _wait_for_model(s: Surroundings, query: str) -> None:
+    """Wait until the model has given the query its vector, which is then remembered; where it does not in time, the search says what it lacks."""
+    from pipeline.errors import RejectedError, RetryableError
+
+    begin, told = time.monotonic(), False
+    while True:
+        try:
+            await s.embeddings.embed_query(query)
+            return
+        except RejectedError:
+            return
+        except RetryableError as exc:
+            if time.monotonic() - begin > _MODEL_S:
+                return
+            if not told:
+                click.echo(f"waiting for the embedding model: {one_line(str(exc))}", err=True)
+            told = True
+        await asyncio.sleep(_ASK_AGAIN_S)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    if (load := answer.get("indexing")) is not None:
+        click.echo(f"the folders are still being indexed, {load['done']} of {load['found']} documents so far: more may be found later\n")
+    if answer["degraded"]:
         click.echo(
             "only a part is found by meaning, the rest by words: the embedding model does not answer, or not everything is embedded by it yet "
             "(see `livedex status`)\n"
         )
-    if not answer.hits:
+    if not answer["hits"]:
         click.echo("nothing found")
-    for rank, hit in enumerate(answer.hits, 1):
+    for rank, hit in enumerate(answer["hits"], 1):
         score = "" if hit["score"] is None else f"  {hit['score']:.3f}"
         heading = " › ".join(one_line(title) for title in hit["heading"])
         click.echo(f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else ""))

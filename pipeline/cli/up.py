@@ -9,16 +9,17 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from pipeline.cli.output import one_line
-from pipeline.errors import ConfigError, LivedexError
+from pipeline.errors import ConfigError, LivedexError, reason_of
 from pipeline.settings import MAX_NAME, FolderSource, Settings, load_settings
 
 _MOST_SHOWN = 10
+_EMBEDDER_ANSWERS_S, _COUNTED_S = 5.0, 2.0
 _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the lock for a moment
 
 
@@ -116,7 +117,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
-    from pipeline.cli.wiring import open_surroundings, remember
+    from pipeline.cli.wiring import index_mark, open_surroundings, remember
     from pipeline.store.embedded import is_initialised
 
     if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
@@ -131,18 +132,21 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                 await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()
-                remember(data, sources, url, os.getpid())
+                remember(data, sources, url, os.getpid(), index_mark(settings))
+                if sources:
+                    s.first_load.expect()
                 async with AsyncExitStack() as stack:
                     with ending_a_start(stop):
                         connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound, entrance))
+                    load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
+                    watched = [asyncio.create_task(load.run(), name="first load")]
+                    s.first_load.watch(load)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(load.counted.wait(), _COUNTED_S)  # so that the first answer can say how much there is
                     print(watched_line(sources), flush=True)
                     print(entrance.told, flush=True)
                     print(f"ready {url}", flush=True)
-                    load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
-                    watched = [
-                        asyncio.create_task(load.run(), name="first load"),
-                        asyncio.create_task(show_progress(load), name="progress"),
-                    ]
+                    watched.append(asyncio.create_task(show_progress(load), name="progress"))
                     await stop.wait()
                     for task in watched:
                         task.cancel()
@@ -205,7 +209,7 @@ class StoppedError(Exception):
 
 
 async def check_embedder(s: object) -> None:
-    """Ask the model for its dimensions; one that does not answer now is asked again later.
+    """Ask the model for its dimensions; one that does not answer now is asked again later. An in-process model is loaded when this returns.
 
     That it answers is written down, since a process that said otherwise may be gone. What others say of other components stays.
 
@@ -216,11 +220,16 @@ async def check_embedder(s: object) -> None:
 
     assert isinstance(s, Surroundings)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(None if s.embeddings.in_process else _EMBEDDER_ANSWERS_S):  # a model of this process is loaded first
             await s.embeddings.check()
             await s.generations.checked()
         await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise
     except (LivedexError, TimeoutError) as exc:
-        print(f"the embedder does not answer yet ({exc}): documents wait for it, keyword search works", file=sys.stderr, flush=True)
+        reason = f"no answer within {_EMBEDDER_ANSWERS_S:g} s" if isinstance(exc, TimeoutError) else reason_of(exc)
+        print(
+            f"the embedder does not answer yet ({one_line(reason)}): documents wait for it, keyword search works",
+            file=sys.stderr,
+            flush=True,
+        )

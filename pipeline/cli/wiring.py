@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from migrations.roles import Roles
 from migrations.runner import connected, migrate
+from pipeline.api.first_load import LoadReport
 from pipeline.backlog import Backlog
 from pipeline.cli.fetching import LateContents
 from pipeline.cli.health_telling import Tell, health_teller
 from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
+from pipeline.embedding.queries import DEADLINE_S
 from pipeline.embedding.service import EmbeddingService
 from pipeline.errors import ConfigError
 from pipeline.intake import Blobs
@@ -77,6 +80,7 @@ class Surroundings:
     tell: Tell
     fetcher: Fetcher | None = None
     publishing: int = 2
+    first_load: LoadReport = field(default_factory=LoadReport)
 
     @property
     def cutting(self) -> Cutting:
@@ -93,6 +97,7 @@ async def open_surroundings(
     must_exist: bool = False,
     alone: bool = False,
     needs: ConnectionNeeds | None = None,
+    query_deadline_s: float | None = None,
 ) -> AsyncIterator[Surroundings]:
     """Open the database, migrated, and what stands on it.
 
@@ -101,6 +106,7 @@ async def open_surroundings(
         alone: this process holds the data directory.
         must_exist: refuse where Livedex was never started, for commands that only look.
         needs: of a process that stays: it has its connections from its start on, and no more of them than fit.
+        query_deadline_s: the longest that the model may take for a query; None: as for the API.
 
     Raises:
         ConfigError: the settings or the surroundings do not allow it.
@@ -137,6 +143,7 @@ async def open_surroundings(
             dimensions=settings.dimensions,
             observer=EmbedCounts(metrics),
             on_health=lambda ok, reason: teller("embedder", None if ok else reason),
+            query_deadline_s=DEADLINE_S if query_deadline_s is None else query_deadline_s,
         )
         stack.push_async_callback(embeddings.close)
         generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
@@ -212,12 +219,22 @@ async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Back
         await backlog.close()
 
 
-def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int) -> None:
-    """Write down what `up` was started with, for the other commands."""
-    body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid}
+def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = "") -> None:
+    """Write down what `up` was started with, for the other commands.
+
+    Args:
+        index: see `index_mark`; without it no command asks `up` over HTTP.
+    """
+    body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid, "index": index}
     written = data / (REMEMBERED + ".new")
     written.write_text(json.dumps(body, indent=1), "utf-8")
     written.replace(data / REMEMBERED)
+
+
+def index_mark(settings: Settings) -> str:
+    """Return what tells the index of these settings from another one that the same data directory was used with, without its credentials."""
+    url = settings.database_url.get_secret_value() if settings.database_url else ""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def remembered(data: Path) -> dict[str, Any]:

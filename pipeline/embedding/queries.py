@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pipeline.embedding.breaker import Breaker
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.line import LONGEST_PAUSE_S
-from pipeline.embedding.protocol import Vector
+from pipeline.embedding.protocol import Kind, Vector
 from pipeline.embedding.provider import Provider
 from pipeline.embedding.refusals import ExhaustedError
 from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError
@@ -29,24 +29,24 @@ class Queries:
     def __init__(self, provider: Provider, breaker: Breaker, clock: Clock, *, max_characters: int, deadline_s: float = DEADLINE_S) -> None:
         self._provider, self._breaker, self._clock = provider, breaker, clock
         self._max_characters, self._deadline_s = max_characters, deadline_s
-        self._remembered: OrderedDict[str, Vector] = OrderedDict()
+        self._remembered: OrderedDict[tuple[Kind, str], Vector] = OrderedDict()
         self._paused_until = 0.0
         self._doubt: asyncio.Task[None] | None = None
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, kind: Kind = "query") -> Vector:
         """The vector of a query; see `EmbeddingService.embed_query`."""
         text = text[: self._max_characters]
-        known = self._remembered.get(text)
+        known = self._remembered.get((kind, text))
         if known is not None:
-            self._remembered.move_to_end(text)
+            self._remembered.move_to_end((kind, text))
             return known
         self._breaker.admit()
         wait_s = self._paused_until - self._clock.monotonic()
         if wait_s > 0:
             raise ThrottledError("the embedder asked for patience", retry_after_s=wait_s)
-        vector = await self._ask(text)
+        vector = await self._ask(text, kind)
         self._breaker.worked()
-        self._remembered[text] = vector
+        self._remembered[(kind, text)] = vector
         if len(self._remembered) > _REMEMBERED:
             self._remembered.popitem(last=False)
         return vector
@@ -57,10 +57,10 @@ class Queries:
             self._doubt.cancel()
             await asyncio.gather(self._doubt, return_exceptions=True)
 
-    async def _ask(self, text: str) -> Vector:
+    async def _ask(self, text: str, kind: Kind) -> Vector:
         try:
             async with asyncio.timeout(self._deadline_s):
-                vector = await self._ask_twice(text)
+                vector = await self._ask_twice(text, kind)
         except OutageError as exc:
             await self._ask_whether_all_are_denied(exc)
             raise RetryableError(f"the embedder denies the query: {exc}") from exc
@@ -95,17 +95,17 @@ class Queries:
         except (RetryableError, TimeoutError) as exc:
             raise self._breaker.open(denied) from exc
 
-    async def _ask_twice(self, text: str) -> Vector:
+    async def _ask_twice(self, text: str, kind: Kind) -> Vector:
         try:
-            return await self._ask_once(text)
+            return await self._ask_once(text, kind)
         except (OutageError, ThrottledError):
             raise
         except RetryableError:
             await self._clock.sleep(_RETRY_S)
-            return await self._ask_once(text)
+            return await self._ask_once(text, kind)
 
-    async def _ask_once(self, text: str) -> Vector:
-        vector: Vector = (await self._provider.ask([text], "query"))[0]
+    async def _ask_once(self, text: str, kind: Kind) -> Vector:
+        vector: Vector = (await self._provider.ask([text], kind))[0]
         return vector
 
     def _look_into_it(self) -> None:

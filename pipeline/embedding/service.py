@@ -26,7 +26,7 @@ from pipeline.embedding.clock import Clock
 from pipeline.embedding.documents import Answer, DocumentCall, Surroundings
 from pipeline.embedding.line import Line, permitted
 from pipeline.embedding.observer import EmbedObserver, Unobserved
-from pipeline.embedding.protocol import Embedder, EmbedLimits, Vector
+from pipeline.embedding.protocol import Embedder, EmbedLimits, Kind, Vector
 from pipeline.embedding.provider import Provider
 from pipeline.embedding.queries import DEADLINE_S, Queries
 from pipeline.embedding.suspects import Suspects
@@ -130,6 +130,21 @@ class EmbeddingService:
             RetryableError: no vector could be had in time.
         """
         return await self._queries.embed(text)
+
+    async def embed_text(self, text: str, kind: Kind) -> Vector:
+        """Turn one text into a vector that nobody stores, in the time of a query.
+
+        Args:
+            text: not blank, of at most `limits.max_text_characters`.
+
+        Returns:
+            As `embed_query`.
+
+        Raises:
+            OutageError: the provider is away; raised at once.
+            RetryableError: no vector could be had in time.
+        """
+        return await self._queries.embed(text, kind)
 
     async def check(self) -> int:
         """Compare what is configured with what the model gives; once that is known, nothing is asked.

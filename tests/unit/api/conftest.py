@@ -8,11 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 
 from pipeline.api.app import ApiServices, create_app
+from pipeline.api.first_load import LoadReport
 from pipeline.backlog import Waiting
+from pipeline.embedding.protocol import EmbedLimits
 from pipeline.metrics import Metrics
 from pipeline.model import Reader
 from pipeline.store.documents import ChunksView, ChunkView, CollectionView, DocumentView
@@ -35,6 +38,22 @@ class Engine:
         if self.error is not None:
             raise self.error
         return self.answer
+
+
+@dataclass
+class TextEmbedder:
+    """Notes what it embeds, and answers with the same vector or raises `error`."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    error: Exception | None = None
+    model_id: str = "test:model"
+    limits: EmbedLimits = field(default_factory=lambda: EmbedLimits(max_text_characters=20_000))
+
+    async def embed_text(self, text: str, kind: str) -> np.ndarray:
+        self.asked.append((text, kind))
+        if self.error is not None:
+            raise self.error
+        return np.array([0.6, 0.8], dtype=np.float32)
 
 
 @dataclass
@@ -100,6 +119,16 @@ def engine() -> Engine:
 
 
 @pytest.fixture
+def embedder() -> TextEmbedder:
+    return TextEmbedder()
+
+
+@pytest.fixture
+def first_load() -> LoadReport:
+    return LoadReport()
+
+
+@pytest.fixture
 def documents() -> KnownDocuments:
     return KnownDocuments()
 
@@ -110,10 +139,19 @@ def operations() -> Operations:
 
 
 @pytest.fixture
-async def app(engine: Engine, documents: KnownDocuments, operations: Operations) -> AsyncIterator[FastAPI]:
+async def app(
+    engine: Engine, documents: KnownDocuments, operations: Operations, embedder: TextEmbedder, first_load: LoadReport
+) -> AsyncIterator[FastAPI]:
     made = create_app(
         ApiServices(
-            engine=engine, documents=documents, operations=operations, backlog=operations, metrics=Metrics(), collections=NoCollections()
+            engine=engine,
+            documents=documents,
+            operations=operations,
+            backlog=operations,
+            metrics=Metrics(),
+            collections=NoCollections(),
+            embedder=embedder,
+            first_load=first_load,
         )
     )
     async with made.router.lifespan_context(made):

@@ -99,6 +99,7 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
     calls = {f"{method} {path}": call for path, methods in described["paths"].items() for method, call in methods.items()}
     assert set(calls) == {
         "post /v1/search",
+        "post /v1/embeddings",
         "get /v1/documents",
         "get /v1/documents/{document_id}",
         "get /v1/documents/{document_id}/chunks",

@@ -1,0 +1,56 @@
+"""POST /v1/embeddings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from pipeline.api.answers import Json
+from pipeline.api.bodies import StrictRoute
+from pipeline.api.problems import invalid
+from pipeline.api.services import Asker, Services
+from pipeline.api.shapes import Embedding, answers, problems
+from pipeline.embedding.protocol import Kind
+from pipeline.embedding.texts import is_blank
+from pipeline.errors import OutageError
+
+router = APIRouter(route_class=StrictRoute, tags=["search"])
+
+MAX_TEXT_CHARACTERS = 30_000
+"""The same for every model, so that the description says what is taken; a model may take less."""
+_EXAMPLE: dict[str, Any] = {"text": "how long may a parcel be returned", "kind": "query"}
+
+
+def _not_blank(value: str) -> str:
+    if is_blank(value):
+        raise ValueError("nothing but white space")
+    return value
+
+
+class EmbeddingRequest(BaseModel):
+    """A text that is wanted as a vector of the model in use."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_not_blank)]
+    kind: Kind = Field(default="query", description="what the text is, for models that tell queries from documents")
+
+
+@router.post(
+    "/v1/embeddings",
+    name="create_embedding",
+    responses={**answers(Embedding, "The vector, of length 1"), **problems(401, 403, 413, 415, 422, 429, 503)},
+)
+async def create_embedding(request: EmbeddingRequest, caller: Asker, services: Services) -> Response:
+    """Turn a text into a vector of the model that the index uses. Nothing is stored."""
+    embedder = services.embedder
+    if embedder is None:
+        raise OutageError("embedder", "no embedding model runs in this process")
+    longest = embedder.limits.max_text_characters
+    if len(request.text) > longest:
+        return invalid([{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}])
+    vector = await embedder.embed_text(request.text, request.kind)
+    return Json({"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()})
