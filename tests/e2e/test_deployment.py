@@ -19,6 +19,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pipeline.store.connection_parameters import connection_parameters
 from pipeline.store.embedded import embedded_postgres
 from tests.compose import PROJECT, is_ours, services
 from tests.kafka_java import JavaNode, java_command
@@ -109,7 +110,8 @@ async def make_database(url: str, sockets: str) -> None:
         await admin.close()
     programs = next(Path(sys.prefix).rglob("pginstall18/bin/psql")).parent
     environment = {**SERVICES["postgres"]["environment"], "PATH": f"{programs}:{os.environ['PATH']}", "PGHOST": sockets}
-    await asyncio.to_thread(subprocess.run, [PROJECT / "deploy" / "postgres" / "application-role.sh"], env=environment, check=True)
+    for _ in range(2):  # the second time as on a database that is there already
+        await asyncio.to_thread(subprocess.run, [PROJECT / "deploy" / "postgres" / "application-role.sh"], env=environment, check=True)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def deployment(kafka: str) -> Iterator[Deployment]:
         context = embedded_postgres(folder / "postgres")
         url = runner.run(context.__aenter__())
         stack.callback(lambda: runner.run(context.__aexit__(None, None, None)))
-        sockets = url.partition("host=")[2]
+        sockets = connection_parameters(url)["host"]
         runner.run(make_database(url, sockets))
         ports = {name: HeldPort() for name in STAYING}
         for port in ports.values():
@@ -161,21 +163,26 @@ def test_kafka_starts_with_what_its_service_says(kafka_server: KafkaServer, tmp_
         node.close()
 
 
-def test_the_role_of_the_services_owns_nothing_and_has_a_password(deployment: Deployment) -> None:
-    async def look() -> list[tuple[bool, bool, bool, int]]:
-        owner = await asyncpg.connect(deployment.environment("migrate")["LIVEDEX_OWNER_DATABASE_URL"])
+def test_no_role_of_the_services_is_a_superuser_and_only_that_of_the_owner_owns_anything(deployment: Deployment) -> None:
+    async def look() -> dict[str, tuple[bool, bool, bool, bool]]:
+        admin = await asyncpg.connect(
+            deployment.environment("migrate")["LIVEDEX_OWNER_DATABASE_URL"].replace("livedex_owner:owner", "livedex")
+        )
         try:
-            return [
-                tuple(row)
-                for row in await owner.fetch(
-                    "select rolsuper, rolbypassrls, rolpassword is not null, (select count(*) from pg_class where relowner = a.oid)"
-                    " from pg_authid a where rolname = 'livedex_app'"
-                )
-            ]
+            rows = await admin.fetch(
+                "select rolname, rolsuper, rolbypassrls or rolcreaterole, rolpassword is not null,"
+                " exists (select from pg_class where relowner = a.oid and relkind = 'r')"
+                " from pg_authid a where rolname like 'livedex\\_%'"
+            )
+            return {row[0]: tuple(row)[1:] for row in rows}
         finally:
-            await owner.close()
+            await admin.close()
 
-    assert asyncio.run(look()) == [(False, False, True, 0)]
+    assert asyncio.run(look()) == {
+        "livedex_app": (False, False, True, False),
+        "livedex_owner": (False, False, True, True),
+        "livedex_definer": (False, False, False, False),
+    }
 
 
 def test_a_document_in_the_mounted_folder_is_found_by_the_api(deployment: Deployment) -> None:

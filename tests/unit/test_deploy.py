@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from pipeline.setting_descriptions import Setting
 from pipeline.settings import PREFIX, catalog, load_settings
 from tests.compose import FILE, PROJECT, MissingVariableError, is_ours, services, variables
 
-PASSWORDS = {"POSTGRES_PASSWORD": "owner", "APP_PASSWORD": "application"}
+PASSWORDS = {"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"}
 SERVICES = services(PASSWORDS)
 OURS = {name: service for name, service in SERVICES.items() if is_ours(service)}
 STAYING = {name: service for name, service in SERVICES.items() if name != "migrate"}
@@ -168,6 +169,30 @@ def test_images_are_pinned_and_what_is_mounted_is_there() -> None:
     assert (PROJECT / "deploy" / "postgres" / "application-role.sh").stat().st_mode & 0o111
 
 
+def test_every_image_can_be_named_by_its_digest() -> None:
+    text = FILE.read_text("utf-8")
+    images = re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", text)
+    assert {name for name, _ in images} == {"KAFKA_IMAGE", "POSTGRES_IMAGE", "PYTHON_IMAGE"}
+    assert all(re.search(r":\d+\.\d+\.\d+", image) for _, image in images), "exact versions, where no digest is given"
+    given = services(
+        {**PASSWORDS, "KAFKA_IMAGE": "kafka@sha256:1", "POSTGRES_IMAGE": "postgres@sha256:2", "PYTHON_IMAGE": "python@sha256:3"}
+    )
+    assert (given["kafka"]["image"], given["postgres"]["image"]) == ("kafka@sha256:1", "postgres@sha256:2")
+    assert given["api"]["build"]["args"]["PYTHON_IMAGE"] == "python@sha256:3"
+    script = (PROJECT / "deploy" / "pin-images.sh").read_text("utf-8")
+    pattern = re.search(r"sed -n 's/(.*)/\\1 \\2/p'", script)
+    assert pattern is not None
+    found = subprocess.run(["sed", "-n", f"s/{pattern[1]}/\\1 \\2/p", FILE], capture_output=True, text=True, check=True).stdout
+    assert sorted(line.split() for line in found.splitlines()) == sorted([list(image) for image in images])
+
+
+def test_no_service_has_the_password_of_a_superuser() -> None:
+    for name, service in OURS.items():
+        assert PASSWORDS["POSTGRES_PASSWORD"] not in str(service), name
+    for name in ("migrate", "maintain"):
+        assert OURS[name]["environment"]["LIVEDEX_OWNER_DATABASE_URL"].startswith("postgresql://livedex_owner:owner@")
+
+
 def test_the_folder_to_index_is_mounted_where_the_settings_look_for_it() -> None:
     settings = tomllib.loads((PROJECT / "deploy" / "livedex.toml").read_text("utf-8"))
     targets = [volume["target"] for volume in SERVICES["watch"]["volumes"] if isinstance(volume, dict)]
@@ -178,8 +203,10 @@ def test_the_folder_to_index_is_mounted_where_the_settings_look_for_it() -> None
 
 def test_the_image_is_built_in_stages_on_a_pinned_base_and_runs_as_nobody_in_particular() -> None:
     bases = [rest.split()[0] for name, rest in INSTRUCTIONS if name == "FROM"]
-    assert len(bases) == 2 and len(set(bases)) == 1
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", bases[0])
+    assert bases == ["${PYTHON_IMAGE}"] * 2
+    [base] = [rest.partition("=")[2] for name, rest in INSTRUCTIONS if name == "ARG"]
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
+    assert OURS["api"]["build"]["args"] == {"PYTHON_IMAGE": base}
     last = INSTRUCTIONS[[name for name, _ in INSTRUCTIONS].index("FROM", 1) :]
     names = [name for name, _ in last]
     assert ("USER", SERVICES["api"]["user"]) in last and names.index("USER") < names.index("ENTRYPOINT")
