@@ -140,7 +140,7 @@ async def _apply(connection: asyncpg.Connection, roles: Roles) -> list[str]:
         await connection.execute("select set_config('search_path', 'public', false)")
         await connection.execute(roles.render(PREPARE))
     await use_schemas(connection)
-    await check_vector_version(connection)
+    await check_versions(connection)
     done = {r["number"]: r["sha256"] for r in await connection.fetch("select number, sha256 from migrations")}
     applied = []
     for migration in all_migrations():
@@ -187,6 +187,17 @@ async def _denied(connection: asyncpg.Connection, roles: Roles, exc: Exception) 
             f' to a name of your own, or let an administrator run: grant {names} to "{user}" with inherit true, set true;'
         )
     return f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex migrate --sql`"
+
+
+async def check_versions(connection: asyncpg.Connection) -> None:
+    """Refuse a PostgreSQL or pgvector that is too old, and warn of a pgvector with known faults.
+
+    Raises:
+        ConfigError: one is too old.
+    """
+    check_server_version(connection)
+    if problem := await check_vector_version(connection):
+        log.warning("%s", problem)
 
 
 async def is_prepared(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) -> bool:

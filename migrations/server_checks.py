@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import asyncpg
 
 from pipeline.errors import ConfigError
-
-log = logging.getLogger(__name__)
 
 MIN_SERVER_VERSION = 16
 MIN_VECTOR_VERSION = (0, 8, 0)
@@ -55,30 +51,33 @@ async def use_schemas(connection: asyncpg.Connection) -> str:
     return schema
 
 
-async def check_vector_version(connection: asyncpg.Connection) -> None:
-    """Refuse a pgvector that is too old, and warn of one with known faults.
+async def check_vector_version(connection: asyncpg.Connection) -> str | None:
+    """Refuse a pgvector that is too old, and return what is wrong with one that has known faults.
 
     Raises:
         ConfigError: it is too old.
     """
-    version = str(await connection.fetchval("select extversion from pg_catalog.pg_extension where extname = 'vector'"))
-    if problem := vector_problem(version):
-        if version_of(version) < MIN_VECTOR_VERSION:
-            raise ConfigError(problem)
-        log.warning("%s", problem)
+    row = await connection.fetchrow(
+        "select e.extversion as schema, coalesce(a.default_version, e.extversion) as library from pg_catalog.pg_extension e"
+        " left join pg_catalog.pg_available_extensions a on a.name = e.extname where e.extname = 'vector'"
+    )
+    if row is None:
+        return None
+    if version_of(row["schema"]) < MIN_VECTOR_VERSION:
+        raise ConfigError(
+            f"pgvector {row['schema']} is too old: Livedex needs 0.8 or later (install it, then `alter extension vector update`)"
+        )
+    return vector_problem(row["library"])
 
 
 def vector_problem(version: str) -> str | None:
-    """Return what is wrong with a version of pgvector and what to do, or None."""
-    found = version_of(version)
-    if found < MIN_VECTOR_VERSION:
-        return f"pgvector {version} is too old: Livedex needs 0.8 or later (install it, then `alter extension vector update`)"
-    faults = [fault for mended, fault in _KNOWN_FAULTS if found < mended]
+    """Return what is wrong with a version of pgvector's library and what to do, or None."""
+    faults = [fault for mended, fault in _KNOWN_FAULTS if version_of(version) < mended]
     if not faults:
         return None
     return (
-        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. Install 0.8.4 or later, run"
-        " `alter extension vector update`, then `reindex index concurrently vectors_N_by_nearness` for each index of that name"
+        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. Install 0.8.4 or later, run `alter extension vector update`,"
+        " and then `reindex index concurrently` for each index vectors_N_by_nearness"
     )
 
 

@@ -98,7 +98,9 @@ class Settings(BaseSettings):
     )
 
     database_url: SecretStr | None = setting(
-        None, "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index", shown="the one in the package"
+        None,
+        "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index, as libpq reads it; see [A PostgreSQL of your own](#a-postgresql-of-your-own)",
+        shown="the one in the package",
     )
     owner_database_url: SecretStr | None = setting(
         None,

@@ -65,6 +65,7 @@ async def _apply(data: Path) -> list[str]:
     from migrations.roles import Roles
     from migrations.runner import connected
     from migrations.runner import migrate as apply
+    from migrations.server_checks import check_vector_version
     from pipeline.settings import load_settings
     from pipeline.store.driver_connection import check_database_url
     from pipeline.store.embedded import embedded_postgres
@@ -75,7 +76,10 @@ async def _apply(data: Path) -> list[str]:
 
     async def apply_to(url: str) -> list[str]:
         async with connected(url, setting) as connection:
-            return await apply(connection, Roles(settings.role_prefix))
+            applied = await apply(connection, Roles(settings.role_prefix))
+            if problem := await check_vector_version(connection):
+                click.echo(problem, err=True)
+            return applied
 
     if configured is not None:
         check_database_url(configured.get_secret_value(), setting)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from migrations.roles import Roles
-from migrations.runner import connected, migrate
+from migrations.runner import check_versions, connected, migrate
 from pipeline.api.first_load import LoadReport
 from pipeline.backlog import Backlog
 from pipeline.cli.fetching import LateContents
@@ -187,6 +187,8 @@ async def _bring_up_to_date(owner_url: str, roles: Roles) -> None:
     async with connected(owner_url, "LIVEDEX_DATABASE_URL") as connection:
         if await connection.fetchval("select current_user <> $1", roles.application):
             await migrate(connection, roles)
+        else:
+            await check_versions(connection)
 
 
 class EmbedCounts:

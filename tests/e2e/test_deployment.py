@@ -26,7 +26,7 @@ from tests.kafka_java import JavaNode, java_command
 from tests.kafka_nodes import HeldPort
 from tests.kafka_server import KafkaServer
 
-SERVICES = services({"POSTGRES_PASSWORD": "owner", "APP_PASSWORD": "application"})
+SERVICES = services({"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"})
 STAYING = [name for name, service in SERVICES.items() if is_ours(service) and name != "migrate" and "profiles" not in service]
 OWN_LOGGING = "Configuration: {Loggers: {Root: {level: INFO}, Logger: []}}\n"
 TEXT = "# Bees\n\nA hive is opened on a warm day without wind, with smoke at its entrance first.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -119,3 +120,12 @@ async def test_what_crowds_a_reader_out_of_the_candidates_is_only_what_it_may_re
             "select passage_id from keyword_candidates('saffron', array['saffron'::tsquery], array[1.0::float8], 4, 20)"
         )
     assert len(rows) == 5
+
+
+async def test_rights_are_on_documents_and_not_on_the_texts_behind_them_as_the_security_policy_says(database: Database) -> None:
+    library = await Library.open(database, dimensions=16)
+    await library.add("hidden", "saffron", acl=())
+    async with database.reading(Reader(TENANT, frozenset(["user:bob"])), "look") as connection:
+        seen = {table: await connection.fetchval(f"select count(*) from {table}") for table in ("documents", "chunks", "passages")}
+    assert seen == {"documents": 0, "chunks": 1, "passages": 1}
+    assert "SQL as the application's role sees texts" in " ".join((Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8").split())
