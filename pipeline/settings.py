@@ -99,12 +99,12 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = setting(
         None,
-        "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index, as libpq reads it; see [A PostgreSQL of your own](#a-postgresql-of-your-own)",
+        "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index, as libpq reads a URL",
         shown="the one in the package",
     )
     owner_database_url: SecretStr | None = setting(
         None,
-        "the same database for the role that migrates and builds indexes, where the application's role may not",
+        "the same database for the role that migrates and builds indexes, where the application's may not",
         shown="`LIVEDEX_DATABASE_URL`",
     )
     role_prefix: str = setting(
@@ -115,10 +115,9 @@ class Settings(BaseSettings):
     )
     max_connections: int | None = setting(
         None,
-        "database connections of one process at most. `livedex up` needs at least 12, and one more with subscribers; on Kafka, and with fewer roles, fewer",
+        "database connections of one process at most. `livedex up` needs 12, and 13 with subscribers; on Kafka, and with fewer roles, fewer",
         shown="20, or what the server has left",
         ge=1,
-        le=10_000,
     )
     broker_url: str = setting("postgres", "the broker of the events: the database, or `kafka://HOST:9092[,HOST:9092]`")
     embedder: str = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tomllib
@@ -9,12 +10,18 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from pipeline.model import TenantId
 from pipeline.notices import Notice
 from pipeline.settings import load_settings
+from pipeline.store.connection_parameters import connection_parameters
+from pipeline.store.driver_connection import connect
+from pipeline.store.server_programs import program
+from tests.databases import with_database
 from tests.documentation import ROOT, Block, blocks, working_folder
+from tests.postgres_programs import uri
 
 DOCUMENTS = sorted([*(path.name for path in ROOT.glob("*.md")), *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
@@ -22,6 +29,7 @@ SHELL = sorted({(block.document, block.section) for block in BLOCKS if block.lan
 SETTINGS = {"Being told": '[[subscriber]]\nname = "warehouse"\n'}
 """What `livedex.toml` holds while a section is run."""
 KAFKA = "On several machines"
+OWN_SERVER = "A PostgreSQL of your own"
 
 
 def of(language: str) -> list[Block]:
@@ -37,7 +45,7 @@ def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
     )
 
 
-@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each[1] != KAFKA])
+@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each[1] not in (KAFKA, OWN_SERVER)])
 def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
     texts = [block.text for block in BLOCKS if (block.document, block.section, block.language) == (document, section, "sh")]
     starts_itself = any("make run" in text or "livedex up" in text for text in texts)
@@ -64,6 +72,29 @@ def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, own
         check = "python producer.py\nlivedex status --wait 60\ncurl -sf http://127.0.0.1:8700/v1/documents/crm/4711\n"
         out = folder.run_shell(["export LIVEDEX_KAFKA_PREFIX=documented. LIVEDEX_KAFKA_PARTITIONS=2\n", shell, check], server=False)
         assert '"title":"Refunds"' in out
+
+
+async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
+    server_url: str, owner_url: str, owner: asyncpg.Connection, tmp_path: Path
+) -> None:
+    [shell] = [block.text for block in BLOCKS if (block.section, block.language) == (OWN_SERVER, "sh")]
+    restored = with_database(server_url, f"livedex_restored_{uuid.uuid4().hex[:8]}")
+    name = connection_parameters(restored)["dbname"]
+    names = f"export OLD_URL={uri(owner_url)!r} NEW_URL={uri(restored)!r} PATH={program('psql').parent}:$PATH"
+    fill = "livedex up deploy/sample-docs --port 8700\nlivedex status --wait 60\nkill %1; wait"
+    await owner.execute(f"create database {name}")
+    try:
+        with working_folder(tmp_path) as folder:
+            await asyncio.to_thread(folder.run_shell, [f'{names}\nexport LIVEDEX_DATABASE_URL="$OLD_URL"', fill, shell], server=False)
+        for url in (owner_url, restored):
+            connection = await connect(url)
+            counts = await connection.fetch(
+                "select (select count(*) from documents where state = 'synced'), (select count(*) from vectors_1)"
+            )
+            assert min(counts[0]) > 10, url
+            await connection.close()
+    finally:
+        await owner.execute(f"drop database {name} with (force)")
 
 
 @pytest.mark.parametrize("block", of("toml"), ids=str)
