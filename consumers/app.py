@@ -26,6 +26,7 @@ from pipeline.store.claims import Claims
 from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.letters import Letter, Letters, buried, letter_id
 from pipeline.store.protocol import VectorStore
+from pipeline.store.replays import REPLAY_HEADER, Replays
 from pipeline.tenant_names import UNKNOWN_TENANT
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,14 @@ class OutletToBroker:
     """Outcomes to the broker, dead letters to the table, and from there told to the broker.
 
     Args:
+        replays: what letters are sent through again.
         topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`:
             who wants to know is a subscriber, for whom the transactions themselves write a notice, on every broker.
     """
 
-    def __init__(self, letters: Letters, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:
+    def __init__(self, letters: Letters, replays: Replays, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:
         self._letters = letters
+        self._replays = replays
         self._skipped = topics_without_reader
         self._broker: Broker | None = None
 
@@ -72,13 +75,16 @@ class OutletToBroker:
         await self._broker.put(topic, event)
 
     async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
-        """Write a dead letter."""
+        """Write a dead letter; of a letter that failed again, the same one."""
         payload = record.payload or b""
+        headers = {name: value for name, value in record.headers.items() if name != REPLAY_HEADER}
         letter = Letter(
             letter_id=letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
             document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
-            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=record.headers, payload=payload,
+            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=headers, payload=payload,
         )  # fmt: skip
+        if REPLAY_HEADER in record.headers:
+            letter = await self._replays.take_over(str(record.headers[REPLAY_HEADER]), letter)
         try:
             await self._letters.bury(letter, event)
         except RejectedError as exc:  # no row can hold what its document is called
@@ -91,6 +97,10 @@ class OutletToBroker:
             )
             await self._letters.bury(letter)
         await self._tell(letter)
+
+    async def end_replay(self, record: Record, event: Event[Any]) -> None:
+        """Take away the letter that a record was sent through again of."""
+        await self._replays.succeed(str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id])
 
     async def _tell(self, letter: Letter) -> None:
         """Tell of a letter, which is kept by now: with less, or not at all, where the topic does not take it."""

@@ -36,6 +36,7 @@ from pipeline.events import CHANGED, Changed, Event
 from pipeline.stages.together import Together
 from pipeline.store.database import Database
 from pipeline.store.letters import Letter
+from pipeline.store.replays import REPLAY_HEADER
 from pipeline.store.statements import sql
 
 log = logging.getLogger(__name__)
@@ -117,23 +118,24 @@ class PostgresBroker:
 
     async def put_again(self, letter: Letter) -> None:
         """Put the exact bytes of a dead letter on its topic again."""
-        await self._put_all(letter.topic, [letter.payload], datetime.now(UTC), durable=True)
+        await self._put_all(letter.topic, [letter.payload], datetime.now(UTC), durable=True, replay_of=letter.letter_id)
 
     async def _put_together(self, puts: Sequence[_Put]) -> list[None]:
         await self._put_all(puts[0].topic, [put.payload for put in puts], min(put.accepted for put in puts), durable=False)
         return [None] * len(puts)
 
-    async def _put_all(self, topic: str, payloads: Sequence[bytes], accepted: datetime, *, durable: bool) -> None:
+    async def _put_all(self, topic: str, payloads: Sequence[bytes], accepted: datetime, *, durable: bool, replay_of: str = "") -> None:
         """Publish in one transaction.
 
         Args:
             accepted: the earliest of all: who waits for what was accepted until a moment may wait for some more, never for fewer.
+            replay_of: the id of the dead letter that is sent through again.
         """
         try:
             async with self._engine.begin() as connection:
                 if durable:
                     await connection.execute(text("set local synchronous_commit = on"))
-                headers = {"accepted": accepted.astimezone(UTC).isoformat()}
+                headers = {"accepted": accepted.astimezone(UTC).isoformat()} | ({REPLAY_HEADER: replay_of} if replay_of else {})
                 await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
         except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:
             raise OutageError("broker", f"publish to {topic}: {_kind(exc)}") from exc

@@ -20,6 +20,7 @@ from pipeline.events import Event, HeaderValue
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
+from pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,11 @@ class Outlet(Protocol):
         ...
 
     async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
-        """Write a dead letter; the same record again changes nothing."""
+        """Write a dead letter; the same record again changes nothing. A record that a letter was sent through again as makes that letter anew."""
+        ...
+
+    async def end_replay(self, record: Record, event: Event[Any]) -> None:
+        """Take away the letter that a record was sent through again of, now that it has had its effect."""
         ...
 
 
@@ -176,6 +181,8 @@ class Settler:
             return
         else:
             assert_never(outcome)
+        if isinstance(outcome, Forward | Finished) and event is not None and REPLAY_HEADER in record.headers:
+            await self._outlet.end_replay(record, event)
 
     def _pause(self, pause: Pause) -> None:
         if pause.component not in self._paused:

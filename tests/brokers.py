@@ -23,6 +23,7 @@ from pipeline.stages.outcome import Finished, Forward
 from pipeline.store.database import Database
 from pipeline.store.letters import Letter, Letters
 from pipeline.store.operations import QueueBacklog
+from pipeline.store.replays import Replays
 from pipeline.tenant_names import UNKNOWN_TENANT
 
 Run = Callable[[Event[Any]], Awaitable[Finished | Forward]]
@@ -108,5 +109,5 @@ def on_kafka(servers: str, database: Database, settings: KafkaSettings | None = 
 
 
 def _settler(database: Database, run: Run, health: list[tuple[str, str | None]]) -> tuple[OutletToBroker, Settler]:
-    outlet = OutletToBroker(Letters(database))
+    outlet = OutletToBroker(Letters(database), Replays(database))
     return outlet, Settler(stage("chunk"), run, outlet, Metrics(), lambda component, reason: health.append((component, reason)))

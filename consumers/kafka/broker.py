@@ -24,6 +24,7 @@ from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.store.letters import Letter
+from pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class KafkaBroker:
             value = b""  # the client refuses to send nothing at all, and either is the same mistake
         with translated(f"publish to {letter.topic}"):
             async with asyncio.timeout(ACCEPT_S):
-                await (await self._producer.send(topic, value, key, header_pairs(letter.headers)))
+                await (await self._producer.send(topic, value, key, _headers(letter)))
 
     async def _send(self, topic: str, value: bytes, key: str) -> Any:
         return await self._producer.send(self._settings.prefix + topic, value, key.encode())
@@ -178,3 +179,8 @@ class KafkaBroker:
         except TimeoutError:
             log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)
             await self._producer.hang_up()
+
+
+def _headers(letter: Letter) -> list[tuple[str, bytes | None]]:
+    """The headers that its record had, and which letter it is."""
+    return [*header_pairs(letter.headers), *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else [])]

@@ -15,6 +15,7 @@ from pipeline.stages.fetching import LinkedContents
 from pipeline.store.fetched import FetchedContents
 from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.guards import Guards
+from pipeline.store.replays import Replays
 
 if TYPE_CHECKING:
     from consumers.app import Broker, OutletToBroker
@@ -53,7 +54,7 @@ async def open_broker(
     async with AsyncExitStack() as stack:
         late = LateIntake()
         kafka = s.settings.kafka_servers
-        outlet = OutletToBroker(s.letters, topics_without_reader=frozenset()) if kafka else OutletToBroker(s.letters)
+        outlet = OutletToBroker(s.letters, Replays(s.database), **({"topics_without_reader": frozenset()} if kafka else {}))
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,

@@ -17,6 +17,7 @@ from pipeline.errors import NotFoundError
 from pipeline.model import DocumentId
 
 if TYPE_CHECKING:
+    from pipeline.cli.replaying import Replayed
     from pipeline.cli.wiring import Surroundings
     from pipeline.store.letters import Letter
 
@@ -66,12 +67,22 @@ def show(letter_id: str, data: Path, as_json: bool) -> int:
 @click.argument("letter_id", metavar="[ID]", required=False)
 @click.option("--all", "every", is_flag=True, help="Every letter, oldest first.")
 @data_option
-def replay(letter_id: str | None, every: bool, data: Path) -> int:
-    """Send letters through again, byte for byte; those that a newer version has overtaken are taken away."""
-    replayed, stale = run_to_end(_replay(data, _which(letter_id, every)))
-    told = f"replayed {count(replayed, 'letter')}"
-    click.echo(told + (f"; {count(stale, 'letter')} stale: a newer version is there" if stale else ""))
-    return 0
+@json_option
+def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int:
+    """Send letters through again, byte for byte; those that a newer version has overtaken are taken away.
+
+    A letter that works is gone from the list; one that fails again is in it again, with all its attempts. Each is sent on its own: the exit status is 1
+    where one could not be, and these stay.
+    """
+    done = run_to_end(_replay(data, _which(letter_id, every)))
+    if as_json:
+        print_json({"replayed": done.replayed, "stale": done.stale, "failed": [{"id": name, "error": why} for name, why in done.failed]})
+        return int(bool(done.failed))
+    told = f"replayed {count(done.replayed, 'letter')}"
+    click.echo(told + (f"; {count(done.stale, 'letter')} stale: a newer version is there" if done.stale else ""))
+    for name, why in done.failed:
+        click.echo(f"not replayed: {name}: {shortened(why, _DETAIL_CHARACTERS)}", err=True)
+    return int(bool(done.failed))
 
 
 @dead.command("drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all"))
@@ -113,22 +124,12 @@ async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter
             continue
 
 
-async def _replay(data: Path, letter_id: str | None) -> tuple[int, int]:
-    """How many letters were replayed, and how many were stale."""
+async def _replay(data: Path, letter_id: str | None) -> Replayed:
     from pipeline.cli.brokers import open_broker
-    from pipeline.store.outbox import Outbox
+    from pipeline.cli.replaying import replay_letters
 
-    replayed = stale = 0
     async with opened(data) as s, open_broker(s) as running:
-        outbox = Outbox(s.database)
-        async for letter in _meant(s, letter_id):
-            if await s.letters.is_stale(letter):
-                stale += 1
-            else:
-                await (outbox.put_again(letter) if letter.is_notice else running.broker.put_again(letter))
-                replayed += 1
-            await s.letters.remove(letter, forget=False)
-    return replayed, stale
+        return await replay_letters(s, running.broker, _meant(s, letter_id))
 
 
 async def _drop(data: Path, letter_id: str | None) -> int:

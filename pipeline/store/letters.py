@@ -11,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from pipeline.errors import NotFoundError
-from pipeline.events import DEAD, Buried, Changed, Event, HeaderValue
+from pipeline.errors import NotFoundError, RejectedError
+from pipeline.event_reading import decode
+from pipeline.events import CHANGED, DEAD, Buried, Changed, Event, HeaderValue, Step
 from pipeline.extract.cleaning import clean_text
 from pipeline.model import TenantId
 from pipeline.notices import NOTIFY
@@ -83,7 +84,7 @@ def buried(letter: Letter, *, brief: bool = False) -> Event[Buried]:
 
 
 async def keep_letter(connection: Connection, letter: Letter) -> bool:
-    """Keep a letter; False where it is kept already.
+    """Keep a letter; False where it was kept before.
 
     Args:
         connection: in a transaction of its tenant.
@@ -92,12 +93,34 @@ async def keep_letter(connection: Connection, letter: Letter) -> bool:
         sql("insert_letter"), letter.letter_id, letter.tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
         _kept_detail(letter), letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
     )  # fmt: skip
-    return kept is not None
+    return bool(kept)
 
 
 def _kept_detail(letter: Letter) -> str:
     """What others said may be in it, and a letter that cannot be kept would never end."""
     return clean_text(letter.detail[:_MAX_DETAIL])
+
+
+async def _mark(connection: Connection, letter: Letter, event: Event[Any] | None) -> None:
+    """Mark the document of a letter; what has to be looked up is no document."""
+    data = event.data if event is not None else None
+    changed = data if isinstance(data, Changed) else None
+    if letter.document_id is None or letter.version is None or letter.is_notice or (changed and changed.listing):
+        return
+    await connection.execute(
+        sql("mark_dead"), letter.tenant_id, letter.document_id, letter.version, _kept_detail(letter),
+        changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
+        *((event.arrival.at, event.arrival.place) if event is not None else (None, None)),
+    )  # fmt: skip
+    await connection.execute(sql("notify_ended"), ended_key(letter.tenant_id, letter.document_id))
+
+
+def _event_of(letter: Letter) -> Event[Any] | None:
+    """The event in a letter; None where there is none."""
+    try:
+        return decode(letter.payload, Changed if letter.topic == CHANGED else Step)
+    except RejectedError:
+        return None
 
 
 class Letters:
@@ -114,24 +137,22 @@ class Letters:
         Args:
             event: that died; None where there is none in the bytes.
         """
-        data = event.data if event is not None else None
-        changed = data if isinstance(data, Changed) else None
+        changed = event.data if event is not None and isinstance(event.data, Changed) else None
         tenant_id = letter.tenant_id
         async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
             is_new = await keep_letter(connection, letter)
-            if letter.document_id is not None and letter.version is not None and not (changed and changed.listing):
-                await connection.execute(
-                    sql("mark_dead"), tenant_id, letter.document_id, letter.version, _kept_detail(letter),
-                    changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
-                    *((event.arrival.at, event.arrival.place) if event is not None else (None, None)),
-                )  # fmt: skip
-                await connection.execute(sql("notify_ended"), ended_key(tenant_id, letter.document_id))
+            await _mark(connection, letter, event)
             if is_new:
                 await connection.execute(
                     sql("tell_of_letter"), tenant_id, letter.letter_id, letter.stage, letter.document_id, letter.version, letter.reason,
                     changed.collection if changed and not changed.deleted else None,
                 )  # fmt: skip
+
+    async def mark(self, letter: Letter) -> None:
+        """Mark the document of a letter again that was not sent through after all."""
+        async with self._database.tenant(letter.tenant_id, f"mark the document of dead letter {letter.letter_id}") as connection:
+            await _mark(connection, letter, _event_of(letter))
 
     async def all(self) -> list[Letter]:
         """Every letter, oldest first within a tenant, without payloads."""

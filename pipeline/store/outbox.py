@@ -110,7 +110,7 @@ class Outbox:
             await connection.execute(sql("remove_notices"), notice.tenant_id, [notice.notice_id])
 
     async def put_again(self, letter: Letter) -> None:
-        """Let what a dead letter holds be told again, with the id that it had.
+        """Let what a dead letter holds be told again, with the id that it had, and take the letter away.
 
         Raises:
             RejectedError: its bytes hold no notice.
@@ -127,6 +127,7 @@ class Outbox:
                 sql("put_notice"), letter.tenant_id, name, notice.event_id, notice.kind, notice.document_id, notice.version,
                 dict(notice.data), notice.at,
             )  # fmt: skip
+            await connection.execute(sql("delete_letter"), letter.tenant_id, letter.letter_id)
 
     async def take_expired(self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float) -> list[Notice]:
         """Take notices that have waited for as long as they may, oldest first."""

@@ -172,7 +172,8 @@ where (d.version is null or d.version < $3) and (d.dead_version is null or d.dea
 -- $1 text: tenant  $2 text: document  $3 bigint: version
 update documents set dead_version = null, dead_error = null
 where tenant_id = $1 and document_id = $2 and dead_version = $3
-  and not exists (select from dead_letters l where l.tenant_id = $1 and l.document_id = $2 and l.version = $3 and l.stage <> 'notify');
+  and not exists (select from dead_letters l where l.tenant_id = $1 and l.document_id = $2 and l.version = $3 and l.stage <> 'notify'
+                  and l.replayed_at is null);
 
 -- name: forget_unsynced
 -- A document of which nothing was ever synced and nothing is under way, once its last dead letter was dropped.

@@ -1,14 +1,38 @@
 -- name: insert_letter
 -- $1 text: letter  $2 text: tenant  $3 text: stage  $4 text: document  $5 bigint: version  $6 text: reason  $7 text: detail
 -- $8 integer: attempts  $9 text: topic  $10 jsonb: place  $11 jsonb: headers  $12 bytea: exact bytes
-insert into dead_letters (letter_id, tenant_id, stage, document_id, version, reason, detail, attempts, topic, place, headers, payload)
+-- One that was sent through again and failed again is in the list again; its bytes, place and headers stay.
+insert into dead_letters as l (letter_id, tenant_id, stage, document_id, version, reason, detail, attempts, topic, place, headers, payload)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-on conflict (letter_id) do nothing returning letter_id;
+on conflict (letter_id) do update
+set reason = excluded.reason, detail = excluded.detail, attempts = excluded.attempts, document_id = excluded.document_id, version = excluded.version,
+    replayed_at = null
+where l.replayed_at is not null and l.payload = excluded.payload
+returning xmax = 0 as is_new;
+
+-- name: begin_replay
+-- $1 text: tenant  $2 text: letter
+update dead_letters set replayed_at = now()
+where tenant_id = $1 and letter_id = $2 and (replayed_at is null or replayed_at < now() - interval '15 minutes') returning letter_id;
+
+-- name: cancel_replay
+-- $1 text: tenant  $2 text: letter
+update dead_letters set replayed_at = null where tenant_id = $1 and letter_id = $2;
+
+-- name: read_replayed
+-- $1 text: tenant  $2 text: letter  $3 bytea: exact bytes
+select attempts, place, headers from dead_letters where tenant_id = $1 and letter_id = $2 and payload = $3 for update;
+
+-- name: end_replay
+-- $1 text: tenant  $2 text: letter  $3 bytea: exact bytes
+delete from dead_letters where tenant_id = $1 and letter_id = $2 and payload = $3 and replayed_at is not null;
 
 -- name: list_letters
--- $1 text: tenant
+-- Without those that were sent through again, for as long as that may still have an outcome. $1 text: tenant
 select letter_id, stage, document_id, version, reason, detail, attempts, at, octet_length(payload) as size_bytes
-from dead_letters where tenant_id = $1 order by at, letter_id;
+from dead_letters
+where tenant_id = $1 and (replayed_at is null or replayed_at < now() - interval '15 minutes')
+order by at, letter_id;
 
 -- name: read_letter
 -- $1 text: tenant  $2 text: letter
@@ -21,13 +45,13 @@ delete from dead_letters where tenant_id = $1 and letter_id = $2 returning docum
 
 -- name: count_letters
 -- $1 text: tenant
-select count(*) from dead_letters where tenant_id = $1;
+select count(*) from dead_letters where tenant_id = $1 and (replayed_at is null or replayed_at < now() - interval '15 minutes');
 
 -- name: unmarked_letters
 -- Letters that no document is marked by: of bytes that name none, and of pushes that could not be looked up, which are called as no document is.
 -- $1 text: tenant
 select count(*) from dead_letters l
-where l.tenant_id = $1 and l.stage <> 'notify'
+where l.tenant_id = $1 and l.stage <> 'notify' and (l.replayed_at is null or l.replayed_at < now() - interval '15 minutes')
   and (l.document_id is null or l.version is null
        or (position('"listing":true'::bytea in l.payload) > 0
            and not exists (select from documents d where d.tenant_id = l.tenant_id and d.document_id = l.document_id)));
