@@ -10,20 +10,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from connectors.filesystem import FolderConnector
 from pipeline.api.app import READING, ApiServices, create_app
+from pipeline.api.health_app import NoCallers, create_health_app
+from pipeline.api.limits import NoLimits
 from pipeline.api.wire import on_wire
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.entrance import Entrance
 from pipeline.cli.maintenance import maintain
 from pipeline.cli.notifying import notifying
 from pipeline.cli.receiving import receiving
+from pipeline.cli.shutdown_deadline import ROLE_S, end_tasks
 from pipeline.cli.watching import answer_requests, make_connector
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
 from pipeline.flow import StageName
-from pipeline.intake import Accepting, LateIntake
+from pipeline.intake import Accepting, LateIntake, NoIntake
 from pipeline.name_suggestions import did_you_mean
 from pipeline.settings import FolderSource
 from pipeline.store.collections import Collections
@@ -55,8 +59,11 @@ def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roles))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket for the API, so that a port in use is known before anything is started.
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A bound socket, so that a port in use is known before anything is started.
+
+    Args:
+        option: that names the port, for the error.
 
     Raises:
         ConfigError: the address cannot be had.
@@ -69,7 +76,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound.listen(512)
     except OSError as exc:
         bound.close()
-        raise ConfigError(f"{host}:{port} cannot be had ({exc.strerror}): choose another --port or end what uses it") from exc
+        raise ConfigError(f"{host}:{port} cannot be had ({exc.strerror}): choose another {option} or end what uses it") from exc
     bound.setblocking(False)
     return bound
 
@@ -82,29 +89,35 @@ class _Server(uvicorn.Server):
         yield
 
 
-@asynccontextmanager
-async def serving(
-    s: Surroundings, roles: Sequence[str], bound: socket.socket, entrance: Entrance, intake: Accepting
-) -> AsyncIterator[None]:
-    """The API of these roles on a socket for as long as the block lasts; requests under way are answered at its end."""
-    services = ApiServices(
+def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None = None, intake: Accepting | None = None) -> ApiServices:
+    """Return what the API of a process stands on.
+
+    Args:
+        entrance: how requests are let in; None: no credential is taken.
+        intake: accepts changes; None: nothing does.
+    """
+    return ApiServices(
         engine=s.engine,
         documents=Documents(s.database),
         operations=s.operations,
         backlog=s.backlog,
         metrics=s.metrics,
         collections=Collections(s.database),
-        intake=intake,
+        intake=intake or NoIntake(),
         url=s.url,
         liveness=s.liveness,
-        tenancy=entrance.tenancy,
-        limits=entrance.limits,
+        tenancy=entrance.tenancy if entrance else NoCallers(),
+        limits=entrance.limits if entrance else NoLimits(),
         embedder=s.embeddings,
         first_load=s.first_load,
     )
-    routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
-    server = _Server(on_wire(create_app(services, routers)))
-    task = asyncio.create_task(server.serve(sockets=[bound]))
+
+
+@asynccontextmanager
+async def answering(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
+    """Serve an app on a socket for as long as the block lasts; requests under way are answered at its end."""
+    server = _Server(on_wire(app))
+    task = asyncio.create_task(server.serve(sockets=[bound]), name="answer requests")
     try:
         while not server.started:
             await asyncio.sleep(0.01)
@@ -115,6 +128,17 @@ async def serving(
     finally:
         server.should_exit = True
         await task
+
+
+@asynccontextmanager
+async def serving(
+    s: Surroundings, roles: Sequence[str], bound: socket.socket, entrance: Entrance, intake: Accepting
+) -> AsyncIterator[None]:
+    """The API of these roles on a socket for as long as the block lasts; requests under way are answered at its end."""
+    services = services_of(s, roles, entrance, intake)
+    routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
+    async with answering(create_app(services, routers), bound):
+        yield
 
 
 @asynccontextmanager
@@ -134,8 +158,7 @@ async def _reaching_the_broker(s: Surroundings, intake: LateIntake) -> AsyncIter
             await asyncio.wait_for(connected.wait(), _CONNECTED_S)
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end_tasks([task], ROLE_S)
 
 
 @asynccontextmanager
@@ -145,11 +168,13 @@ async def running_roles(
     folders: Sequence[FolderSource],
     bound: socket.socket | None = None,
     entrance: Entrance | None = None,
+    health_bound: socket.socket | None = None,
 ) -> AsyncIterator[list[FolderConnector]]:
     """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
 
     Args:
         bound, entrance: where the API is served and how requests are let in; None without it.
+        health_bound: where health and metrics alone are served, from the start on; None: nowhere.
 
     Yields:
         The connectors of the folders.
@@ -157,6 +182,8 @@ async def running_roles(
     stop = asyncio.Event()
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
+        if health_bound is not None:
+            await stack.enter_async_context(answering(create_health_app(services_of(s, roles)), health_bound))
         await s.operations.set_health("database", ok=True)  # a process that said otherwise may be gone
         await s.blobs.check()
         intake = LateIntake()
@@ -193,7 +220,7 @@ async def running_roles(
             yield connectors
         finally:
             stop.set()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks, ROLE_S, asked_s=ROLE_S)
 
 
 async def kept_alive(work: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, ExitStack, closing, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -22,16 +22,24 @@ from pipeline.settings import FolderSource, Settings, load_settings
     show_default=True,
     help="Where the index lives, without LIVEDEX_DATABASE_URL.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API, for the roles api and webhook.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address of the API, for the roles api and webhook, and of --health-port."
+)
 @click.option(
     "--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the roles api and webhook."
+)
+@click.option(
+    "--health-port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="Serve /healthz, /readyz and /metrics of this process here, on the address of --host, whatever its roles are; no key is asked for.",
 )
 @click.option(
     "--trust-network",
     is_flag=True,
     help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
 )
-def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network: bool) -> None:
+def run(roles: tuple[str, ...], data: Path, host: str, port: int, health_port: int | None, trust_network: bool) -> None:
     """Run ROLES: api, webhook, watch, chunk, embed, sync, notify, maintain, or all."""
     from pipeline.cli.notifying import check_subscribers
     from pipeline.cli.receiving import check_contents, check_hooks
@@ -50,24 +58,33 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, trust_network:
         check_contents(settings)
     if "notify" in wanted:
         check_subscribers(settings)
-    run_loop(_run(settings, wanted, sources, data, host, port, trust_network))
+    run_loop(_run(settings, wanted, sources, data, host, port, health_port, trust_network))
 
 
 async def _run(
-    settings: Settings, roles: tuple[str, ...], sources: Sequence[FolderSource], data: Path, host: str, port: int, trust_network: bool
+    settings: Settings,
+    roles: tuple[str, ...],
+    sources: Sequence[FolderSource],
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int | None,
+    trust_network: bool,
 ) -> None:
     from pipeline.cli.connection_needs import needs_of
     from pipeline.cli.entrance import open_entrance
     from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.roles import SERVED, listen, running_roles
-    from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding, stop_signal
+    from pipeline.cli.shutdown_deadline import WATCHED_S, end_tasks, stop_signal
+    from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding
     from pipeline.cli.wiring import open_surroundings
 
-    bound = listen(host, port) if SERVED & set(roles) else None
-    try:
+    with ExitStack() as sockets:
+        bound = sockets.enter_context(closing(listen(host, port))) if SERVED & set(roles) else None
+        health = sockets.enter_context(closing(listen(host, health_port, "--health-port"))) if health_port is not None else None
         stop = stop_signal()
         held = nullcontext() if settings.database_url else holding(data, alone=False)
-        with held:
+        with suppress(StoppedError), held:
             async with open_surroundings(settings, data, needs=needs_of(roles, settings, f"livedex run {' '.join(roles)}")) as s:
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
@@ -79,22 +96,11 @@ async def _run(
                     if sources:
                         s.first_load.expect()
                     with ending_a_start(stop):
-                        connectors = await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance))
+                        connectors = await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance, health))
                     if bound is not None and connectors:
                         load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
                         s.first_load.watch(load)
-                        stack.push_async_callback(_ended, asyncio.create_task(load.run(), name="first load"))
+                        stack.push_async_callback(end_tasks, [asyncio.create_task(load.run(), name="first load")], WATCHED_S)
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
-    except StoppedError:
-        return
-    finally:
-        if bound is not None:
-            bound.close()
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    """End what only looks."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

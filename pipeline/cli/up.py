@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -117,6 +116,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from pipeline.cli.first_load import FirstLoad
     from pipeline.cli.progress import show_progress
     from pipeline.cli.roles import check_roles, listen, running_roles
+    from pipeline.cli.shutdown_deadline import WATCHED_S, end_tasks, stop_signal
     from pipeline.cli.wiring import index_mark, open_surroundings, remember
     from pipeline.store.embedded import is_initialised
 
@@ -148,9 +148,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                     print(f"ready {url}", flush=True)
                     watched.append(asyncio.create_task(show_progress(load), name="progress"))
                     await stop.wait()
-                    for task in watched:
-                        task.cancel()
-                    await asyncio.gather(*watched, return_exceptions=True)  # so that a bar is gone before the next line
+                    await end_tasks(watched, WATCHED_S)  # so that a bar is gone before the next line
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
     except StoppedError:
         return
@@ -165,21 +163,6 @@ def watched_line(sources: Sequence[FolderSource]) -> str:
     shown = [f"{one_line(source.name)} ({one_line(str(source.path))})" for source in sources[:_MOST_SHOWN]]
     more = [f"{len(sources) - _MOST_SHOWN} more"] if len(sources) > _MOST_SHOWN else []
     return f"watching {', '.join([*shown, *more])}"
-
-
-def stop_signal() -> asyncio.Event:
-    """Set at the first SIGINT or SIGTERM; the second one ends the process at once."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            os._exit(130)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    return stop
 
 
 @contextmanager

@@ -10,12 +10,11 @@ import asyncio
 import fcntl
 import os
 import pwd
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import psutil
 from pipeline.errors import ConfigError
 from pipeline.store.connection_parameters import EmbeddedUrl
 from pipeline.store.server_programs import can_reach, identity, programs_for, run, shell_without_postgres, system_user
+from pipeline.store.server_shutdown import KILLED_S, end_server
 from pipeline.store.socket_directory import make_socket_directory, remove_socket_directory
 
 DATABASE = "livedex"
@@ -261,21 +261,11 @@ def _stop(home: Path) -> None:
         if found:
             server = psutil.Process(found.pid)
             account = pwd.getpwuid(server.uids().effective) if os.geteuid() == 0 else None
-            server.send_signal(signal.SIGINT)  # fast shutdown
-            _wait(server, child)
+            end_server(server, child)
             remove_socket_directory(found.sockets, home, account)
     except psutil.NoSuchProcess:
         pass
     finally:
         if child:
-            child.wait()
-
-
-def _wait(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
-    try:
-        if child and child.pid == server.pid:
-            child.wait(30)
-        else:
-            server.wait(30)
-    except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
-        server.send_signal(signal.SIGQUIT)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(KILLED_S)

@@ -80,9 +80,12 @@ class Deployment:
         return clean | given | {"LIVEDEX_KAFKA_PREFIX": f"deployment-{os.getpid()}."}  # other tests use this Kafka too
 
     def command(self, service: str) -> list[str]:
-        """Of a service; in its container each has the port of the API to itself."""
-        port = [f"--port={self.ports[service]}"] if service in self.ports else []
-        return [sys.executable, "-m", "pipeline.cli.main", *SERVICES[service]["command"], *port]
+        """Of a service; in its container each has its port to itself."""
+        given = list(SERVICES[service]["command"])
+        if service in self.ports:
+            option = "--health-port" if "--health-port=8700" in given else "--port"
+            given = [each for each in given if not each.startswith(option)] + [f"{option}={self.ports[service]}"]
+        return [sys.executable, "-m", "pipeline.cli.main", *given]
 
     def working_folder(self, service: str) -> Path:
         """Of a service, with the settings that are mounted there."""

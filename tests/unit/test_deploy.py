@@ -13,7 +13,7 @@ import click
 import pytest
 
 from pipeline.cli.main import livedex
-from pipeline.cli.roles import ROLES, check_roles
+from pipeline.cli.roles import ROLES, SERVED, check_roles
 from pipeline.errors import ConfigError
 from pipeline.setting_descriptions import Setting
 from pipeline.settings import PREFIX, catalog, load_settings
@@ -129,7 +129,9 @@ def test_a_service_that_stays_is_looked_after_and_comes_back(name: str) -> None:
     assert service["restart"] == "unless-stopped"
     assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL") and service["healthcheck"]["interval"]
     if is_ours(service):
-        assert name == "webhook" or "api" in roles(service), "the health check asks the role api"
+        options = parsed(service["command"]).params
+        served = options["port"] if SERVED & set(roles(service)) else options["health_port"]
+        assert f"127.0.0.1:{served}/healthz" in service["healthcheck"]["test"][-1], "the health check asks what answers"
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "migrate"])

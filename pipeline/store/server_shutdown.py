@@ -1,0 +1,58 @@
+"""End a PostgreSQL server of our own in bounded time, whatever holds it up."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import psutil
+
+FAST_S = 30.0
+_IMMEDIATE_S = 7.0
+KILLED_S = 3.0
+
+
+def end_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
+    """Ask for a fast shutdown; one that a frozen process holds up, or that takes too long, becomes an immediate one, and then a kill.
+
+    Nothing is lost by it: the server recovers at its next start, as after a crash.
+
+    Args:
+        child: the same server, where this process started it.
+    """
+    server.send_signal(signal.SIGINT)
+    end = time.monotonic() + FAST_S
+    while not _ended(server, child, 0.5):
+        if time.monotonic() > end or _frozen(server):
+            break
+    else:
+        return
+    server.send_signal(signal.SIGQUIT)  # an immediate shutdown, after which the server kills what does not end within 5 s
+    if _ended(server, child, _IMMEDIATE_S):
+        return
+    for process in [*server.children(recursive=True), server]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    _ended(server, child, KILLED_S)
+
+
+def _ended(server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float) -> bool:
+    """Whether the server ends within so many seconds."""
+    try:
+        if child and child.pid == server.pid:
+            child.wait(seconds)
+        else:
+            server.wait(seconds)
+    except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
+        return False
+    return True
+
+
+def _frozen(server: psutil.Process) -> bool:
+    """Whether a process of the server is stopped by a signal, so that it can end nothing."""
+    try:
+        return any(process.status() == psutil.STATUS_STOPPED for process in [server, *server.children()])
+    except psutil.NoSuchProcess:
+        return False
