@@ -183,7 +183,9 @@ async def open_gatherer(
             await store.upsert(tenant_id, generation_id, group, durable=not embeddings.in_process)  # what was paid for is not lost again
 
     async with AsyncExitStack() as stack:
-        gatherer: TextGatherer[Key] = TextGatherer(embeddings, keep, permit=None if claims is None else claims.check)
+        gatherer: TextGatherer[Key] = TextGatherer(
+            embeddings, keep, permit=None if claims is None else claims.check, share=lambda key: key[0]
+        )
         made: StoringGatherer | ClaimingGatherer = StoringGatherer(gatherer)
         if claims is not None:
             made = claiming = ClaimingGatherer(made, claims)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, assert_never
 
+from consumers.replacement import replaces
 from pipeline.errors import LivedexError, RejectedError
 from pipeline.event_reading import decode
-from pipeline.events import Event, HeaderValue
+from pipeline.events import Changed, Event, HeaderValue
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
@@ -24,6 +25,7 @@ from pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
 
+_URL_FIELD = b'"url"'
 _READ_HERE_BYTES = 262_144  # larger ones are read in a thread, so that the event loop has its turns
 
 
@@ -106,6 +108,21 @@ class Settler:
     def stop(self) -> None:
         """Begin nothing new; what waits for a dependency goes back."""
         self._stopping.set()
+
+    def is_replaced(self, record: Record, newer: Record) -> bool:
+        """Return whether a newer record of the same key makes this one pointless, whatever becomes of the newer one."""
+        if _URL_FIELD not in (record.payload or b"") or _URL_FIELD not in (newer.payload or b""):
+            return False
+        try:
+            older_data, newer_data = self.read(record, self.stage).data, self.read(newer, self.stage).data
+        except RejectedError:
+            return False  # it becomes a dead letter in its turn
+        return isinstance(older_data, Changed) and isinstance(newer_data, Changed) and replaces(newer_data, older_data)
+
+    def end_replaced(self, record: Record) -> None:
+        """Count a record as superseded, and forget its attempts."""
+        self._attempts.pop(record.id, None)
+        self._metrics.events_total.labels(self.stage.name, "superseded").inc()
 
     async def settle(self, record: Record) -> Again | None:
         """Bring a record to its outcome, waiting through outages.

@@ -53,6 +53,14 @@ class Script:
             self.ended.append(place)
         return outcome
 
+    def is_replaced(self, record: Record, newer: Record) -> bool:
+        """Values that say so replace what has the same key."""
+        return record.payload == newer.payload == b"replaces"
+
+    def end_replaced(self, record: Record) -> None:
+        """It ends without being worked on."""
+        self.ended.append((record.place["partition"], record.place["offset"]))
+
     async def end(self, partition: int, offset: int, outcome: Again | Exception | None = None) -> None:
         """Give a record an outcome."""
         future = self.working[partition, offset]

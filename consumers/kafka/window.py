@@ -1,7 +1,8 @@
 """What a stage has taken from Kafka and not yet given back: the window between what was read and what is committed.
 
 Invariants: records of one key are settled one after another, in the order of their offsets, but that one which waits long to be tried again lets
-the others go on (versions order them, and a newer one ends the wait); an offset is committed only when every
+the others go on (versions order them), and that one which a newer record of its key replaces ends at once (`consumers/replacement.py`); tenants
+take turns at the workers, whatever stands in front in a partition; an offset is committed only when every
 record before it has its durable outcome; of a partition that went to another member nothing more is begun and nothing is committed.
 """
 
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from consumers.fair_slots import FairSlots
 from consumers.kafka.records import record_of
-from consumers.settle import Settler, StoppingError
+from consumers.settle import Record, Settler, StoppingError
 
 if TYPE_CHECKING:
     from aiokafka import ConsumerRecord, TopicPartition
@@ -25,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _AFTER_A_SURPRISE_S = 1.0
 _IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
+READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
 _MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
 Raw: TypeAlias = "ConsumerRecord[Any, Any]"
 Lane: TypeAlias = tuple["TopicPartition", bytes | int]  # partition, and key or, without one, offset
@@ -73,10 +77,13 @@ class Window:
         self._prefix = prefix
         self._most_bytes = most_bytes
         self._progressed = progressed
-        self._slots = asyncio.Semaphore(settler.stage.workers)
+        self._slots = FairSlots(settler.stage.workers, max(1, settler.stage.workers // 4))
         self._partitions: dict[TopicPartition, Partition] = {}
         self._lanes: dict[Lane, deque[Raw]] = {}
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._newest: dict[Lane, Raw] = {}
+        self._newer: dict[Lane, asyncio.Event] = {}
+        self._open_of_lane: Counter[Lane] = Counter()
         self._waiting = 0
         self._sleeping = 0
         self._working = 0
@@ -85,7 +92,8 @@ class Window:
     @property
     def full(self) -> bool:
         """Whether nothing more should be read for now."""
-        return self._waiting - self._sleeping >= 4 * self._settler.stage.workers or self._bytes >= self._most_bytes or self._is_far_ahead
+        runnable = len(self._lanes) - self._sleeping  # what stands behind another record of its key costs its bytes and no room
+        return runnable >= READ_AHEAD * self._settler.stage.workers or self._bytes >= self._most_bytes or self._is_far_ahead
 
     @property
     def _is_far_ahead(self) -> bool:
@@ -113,7 +121,11 @@ class Window:
             state.taken.append(raw.offset)
             self._waiting += 1
             self._bytes += _size(raw)
-            lane: Lane = (partition, raw.offset if raw.key is None else raw.key)
+            lane = _lane_of(partition, raw)
+            self._open_of_lane[lane] += 1
+            self._newest[lane] = raw
+            if (newer := self._newer.pop(lane, None)) is not None:
+                newer.set()
             if lane in self._lanes:
                 self._lanes[lane].append(raw)
                 continue
@@ -177,52 +189,74 @@ class Window:
         for lane in [lane for lane in self._lanes if lane[0] == partition]:
             self._tasks.pop(lane).cancel()
             for raw in self._lanes.pop(lane):
-                self._leave(raw)
+                self._leave(partition, raw)
 
-    def _leave(self, raw: Raw) -> None:
+    def _leave(self, partition: TopicPartition, raw: Raw) -> None:
         self._waiting -= 1
         self._bytes -= _size(raw)
+        lane = _lane_of(partition, raw)
+        self._open_of_lane[lane] -= 1
+        if not self._open_of_lane[lane]:
+            del self._open_of_lane[lane], self._newest[lane]
+            self._newer.pop(lane, None)
 
     async def _work(self, lane: Lane, state: Partition, wait_s: float | None) -> None:
         queue = self._lanes[lane]
         if wait_s:
-            await self._sleep(wait_s)
+            await self._sleep(lane[0], queue[0], wait_s)
         while queue:
             await state.open.wait()
             try:
-                wait_s = await self._settle(queue[0], state)
+                wait_s = await self._settle(lane[0], queue[0], state)
             except StoppingError:
                 return  # nothing was decided; the next process reads it again
             own: Lane = (lane[0], queue[0].offset)
             if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
-                await self._sleep(wait_s)
+                await self._sleep(lane[0], queue[0], wait_s)
                 continue
             raw = queue.popleft()
             if wait_s is not None:
                 self._begin(own, state, raw, wait_s)
                 continue
-            self._leave(raw)
+            self._leave(lane[0], raw)
             state.end(raw.offset)
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
 
-    async def _sleep(self, wait_s: float) -> None:
-        """Wait before a record is tried again; meanwhile it takes room by its bytes alone, since others are not to blame for it."""
+    async def _sleep(self, partition: TopicPartition, raw: Raw, wait_s: float) -> None:
+        """Wait before a record is tried again, or until a newer one replaces it.
+
+        Meanwhile it takes room by its bytes alone, since others are not to blame for it.
+        """
         self._sleeping += 1
+        end, lane = time.monotonic() + wait_s, _lane_of(partition, raw)
         try:
             self._progressed()
-            await asyncio.sleep(wait_s)
+            while (left_s := end - time.monotonic()) > 0 and not self._is_replaced(partition, raw):
+                newer = self._newer.setdefault(lane, asyncio.Event())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(newer.wait(), left_s)
         finally:
             self._sleeping -= 1
 
-    async def _settle(self, raw: Raw, state: Partition) -> float | None:
+    def _is_replaced(self, partition: TopicPartition, raw: Raw) -> bool:
+        newest = self._newest.get(_lane_of(partition, raw), raw)
+        return newest is not raw and self._settler.is_replaced(self._record(raw), self._record(newest))
+
+    def _record(self, raw: Raw) -> Record:
+        return record_of(raw, self._prefix)
+
+    async def _settle(self, partition: TopicPartition, raw: Raw, state: Partition) -> float | None:
         """Seconds to wait before it is tried again; None when it has its outcome."""
-        async with self._slots:
+        if self._is_replaced(partition, raw):
+            self._settler.end_replaced(self._record(raw))
+            return None
+        async with self._slots.hold(_tenant_of(raw)):
             if not state.open.is_set():
                 return 0.0
             self._working += 1
             try:
-                again = await self._settler.settle(record_of(raw, self._prefix))
+                again = await self._settler.settle(self._record(raw))
             except StoppingError:
                 raise
             except Exception:
@@ -231,6 +265,16 @@ class Window:
             finally:
                 self._working -= 1
         return None if again is None else again.after_s
+
+
+def _lane_of(partition: TopicPartition, raw: Raw) -> Lane:
+    return partition, raw.offset if raw.key is None else raw.key
+
+
+def _tenant_of(raw: Raw) -> str:
+    """The tenant by the key, TENANT/DOCUMENT; what other keys say is one more tenant."""
+    tenant_id, slash, _ = (raw.key or b"").partition(b"/")
+    return tenant_id.decode("utf-8", "replace") if slash else ""
 
 
 def _size(raw: Raw) -> int:

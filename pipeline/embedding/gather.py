@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pipeline.embedding.clock import Clock
+from pipeline.embedding.fair_texts import FairTexts
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.rounds import Slots
 from pipeline.embedding.service import EmbeddingService
@@ -36,6 +37,7 @@ class TextGatherer(Generic[K]):
         store: keeps vectors; called with those of each answer as soon as it is there.
         permit: called with the keys that have no answer yet before each request; raises OutageError where they may not be sent any more.
         clock: waits and measures.
+        share: of a key, whose text it is: each request takes one text of each in turn, so nobody with few waits for who has thousands.
     """
 
     def __init__(
@@ -45,12 +47,13 @@ class TextGatherer(Generic[K]):
         *,
         permit: Callable[[Collection[K]], None] | None = None,
         clock: Clock | None = None,
+        share: Callable[[K], Hashable] = lambda _: None,
     ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
         self._permit = permit
         self._slots = Slots(service.limits.concurrency)
         self._endings: dict[K, asyncio.Future[Exception | None]] = {}
-        self._waiting: OrderedDict[K, str] = OrderedDict()
+        self._waiting: FairTexts[K] = FairTexts(share)
         self._kept: dict[K, Vector] = {}
         self._not_stored: RetryableError | None = None
         self._stored: OrderedDict[K, float] = OrderedDict()
@@ -114,7 +117,7 @@ class TextGatherer(Generic[K]):
         ending = self._endings.get(key)
         if ending is None:
             ending = self._endings[key] = asyncio.get_running_loop().create_future()
-            self._waiting[key] = text
+            self._waiting.add(key, text)
             if self._dispatching is None or self._dispatching.done():
                 self._dispatching = self._start(self._dispatch())
         return ending
@@ -130,8 +133,7 @@ class TextGatherer(Generic[K]):
                 return
             release = await self._slots.take()
             most = self._service.limits.max_texts
-            batch = dict(self._waiting.popitem(last=False) for _ in range(min(most, len(self._waiting))))
-            self._start(self._round(batch, release))
+            self._start(self._round(self._waiting.take(most), release))
 
     async def _round(self, batch: dict[K, str], release: Callable[[], None]) -> None:
         keys, left = list(batch), set(batch)

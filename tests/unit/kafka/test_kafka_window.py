@@ -118,7 +118,8 @@ async def test_the_same_key_in_two_partitions_is_two_documents_elsewhere() -> No
     assert list(script.working) == [(0, 7), (1, 7)]
 
 
-async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills() -> None:
+async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "READ_AHEAD", 4)
     script = Script(workers=2)
     w = window(script)
     w.take(place_of(0), [raw(0, offset) for offset in range(7)])
@@ -130,7 +131,8 @@ async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills
     assert not w.full and len(script.working) == 2
 
 
-async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_by_their_bytes() -> None:
+async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "READ_AHEAD", 4)
     script, progressed = Script(workers=1), []
     w = window(script, most_bytes=2000, progressed=lambda: progressed.append(w.full))
     w.take(place_of(0), [raw(0, offset) for offset in range(4)])
@@ -232,3 +234,51 @@ async def test_what_no_consumer_is_given_is_passed_over_only_when_nothing_before
     w.pass_over(place_of(0), 1)
     w.pass_over(place_of(7), 5)
     assert offsets(w) == {0: 2}
+
+
+async def test_records_behind_one_of_their_key_take_no_room_from_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "READ_AHEAD", 2)
+    script = Script(workers=1)
+    w = window(script, most_bytes=10**9)
+    w.take(place_of(0), [raw(0, offset, b"t/slow") for offset in range(600)])
+    await turns()
+    assert not w.full
+    await script.end(0, 0, Again(1.0, "its server is away"))
+    w.take(place_of(0), [raw(0, 600, b"t/other")])
+    await turns()
+    assert list(script.working) == [(0, 600)], "the worker is free while the other key waits"
+    await w.end()
+
+
+async def test_of_versions_that_replace_each_other_only_the_newest_is_worked_on() -> None:
+    script = Script(workers=1)
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"t/d", b"replaces")])
+    await turns()
+    await script.end(0, 0, Again(60.0, "its server is away"))
+    w.take(place_of(0), [raw(0, offset, b"t/d", b"replaces") for offset in range(1, 4)])
+    await turns()
+    await turns()
+    assert list(script.working) == [(0, 3)] and sorted(script.ended) == [(0, 0), (0, 1), (0, 2)]
+    await script.end(0, 3)
+    assert offsets(w) == {0: 4} and w.size == 0
+
+
+async def test_what_does_not_replace_the_one_before_it_leaves_it_to_be_tried_again() -> None:
+    script = Script(workers=1)
+    w = window(script)
+    w.take(place_of(0), [raw(0, 0, b"t/d", b"replaces"), raw(0, 1, b"t/d", b"has its text with it")])
+    await turns()
+    await script.end(0, 0, Again(60.0, "its server is away"))
+    await script.end(0, 1)
+    assert script.ended == [(0, 1)] and w.size == 1
+    await w.end()
+
+
+async def test_tenants_take_turns_whatever_stands_in_front() -> None:
+    script = Script(workers=2)
+    w = window(script)
+    w.take(place_of(0), [raw(0, n, b"large/%d" % n) for n in range(50)] + [raw(0, 50, b"small/d")])
+    await turns()
+    assert list(script.working) == [(0, 0), (0, 1), (0, 50)], "one place is kept for who holds none"
+    await w.end()
