@@ -1,4 +1,7 @@
-"""From bytes to text: byte-order marks first, then strict UTF-8, then a guess; bytes that are no text at all are told apart."""
+"""From bytes to text: byte-order marks first, then strict UTF-8, then a guess; bytes that are no text at all are told apart.
+
+Every decision looks at the whole file, or at places all over it: what decides may stand at the end of a long ASCII log.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,12 @@ import re
 from collections import Counter
 from contextlib import suppress
 
-from charset_normalizer import from_bytes
-
 from pipeline.errors import NoTextError
+from pipeline.extract.encoding_guess import ESCAPED, guess
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"), (b"\x84\x31\x95\x33", "gb18030"),
 )  # fmt: skip
 _MAGIC = (
     (b"%PDF-", "a PDF"), (b"PK\x03\x04", "a ZIP archive or an office document"), (b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"),
@@ -25,14 +27,16 @@ _MAGIC_WORDS = (
 )  # fmt: skip
 """A text may begin with these as well; in a file of that kind bytes that no text has follow at once."""
 _CONTROLS = bytes(c for c in range(32) if c not in (7, 8, 9, 10, 11, 12, 13, 27))
-_SAMPLE = 65_536
+_HIGH = bytes(range(128, 256))
 _MOST_CONTROLS = 0.05  # of a text, at most
-_MOST_BROKEN = 0.1  # of the bytes beyond ASCII, for a text that is UTF-8 all the same
-_MOST_WESTERN = 0.5  # of the characters of a Western text beyond ASCII; other scripts have nearly all
-_SEQUENCE = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe0-\xf4][\x80-\xbf]{2}")
+_GOOD_PER_BROKEN = 4  # characters beyond ASCII that are whole, for each that is torn, in a text that is UTF-8 all the same
+_GOOD_IN_LINES = 4  # the same in whole lines, for a file that changes its encoding from line to line
+_BROKEN = re.compile("\ufffd+")
+_TAIL = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+"""A character of UTF-8 without its end."""
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """Half of a character beyond U+FFFF as three bytes, as some programs write it (CESU-8): no UTF-8, and not likely to be anything else."""
-_ODD_LATIN = re.compile("[\x80-\x9f\xa4\xa6\xa8\xac\xaf\xb8\xbc-\xbe\xd7\xf7]")
+_PLACES, _PLACE_BYTES = 8, 4096  # where UTF-16 is looked for
 
 
 def decode(content: bytes) -> str:
@@ -48,57 +52,92 @@ def decode(content: bytes) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return _decode_other(content)
-    controls = _controls(content[:_SAMPLE])
+    controls = _controls(content)
     if controls and (wide := _wide_encoding(content)):  # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
         return content.decode(wide, "replace")
     _refuse_binary(content, controls)
-    return text
+    return _escaped(content) or text
+
+
+def _escaped(content: bytes) -> str | None:
+    """The text of ISO-2022, whose bytes are all ASCII."""
+    if ESCAPED.search(content):
+        for encoding in ("iso2022_jp_ext", "iso2022_kr"):
+            with suppress(UnicodeDecodeError):
+                return content.decode(encoding)
+    return None
 
 
 def _decode_other(content: bytes) -> str:
-    if wide := _wide_encoding(content):
+    controls = _controls(content)
+    if controls and (wide := _wide_encoding(content)):
         return content.decode(wide, "replace")
-    _refuse_binary(content, _controls(content[:_SAMPLE]))
+    _refuse_binary(content, controls)
     if _SURROGATE.search(content):
         with suppress(UnicodeDecodeError):
             return content.decode("utf-8", "surrogatepass")
     replaced = content.decode("utf-8", "replace")
-    beyond = sum(map(content[:_SAMPLE].count, range(128, 256)))
-    if replaced[:_SAMPLE].count("\ufffd") <= max(3, beyond * _MOST_BROKEN) and _has_good_sequences(content):
-        return replaced
-    return _guess(content)
+    good = len(replaced) - len(content.translate(None, _HIGH)) - replaced.count("\ufffd")
+    if good or _is_torn(content):
+        tail = _TAIL.search(content, max(0, len(content) - 3))
+        ends = (tail is not None) + ("\x80" <= content[:1].decode("latin-1") < "\xc0")
+        if good >= _GOOD_PER_BROKEN * (sum(1 for _ in _BROKEN.finditer(replaced)) - ends):
+            return replaced
+    return _by_lines(content, good) or content.decode(guess(content), "replace")
 
 
-def _has_good_sequences(content: bytes) -> bool:
-    """Whether there is a sequence of UTF-8 beyond ASCII that is whole, or torn after its third byte: in other encodings both are rare."""
-    return _SEQUENCE.search(content[:_SAMPLE]) is not None
+def _is_torn(content: bytes) -> bool:
+    """Whether the end of the file tears its only character beyond ASCII: not where a letter of Western Europe ends a word."""
+    tail = _TAIL.search(content, max(0, len(content) - 3))
+    if tail is None or not content[: tail.start()].isascii():
+        return False
+    return len(tail[0]) > 1 or tail[0] in b"\xc2\xc3"
 
 
-def _guess(content: bytes) -> str:
-    """The most likely single-byte or multi-byte encoding; Windows-1252 where letters of Western Europe make sense of it."""
-    western = content.decode("cp1252", "replace")
-    beyond = [c for c in western[:_SAMPLE] if c > "\x7f"]
-    odd = sum(1 for c in beyond if c == "\ufffd" or _ODD_LATIN.match(c))
-    letters = sum(1 for c in beyond if c.isalpha() or c in "“”‘’„–—…€«»°§·¿¡")
-    share = len(beyond) / max(1, min(len(western), _SAMPLE))
-    if not odd and letters == len(beyond) and share <= _MOST_WESTERN:
-        return western
-    best = from_bytes(content[:_SAMPLE]).best()
-    if best is None or best.encoding in ("ascii", "utf_8"):
-        return western
-    return content.decode(best.encoding, "replace")
+def _by_lines(content: bytes, good: int) -> str | None:
+    """The text of a file whose lines are UTF-8 or in one other encoding, as in logs that several programs wrote."""
+    if good < _GOOD_IN_LINES:
+        return None
+    found: list[str | None] = []
+    other: list[bytes] = []
+    whole = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            found.append(line.decode("utf-8"))
+            whole += not line.isascii()
+        except UnicodeDecodeError:
+            found.append(None)
+            other.append(line)
+    if whole < _GOOD_IN_LINES or 4 * whole < len(other):
+        return None
+    encoding = guess(b"".join(other))
+    rest = iter(other)
+    return "".join(next(rest).decode(encoding, "replace") if line is None else line for line in found)
 
 
 def _wide_encoding(content: bytes) -> str | None:
-    """UTF-16 without a mark: of the two bytes of a letter, the one that names the script is nearly always one of two."""
-    sample = content[:4096]
-    if len(sample) < 4 or len(content) % 2:
+    """UTF-16 or UTF-32 without a mark, also with a torn end."""
+    if b"\0\0" in content and len(content) >= 8:
+        for encoding in ("utf-32-le", "utf-32-be"):
+            with suppress(UnicodeDecodeError):
+                content[: len(content) // 4 * 4].decode(encoding)
+                return encoding
+    if len(content) < 4:
         return None
+    step = max(_PLACE_BYTES, len(content) // _PLACES // 2 * 2)
+    samples = [content[at : at + _PLACE_BYTES] for at in range(0, len(content), step)]
+    samples = [sample[: len(sample) // 2 * 2] for sample in samples]
+    found = {_wide_encoding_of(sample) for sample in samples if len(sample) >= 4}
+    return found.pop() if len(found) == 1 else None
+
+
+def _wide_encoding_of(sample: bytes) -> str | None:
+    """Of the two bytes of a letter, the one that names the script is nearly always one of few, or the other is evenly spread."""
     for encoding, scripts, letters in (("utf-16-le", sample[1::2], sample[::2]), ("utf-16-be", sample[::2], sample[1::2])):
         usual = sum(n for _, n in Counter(scripts).most_common(2))
         if usual > 0.9 * len(scripts) and min(scripts) < 0x20 and len(set(letters)) > len(set(scripts)) and _is_text(sample, encoding):
             return encoding
-    return None
+    return next((encoding for encoding in ("utf-16-le", "utf-16-be") if _is_han(sample, encoding)), None)
 
 
 def _is_text(sample: bytes, encoding: str) -> bool:
@@ -106,13 +145,25 @@ def _is_text(sample: bytes, encoding: str) -> bool:
     return sum(c.isprintable() or c.isspace() for c in text) > 0.95 * len(text)
 
 
+def _is_han(sample: bytes, encoding: str) -> bool:
+    """Whether it is a text of Chinese, Japanese or Korean: their characters, with marks or spaces of theirs between."""
+    text = sample.decode(encoding, "replace")
+    own = sum(
+        "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7a3" or "\uff00" <= c <= "\uff60" for c in text
+    )
+    marks = sum(c in "。、，．：；！？「」的是の \n" or "\u3041" <= c <= "\u3096" for c in text)
+    return (
+        own + sum(c < "\x80" and (c.isprintable() or c.isspace()) for c in text) > 0.97 * len(text) and own > 0 and 50 * marks >= len(text)
+    )
+
+
 def _refuse_binary(content: bytes, controls: int) -> None:
-    """Refuse what begins like a format that is not text, or has too many control characters in its sample."""
+    """Refuse what begins like a format that is not text, or has too many control characters."""
     begins_oddly = controls > 0 and _controls(content[:64]) > 0
     for magic, kind in (*_MAGIC, *_MAGIC_WORDS) if begins_oddly else _MAGIC:
         if content.startswith(magic):
             raise NoTextError("unsupported", f"The file is {kind}, which cannot be read yet: convert it to text or Markdown.")
-    if controls > max(4, len(content[:_SAMPLE]) * _MOST_CONTROLS):
+    if controls > max(4, len(content) * _MOST_CONTROLS):
         raise NoTextError("unsupported", "The file holds binary data and no text: convert it to text or Markdown, or exclude it.")
 
 
