@@ -30,6 +30,7 @@ _CONTROLS = bytes(c for c in range(32) if c not in (7, 8, 9, 10, 11, 12, 13, 27)
 _HIGH = bytes(range(128, 256))
 _MOST_CONTROLS = 0.05  # of a text, at most
 _GOOD_PER_BROKEN = 4  # characters beyond ASCII that are whole, for each that is torn, in a text that is UTF-8 all the same
+_GOOD_PER_CUT = 20  # the same where lines need not be looked at one by one
 _GOOD_IN_LINES = 4  # the same in whole lines, for a file that changes its encoding from line to line
 _BROKEN = re.compile("\ufffd+")
 _TAIL = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
@@ -78,12 +79,14 @@ def _decode_other(content: bytes) -> str:
             return content.decode("utf-8", "surrogatepass")
     replaced = content.decode("utf-8", "replace")
     good = len(replaced) - len(content.translate(None, _HIGH)) - replaced.count("\ufffd")
-    if good or _is_torn(content):
-        tail = _TAIL.search(content, max(0, len(content) - 3))
-        ends = (tail is not None) + ("\x80" <= content[:1].decode("latin-1") < "\xc0")
-        if good >= _GOOD_PER_BROKEN * (sum(1 for _ in _BROKEN.finditer(replaced)) - ends):
-            return replaced
-    return _by_lines(content, good) or content.decode(guess(content), "replace")
+    ends = (_TAIL.search(content, max(0, len(content) - 3)) is not None) + (0x80 <= content[0] < 0xC0)
+    broken = sum(1 for _ in _BROKEN.finditer(replaced)) - ends
+    if (good and good >= _GOOD_PER_CUT * broken) or _is_torn(content):
+        return replaced
+    lines = _by_lines(content) if good >= _GOOD_IN_LINES else None
+    if lines is None and 0 < good >= _GOOD_PER_BROKEN * broken:
+        return replaced
+    return lines or content.decode(guess(content), "replace")
 
 
 def _is_torn(content: bytes) -> bool:
@@ -94,10 +97,8 @@ def _is_torn(content: bytes) -> bool:
     return len(tail[0]) > 1 or tail[0] in b"\xc2\xc3"
 
 
-def _by_lines(content: bytes, good: int) -> str | None:
+def _by_lines(content: bytes) -> str | None:
     """The text of a file whose lines are UTF-8 or in one other encoding, as in logs that several programs wrote."""
-    if good < _GOOD_IN_LINES:
-        return None
     found: list[str | None] = []
     other: list[bytes] = []
     whole = 0

@@ -51,7 +51,7 @@ def test_a_character_that_a_cut_tears_costs_no_other(head: int, times: int, cut:
     """Both ends of a piece out of a longer file may stand inside a character."""
     content = (ASCII_LINES * 4_000)[:head].encode() + ("€ä𝄞 größer\n" * (times + 2)).encode()[cut : -4 - cut]
     text = decode(content)
-    assert text.count("\ufffd") <= 2 and text.count("größer") >= times and text.count("€") >= times
+    assert text.count("\ufffd") <= 4 and text.count("größer") >= times and text.count("€") >= times
 
 
 @pytest.mark.parametrize(
