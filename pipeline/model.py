@@ -23,7 +23,8 @@ WITHOUT_NUL = r"^[^\x00]*$"
 DocumentState = Literal[
     "pending", "synced", "empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable", "dead"
 ]
-TextFormat = Literal["markdown", "rst", "plain"]
+TextFormat = Literal["markdown", "rst", "org", "asciidoc", "latex", "textile", "mediawiki", "man", "plain", "lines", "records", "rows"]
+"""How a text is read: a markup; or prose (`plain`), code and data (`lines`), a log (`records`), a table with separators (`rows`)."""
 
 _MOST_SHOWN = 200
 

@@ -6,18 +6,27 @@ Nothing but white space is lost and nothing is doubled, for any text; every chun
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.chunking.blocks import Block, plain_blocks
-from pipeline.chunking.boundaries import SENTENCES, places
+from pipeline.chunking.boundaries import LINES, SENTENCES, places
 from pipeline.chunking.cutting import PROSE, SOLID, Span, cut_units, fitting
 from pipeline.chunking.graphemes import is_visible, may_begin
 from pipeline.chunking.markdown import markdown_blocks
+from pipeline.chunking.markup import READERS
+from pipeline.chunking.parting import parted
+from pipeline.chunking.rows import line_blocks, record_blocks, row_blocks
 from pipeline.chunking.rst import rst_blocks
+from pipeline.chunking.stubs import may_hold_stubs, without_stubs
 from pipeline.model import Chunk, TextFormat
 
-_READERS = {"markdown": markdown_blocks, "rst": rst_blocks, "plain": plain_blocks}
+_READERS: dict[str, Callable[[str, int], list[Block]]] = {
+    "markdown": markdown_blocks, "rst": rst_blocks, "plain": plain_blocks, "lines": line_blocks, "records": record_blocks, "rows": row_blocks,
+    **READERS,
+}  # fmt: skip
+_BY_LINES = frozenset({"lines", "records", "rows"})
 _SMALL = 3.5  # a run below this part of the size joins a neighbour
 _SMALL_OF_FEW = 2.2  # and in a section of few runs, below this one: there it cannot go on from join to join
 _FEW = 4
@@ -35,23 +44,41 @@ class _Section:
         return all(block.kind == "heading" for block in self.blocks)
 
 
-def chunk_text(text: str, *, format: TextFormat, size: int = 1400, overlap: int = 0, start: int = 0) -> list[Chunk]:
+def chunk_text(
+    text: str,
+    *,
+    format: TextFormat,
+    size: int = 1400,
+    overlap: int = 0,
+    start: int = 0,
+    front: Span | None = None,
+    left_out: Sequence[Span] = (),
+) -> list[Chunk]:
     """Cut a text.
 
     Args:
-        format: decides what a heading is.
+        format: decides what a heading is, and where a sentence ends.
         size: the most characters of a chunk, >= 100.
         overlap: the most that whole sentences repeated from the chunk before add, 0 <= overlap < size.
         start: the first code point to cut, behind front matter.
+        front: front matter that is text all the same, before `start`.
+        left_out: spans that are no text, in order; no chunk holds any of them.
 
     Returns:
         The chunks in order, none of them blank.
     """
     chunks: list[Chunk] = []
-    for section in _joined(_sections(_READERS[format](text, start)), size):
-        spans = _visible(text, _section_spans(text, section, size), size)
-        chunks += [Chunk(a, b, section.heading) for a, b in spans]
-    return _overlapping(text, chunks, overlap) if overlap else chunks
+    sections = _joined(_sections(_READERS[format](text, start)), size)
+    if front is not None:
+        sections = itertools.chain([_Section((), [Block(*front, "solid")])], sections)
+    has_stubs = may_hold_stubs(text, format)
+    for section in sections:
+        for blocks in parted(text, section.blocks, left_out) if left_out else (section.blocks,):
+            spans = _visible(text, _section_spans(text, blocks, size), size)
+            if has_stubs:
+                spans = [span for a, b in spans if (span := without_stubs(text, a, b, format))[0] < span[1]]
+            chunks += [Chunk(a, b, section.heading) for a, b in spans]
+    return _overlapping(text, chunks, overlap, LINES if format in _BY_LINES else SENTENCES) if overlap else chunks
 
 
 def _sections(blocks: Sequence[Block]) -> Iterator[_Section]:
@@ -89,8 +116,7 @@ def _joined(sections: Iterator[_Section], size: int) -> Iterator[_Section]:
         yield held
 
 
-def _section_spans(text: str, section: _Section, size: int) -> list[Span]:
-    blocks = section.blocks
+def _section_spans(text: str, blocks: Sequence[Block], size: int) -> list[Span]:
     if blocks[-1].end - blocks[0].start <= size:
         return [(blocks[0].start, blocks[-1].end)]
     units: list[Span] = []
@@ -161,14 +187,14 @@ def _visible(text: str, spans: list[Span], size: int) -> list[Span]:
     return found
 
 
-def _overlapping(text: str, chunks: list[Chunk], overlap: int) -> list[Chunk]:
-    """Let each chunk begin with the last whole sentences of the one before in its section."""
+def _overlapping(text: str, chunks: list[Chunk], overlap: int, kind: re.Pattern[str]) -> list[Chunk]:
+    """Let each chunk begin with the last whole sentences (or lines) of the one before in its section."""
     found = chunks[:1]
     for before, chunk in itertools.pairwise(chunks):
         start = chunk.start
-        if before.heading == chunk.heading:
+        if before.heading == chunk.heading and not text[before.end : chunk.start].strip():
             first = max(before.start, chunk.start - overlap)
-            inside = [at for at in places(SENTENCES, text, before.start, before.end) if at >= first and may_begin(text, at)]
+            inside = [at for at in places(kind, text, before.start, before.end) if at >= first and may_begin(text, at)]
             start = inside[0] if inside else (before.start if before.start >= chunk.start - overlap else chunk.start)
         found.append(Chunk(start, chunk.end, chunk.heading))
     return found

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from pipeline.chunking.blocks import trimmed
-from pipeline.chunking.boundaries import CLAUSES, LINES, SENTENCES, WORDS, places
+from pipeline.chunking.boundaries import CLAUSES, DIGITS, EDGES, LINES, MARKS, SENTENCES, STRUCTURE, WORDS, places
 from pipeline.chunking.graphemes import inside_flags, may_begin
 
 Span = tuple[int, int]
@@ -104,7 +104,7 @@ def fitting(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[str]]) 
 
 def _parts(text: str, start: int, end: int, kind: re.Pattern[str], size: int) -> list[Span]:
     cuts = [at for at in places(kind, text, start, end) if may_begin(text, at)]
-    if kind in (CLAUSES, WORDS):
+    if kind not in (SENTENCES, LINES):
         cuts = _chosen(text, start, end, cuts, size)
     edges = [start, *cuts, end]
     spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
@@ -157,5 +157,6 @@ def _window(text: str, at: int) -> int:
     return zlib.crc32(text[at : at + _WINDOW].encode("utf-8", "surrogatepass"))
 
 
-PROSE = (SENTENCES, LINES, CLAUSES, WORDS)
-SOLID = (LINES, WORDS)
+_UNSPACED = (STRUCTURE, MARKS, EDGES, DIGITS)
+PROSE = (SENTENCES, LINES, CLAUSES, WORDS, *_UNSPACED)
+SOLID = (LINES, WORDS, *_UNSPACED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from pipeline.chunking.blocks import Block, clipped, trimmed
+from pipeline.titles import plain_title
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
@@ -70,7 +71,7 @@ class _Reader:
         first = line.lstrip(" ")[:1]
         if first == "#" and (found := _ATX.match(line)):
             self.close(at)
-            title = clipped(_without_closing(line[found.end() :].strip()))
+            title = clipped(_without_closing(plain_title(line[found.end() :].strip())))
             self.blocks.append(Block(*trimmed(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
             return True
         if found := _opened_fence(line, first):
@@ -88,7 +89,7 @@ class _Reader:
         ):
             assert self._from is not None
             start, end = trimmed(self._text, self._from, at + len(line))
-            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, clipped(self._last.strip())))
+            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, clipped(plain_title(self._last.strip()))))
             self._forget()
             return True
         return False

@@ -20,7 +20,7 @@ from pipeline.cli.wiring import Surroundings, open_surroundings
 from pipeline.errors import RejectedError, TenantRequiredError
 from pipeline.event_reading import wrong_field
 from pipeline.events import Changed, Event, changed
-from pipeline.extract import clean_json, clean_optional
+from pipeline.extract import clean_json, clean_optional, non_text
 from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Reader, TenantId, TextFormat
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
@@ -156,7 +156,8 @@ class Livedex:
 
     def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
         """The chunks that a text would be cut into."""
-        return cut_text(text, format=format, size=self.surroundings.settings.chunk_size, overlap=self.surroundings.settings.chunk_overlap)
+        settings = self.surroundings.settings
+        return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=non_text(text))
 
     def _tenant(self, tenant_id: str | None) -> TenantId:
         if tenant_id:
@@ -197,7 +198,8 @@ def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
     parts: list[str] = []
     used = 0
     for number, hit in enumerate(hits, 1):
-        place = " > ".join([hit.get("title") or hit["document_id"], *hit.get("heading", ())])
+        names = [hit.get("title") or hit["document_id"], *hit.get("heading", ())]
+        place = " > ".join(name for n, name in enumerate(names) if n == 0 or name.casefold() != names[n - 1].casefold())
         part = f"[{number}] {place}\n{hit['content']}"
         used += len(part) + (2 if parts else 0)
         if used > max_chars:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,22 +9,13 @@ from pipeline.errors import NoTextError
 from pipeline.extract.cleaning import clean_text
 from pipeline.extract.decoding import decode
 from pipeline.extract.formats import format_of, sniffed
-from pipeline.extract.frontmatter import front_matter
+from pipeline.extract.frontmatter import FrontMatter, front_matter
+from pipeline.extract.non_text import Span, non_text
+from pipeline.extract.title import first_title
 from pipeline.model import TextFormat
 
-_FIRST_HEADING = re.compile(
-    r"^ {0,3}(?:"
-    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
-    r"|<!--(?s:.*?)(?:-->|\Z)"
-    r"|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)"
-    r"|#[ \t]+(?P<title>\S.*)"
-    r"|(?P<underlined>[^\s#>|*+`~<-].*)\n {0,3}=+[ \t]*$"
-    r")",
-    re.MULTILINE,
-)
-"""A title at the top level, or what hides lines that look like one: code, comments and raw HTML."""
-_CLOSING = re.compile(r"(?:^|[ \t])#+$")
-_RST_TITLE = re.compile(r"(?m)^(?:([!-/:-@\[-`{-~])\1{2,}[ \t]*\n[ \t]*)?(?P<title>\S.*)\n(?P<drawn>([!-/:-@\[-`{-~])\4{2,})[ \t]*$")
+LEFT_OUT_KEY = "left_out_characters"
+_LINE_ENDS = ("\r\n", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
 _MAX_TITLE = 300
 
 
@@ -34,10 +24,12 @@ class Extracted:
     """The text of a document.
 
     Attributes:
-        text: all of it, front matter included, with line ends as LF; offsets count its code points.
+        text: all of it, front matter included, with every kind of line end as LF; offsets count its code points.
         start: where the body begins, behind front matter.
         title: from the front matter, else the first heading, else None.
-        metadata: the front matter, cleaned.
+        metadata: the front matter, cleaned; `front_matter_error` says what of it could not be read, `left_out_characters` how much is no text.
+        front: front matter that is searchable text: there is no body, or it could not be read.
+        left_out: what stands in the text and is none, in order.
     """
 
     text: str
@@ -46,6 +38,8 @@ class Extracted:
     start: int = 0
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    front: Span | None = None
+    left_out: tuple[Span, ...] = ()
 
 
 def extract(content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864) -> Extracted:
@@ -71,36 +65,37 @@ def extract(content: bytes, *, name: str, mime_type: str | None = None, max_byte
             f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert it to text or Markdown, or exclude it.",
         )
     format_, mime = found
-    text = clean_text(decode(content).replace("\r\n", "\n").replace("\r", "\n")).removeprefix("\ufeff")
+    text = _with_one_line_end(clean_text(decode(content))).removeprefix("\ufeff")
     if not text.strip():
         raise NoTextError("empty", "The document holds no text: write some, or leave it out.")
-    format_ = sniffed(text, format_)
-    metadata, start = front_matter(text) if format_ == "markdown" else ({}, 0)
-    return Extracted(text, format_, mime, start, _title(text, start, format_, metadata), metadata)
+    format_ = sniffed(text, format_, name)
+    front = front_matter(text) if format_ == "markdown" else None
+    start = front.start if front is not None else 0
+    metadata = dict(front.metadata) if front is not None else {}
+    left_out = non_text(text)
+    if left_out:
+        metadata[LEFT_OUT_KEY] = sum(b - a for a, b in left_out)
+    return Extracted(text, format_, mime, start, _title(text, start, format_, metadata), metadata, _searchable(text, front), left_out)
+
+
+def _with_one_line_end(text: str) -> str:
+    for mark in _LINE_ENDS:
+        if mark in text:
+            text = text.replace(mark, "\n")
+    return text
+
+
+def _searchable(text: str, found: FrontMatter | None) -> Span | None:
+    """The front matter, where nobody would find it otherwise."""
+    if found is None or (found.is_whole and text[found.start :].strip()):
+        return None
+    start, end = found.span
+    piece = text[start:end]
+    return (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())) if piece.strip() else None
 
 
 def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any]) -> str | None:
     given = metadata.get("title")
     if isinstance(given, str | int | float) and str(given).strip():
         return str(given).strip()[:_MAX_TITLE]
-    head = text[start : start + 8192]
-    if format_ == "markdown":
-        return _first_heading(head)
-    return _first_drawn(head) if format_ == "rst" else None
-
-
-def _first_heading(head: str) -> str | None:
-    """The first title at the top level, outside of fenced code."""
-    for found in _FIRST_HEADING.finditer(head):
-        if title := found["title"] or found["underlined"]:
-            return (_CLOSING.sub("", title.strip()) if found["title"] else title).strip()[:_MAX_TITLE] or None
-    return None
-
-
-def _first_drawn(head: str) -> str | None:
-    """The first title with a line under it: four marks, or as many as the title has characters."""
-    for found in _RST_TITLE.finditer(head):
-        title = found["title"].strip()
-        if len(found["drawn"]) >= min(len(title), 4):
-            return title[:_MAX_TITLE]
-    return None
+    return first_title(text, start, format_)

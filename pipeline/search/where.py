@@ -2,6 +2,7 @@
 
 A plain value is equality, which a list in the metadata meets by holding it; a type that can't be compared matches nothing. Values are
 passed beside the path and keys stand in it as JSON strings, so nothing a caller writes is ever read as a path or as SQL.
+A text that is a number written otherwise than JSON writes it (`1.10`, `0150`), as front matter has them, is compared with numbers as one.
 Source: PostgreSQL, "The SQL/JSON Path Language" (lax mode looks into lists, a filter drops what is unknown).
 """
 
@@ -19,6 +20,9 @@ MAX_CONDITIONS = 200
 MAX_VALUES = 1_000
 MAX_KEY_CHARACTERS = 1_000
 MAX_VALUE_CHARACTERS = 10_000
+_WRITTEN_NUMBER = r"^[-+]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][-+]?[0-9]+)?$"
+_OTHERWISE = r"^(\\+|-?0[0-9]|-?\\.|.*[eE]|.*\\.([0-9]*0)?$|.{17})"
+"""Of numbers, those that JSON writes otherwise; both are regular expressions in a string of jsonpath."""
 _ORDER: Mapping[str, Literal[">", ">=", "<", "<="]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -178,9 +182,12 @@ def _size(condition: Condition) -> int:
 def _path(condition: Condition, values: dict[str, Any]) -> str:
     match condition:
         case Equals(key, wanted):
-            return f"exists({_member(key)} ? (@ == {_variable(list(wanted), values)}[*]))"
+            found = f"@ == {_variable(list(wanted), values)}[*]"
+            numbers = [value for value in wanted if isinstance(value, int | float) and not isinstance(value, bool)]
+            return f"exists({_member(key)} ? ({_or_as_number(found, f'== {_variable(numbers, values)}[*]') if numbers else found}))"
         case Ordered(key, sign, value):
-            return f"exists({_member(key)} ? (@ {sign} {_variable(value, values)}))"
+            order = f"{sign} {_variable(value, values)}"
+            return f"exists({_member(key)} ? ({f'@ {order}' if isinstance(value, str) else _or_as_number(f'@ {order}', order)}))"
         case Exists(key):
             return f"exists({_member(key)})"
         case Not(inner):
@@ -191,6 +198,11 @@ def _path(condition: Condition, values: dict[str, Any]) -> str:
             return " || ".join(f"({_path(part, values)})" for part in parts)
         case _:
             assert_never(condition)
+
+
+def _or_as_number(condition: str, comparison: str) -> str:
+    written = f'@ like_regex "{_WRITTEN_NUMBER}" && @ like_regex "{_OTHERWISE}"'
+    return f'{condition} || (@.type() == "string" && {written} && @.double() {comparison})'
 
 
 def _member(key: str) -> str:

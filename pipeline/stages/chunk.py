@@ -93,7 +93,10 @@ def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutt
 def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
     """The chunks of a text, each with the hash of what is embedded for it."""
     pieces, end = [], 0
-    chunks = chunk_text(extracted.text, format=extracted.format, size=cutting.size, overlap=cutting.overlap, start=extracted.start)
+    chunks = chunk_text(
+        extracted.text, format=extracted.format, size=cutting.size, overlap=cutting.overlap, start=extracted.start, front=extracted.front,
+        left_out=extracted.left_out,
+    )  # fmt: skip
     for chunk in chunks:
         content = extracted.text[chunk.start : chunk.end]
         pieces.append(Piece(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))

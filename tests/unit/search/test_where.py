@@ -70,6 +70,12 @@ def test_a_key_stands_in_the_path_as_one_string(key: str) -> None:
 
 
 def test_each_value_has_a_name_of_its_own() -> None:
-    path, values = compile_where(parse_where({"a": 1, "b": {"in": ["x", "y"]}, "c": {"not": {"lte": 2.5}}}))
-    assert values == {"v0": [1], "v1": ["x", "y"], "v2": 2.5}
+    path, values = compile_where(parse_where({"a": True, "b": {"in": ["x", "y"]}, "c": {"not": {"lte": "2.5"}}}))
+    assert values == {"v0": [True], "v1": ["x", "y"], "v2": "2.5"}
     assert path == '(exists($."a" ? (@ == $v0[*]))) && (exists($."b" ? (@ == $v1[*]))) && (!(exists($."c" ? (@ <= $v2))))'
+
+
+def test_numbers_are_compared_with_texts_that_are_numbers() -> None:
+    path, values = compile_where(parse_where({"a": {"in": [1, "x", True]}, "b": {"gt": 2}}))
+    assert values == {"v0": [1, "x", True], "v1": [1], "v2": 2}
+    assert path.count("@.double() == $v1[*]") == 1 and path.count("@.double() > $v2") == 1
