@@ -28,6 +28,7 @@ import httpcore
 from consumers.notify.signing import signed_headers
 from pipeline.errors import LivedexError, RejectedError
 from pipeline.fetching.answers import headers_of
+from pipeline.fetching.connecting import NoPublicAddressError
 from pipeline.fetching.places import Place
 from pipeline.notices import Notice
 from pipeline.retry_after import retry_after_s
@@ -117,8 +118,12 @@ class Sender:
         try:
             async with asyncio.timeout(WHOLE_S):
                 status, headers = await self._post(notice)
-        except RejectedError as exc:
-            return Failed(f"{self._place.host} is not at a public address: if it may be told there, name it in allow_hosts", exc.reason)
+        except (RejectedError, NoPublicAddressError) as exc:
+            if isinstance(exc, NoPublicAddressError) and not exc.leads_inside:
+                return Failed(f"{self._place.host}: there is no such host", "unreachable")
+            return Failed(
+                f"{self._place.host} is not at a public address: if it may be told there, name it in allow_hosts", "address_refused"
+            )
         except LivedexError as exc:
             return Failed(str(exc), "unreachable")
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as exc:  # OSError holds TimeoutError

@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from pipeline.api.version_notation import are_strings_asked_for, with_strings
+
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -17,4 +19,5 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         """UTF-8, times in UTC."""
-        return orjson.dumps(content, option=_OPTIONS)
+        written = orjson.dumps(content, option=_OPTIONS)
+        return orjson.dumps(with_strings(orjson.loads(written))) if are_strings_asked_for() else written

@@ -12,6 +12,7 @@ from pipeline.api import collections, description, documents, embeddings, health
 from pipeline.api.edge import Edge
 from pipeline.api.problems import add_handlers
 from pipeline.api.services import ApiServices
+from pipeline.api.version_notation import VersionNotation
 from pipeline.api.waiting import open_waiter
 
 __all__ = ["READING", "ApiServices", "create_app"]
@@ -41,6 +42,7 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
     )  # fmt: skip
     app.state.services = services
     add_handlers(app)
+    app.add_middleware(VersionNotation)
     app.add_middleware(Edge)
     app.state.routers = (*routers, sync.router, health.router, description.router)
     for router in app.state.routers:

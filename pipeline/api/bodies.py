@@ -7,6 +7,7 @@ compressed (415): how much a few bytes become is known only once they are unpack
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -93,7 +94,7 @@ class StrictRequest(Request):
         Raises:
             json.JSONDecodeError: it is none.
         """
-        return orjson.loads(await self.body())
+        return orjson.loads((await self.body()).removeprefix(codecs.BOM_UTF8))
 
 
 class StrictRoute(APIRoute):

@@ -10,7 +10,14 @@ from pydantic import BaseModel, Field
 
 from pipeline.model import DocumentState
 
-Version = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+Version = Annotated[
+    int,
+    Field(
+        ge=0,
+        json_schema_extra={"format": "int64"},
+        description="a string of digits where the request has `Accept: application/json; versions=string`",
+    ),
+]
 
 
 class InvalidField(BaseModel):

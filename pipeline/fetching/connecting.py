@@ -75,27 +75,52 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
 
+class NoPublicAddressError(RetryableError):
+    """A name that the operator did not name has no public address: there is no such host, or it leads inside. Who names URLs must not learn from the
+    answer, nor from what is done then, which of an inner network's names there are.
+
+    Attributes:
+        leads_inside: for who knows the inner network anyhow, as the operator does.
+    """
+
+    def __init__(self, host: str, *, leads_inside: bool) -> None:
+        super().__init__(
+            f"{host}: there is no such host, or it is not at a public address: where contents may come from there, its operator names it (allow_hosts of "
+            "the source, LIVEDEX_FETCH_ALLOW_HOSTS for what is sent with a key)"
+        )
+        self.leads_inside = leads_inside
+
+
 async def addresses_of(host: str, port: int, resolve: Resolve, allowed: Hosts) -> Sequence[str]:
     """The addresses of a host, at least one, all of which may be connected to.
 
     Raises:
         RejectedError: one of them may not: a host with one foot inside is refused as a whole.
+        NoPublicAddressError: the same of a name that is not among those allowed, or there is no such host.
         RetryableError: there are none now.
     """
+    may_tell = is_address(host) or allowed.names(host, port)
     if is_address(host):
         found: Sequence[str] = [host]
     else:
         try:
             found = await resolve(host, port)
         except socket.gaierror as exc:
+            if exc.errno in _UNKNOWN and not may_tell:
+                raise NoPublicAddressError(host, leads_inside=False) from exc
             if exc.errno in _UNKNOWN:
                 raise RetryableError(f"{host}: there is no such host") from exc
             raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=AWAY_FIRST_WAIT_S) from exc
         except (OSError, UnicodeError) as exc:
             raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=AWAY_FIRST_WAIT_S) from exc
     if not found:
-        raise RetryableError(f"{host}: there is no such host")
-    check_addresses(host, port, found, allowed)
+        raise RetryableError(f"{host}: there is no such host") if may_tell else NoPublicAddressError(host, leads_inside=False)
+    try:
+        check_addresses(host, port, found, allowed)
+    except RejectedError as exc:
+        if may_tell:
+            raise
+        raise NoPublicAddressError(host, leads_inside=True) from exc
     return found
 
 

@@ -1,0 +1,69 @@
+"""Versions as strings in answers, for whoever asks: `Accept: application/json; versions=string`.
+
+A version is often a time in nanoseconds, and JavaScript, among others, reads whole numbers above 2^53 inexactly: 1796031805508796079 becomes ...080.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from email.message import Message
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_VERSIONS = frozenset({"version", "pending_version"})
+_OF_OTHERS = frozenset({"metadata", "explain"})
+"""What stands in these is not ours."""
+
+_as_strings: ContextVar[bool] = ContextVar("versions_as_strings", default=False)
+
+
+class VersionNotation:
+    """Middleware that notes what a request asks for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        accepts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
+        token = _as_strings.set(any(asks_for_strings(each) for each in accepts))
+        try:
+            return await self._app(scope, receive, send)
+        finally:
+            _as_strings.reset(token)
+
+
+def asks_for_strings(accept: str) -> bool:
+    """Whether a header asks for versions as strings in JSON."""
+    for each in accept.split(","):
+        message = Message()
+        message["content-type"] = each.strip()
+        parameters = {name.lower(): value for name, value in message.get_params([])}
+        media = each.partition(";")[0].strip().lower()
+        if media in ("application/json", "application/*", "*/*") and parameters.get("versions", "").lower() == "string":
+            return True
+    return False
+
+
+def are_strings_asked_for() -> bool:
+    """Whether the request that is being answered asks for versions as strings."""
+    return _as_strings.get()
+
+
+def with_strings(value: Any) -> Any:
+    """A value of JSON with its versions as strings; metadata stay as they are."""
+    if isinstance(value, list):
+        return [with_strings(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _entry(name, each) for name, each in value.items()}
+
+
+def _entry(name: str, value: Any) -> Any:
+    if name in _VERSIONS and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if name in _OF_OTHERS else with_strings(value)
