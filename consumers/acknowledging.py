@@ -1,36 +1,41 @@
-"""What the workers of all stages have ended is deleted from the queue in one statement, and not by each worker for itself.
+"""Acknowledge rows of the queue: those that all workers have ended are deleted in one statement, over whichever connection works.
 
-A worker holds no connection: each statement takes one from the pool for as long as it lasts, so that dozens of workers need a few.
+Acknowledging depends on no connection of a worker: a session that was ended (failover, an idle timeout, a restarted pooler) costs another try and no lease. While
+the database is unavailable it is retried, and the leases of the rows that wait for it are renewed like those of running work.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from faststream_outbox.client import OutboxClient
 from sqlalchemy import Table
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from pipeline.backoff import exponential_s
 from pipeline.stages.together import Together
+from pipeline.store.outage_classifier import database_outage
+
+log = logging.getLogger(__name__)
 
 Leased: TypeAlias = tuple[int, UUID]  # a row, and the lease that it is held by
-_Ended: TypeAlias = tuple[Leased, ...]
+R = TypeVar("R")
 _ROWS_TOGETHER = 256
-T = TypeVar("T")
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 
-class Unconnected:
-    """Stands where a worker would hold a connection of its own."""
-
-
-@asynccontextmanager
-async def no_connection_of_its_own(engine: AsyncEngine | None) -> AsyncIterator[Mapping[str, Any]]:
-    """What a worker of the queue gets: nothing to write with, since the client takes a connection for each statement."""
-    yield {"writer_conn": Unconnected()}
+def queue_outage(error: BaseException) -> str | None:
+    """Return why the queue cannot be used now, or None where the error is about a statement; of what SQLAlchemy says of its own pool, too."""
+    cause = database_outage(error)
+    if cause is None and isinstance(error, SQLAlchemyError) and getattr(error, "orig", None) is None:
+        return "the connection was closed"
+    return cause
 
 
 class AcknowledgingClient(OutboxClient):
@@ -43,39 +48,85 @@ class AcknowledgingClient(OutboxClient):
 
     def __init__(self, engine: AsyncEngine, table: Table) -> None:
         super().__init__(engine, table)
-        self._pool = engine
-        self._delete: Together[_Ended, set[Leased]] = Together(self._delete_all, size=len, most=_ROWS_TOGETHER, most_size=_ROWS_TOGETHER)
+        self._stopping = False
+        self._waiting: dict[Leased, None] = {}
+        self._delete: Together[tuple[Leased, ...], set[Leased]] = Together(
+            self._delete_all, size=len, most=_ROWS_TOGETHER, most_size=_ROWS_TOGETHER
+        )
 
-    async def delete_batch_with_lease(self, conn: object, pairs: Sequence[Leased]) -> set[Leased]:
-        """Delete rows that are still held by these leases.
+    @property
+    def leases(self) -> set[UUID]:
+        """Return the leases of rows that have ended and are not acknowledged yet."""
+        return {token for _, token in self._waiting}
+
+    def stop(self) -> None:
+        """Give up from now on when the database is unavailable: what is not acknowledged is delivered again and found done."""
+        self._stopping = True
+
+    async def delete_batch_with_lease(self, conn: AsyncConnection | None, pairs: Sequence[Leased]) -> set[Leased]:
+        """Delete rows that are still held by these leases; returns once that worked.
+
+        Args:
+            conn: ignored.
 
         Returns:
-            Those that were there.
+            Those that were there. Where an answer was lost, rows that the lost statement deleted are missing.
         """
-        return await self._delete(tuple(pairs))
+        self._waiting |= dict.fromkeys(pairs)
+        try:
+            return await self._delete(tuple(pairs))
+        finally:
+            for pair in pairs:
+                self._waiting.pop(pair, None)
 
-    async def delete_with_lease(self, conn: object, message_id: int, acquired_token: UUID, **more: Any) -> bool:
-        """Delete one row that is still held by its lease; whether it was there."""
-        delete = super().delete_with_lease
-        return await self._borrowing(lambda connection: delete(connection, message_id, acquired_token, **more))
+    async def delete_with_lease(
+        self, conn: AsyncConnection | None, message_id: int, acquired_token: UUID, *, dlq_payload: Any = None
+    ) -> bool:
+        """Delete a row that is still held by this lease; returns once that worked."""
+        return bool(await self.delete_batch_with_lease(conn, [(message_id, acquired_token)]))
 
-    async def mark_pending_with_lease(self, conn: object, message_id: int, acquired_token: UUID, **more: Any) -> bool:
-        """Give a row back for later that is still held by its lease; whether it was."""
-        mark = super().mark_pending_with_lease
-        return await self._borrowing(lambda connection: mark(connection, message_id, acquired_token, **more))
+    async def mark_pending_with_lease(
+        self,
+        conn: AsyncConnection | None,
+        message_id: int,
+        acquired_token: UUID,
+        *,
+        delay_seconds: float,
+        attempts_count: int,
+        first_attempt_at: datetime,
+        last_attempt_at: datetime,
+    ) -> bool:
+        """Give a row back to be delivered again after a while; returns once that worked."""
+        give_back = super().mark_pending_with_lease
+        pair = (message_id, acquired_token)
+        self._waiting[pair] = None
+        try:
+            return await self._retried(
+                lambda connection: give_back(
+                    connection, message_id, acquired_token, delay_seconds=delay_seconds, attempts_count=attempts_count,
+                    first_attempt_at=first_attempt_at, last_attempt_at=last_attempt_at,
+                )
+            )  # fmt: skip
+        finally:
+            self._waiting.pop(pair, None)
 
-    async def _delete_all(self, asked: Sequence[_Ended]) -> list[set[Leased]]:
-        every, delete = [pair for pairs in asked for pair in pairs], super().delete_batch_with_lease
-        deleted = await self._borrowing(lambda connection: delete(connection, every))
+    async def _delete_all(self, asked: Sequence[tuple[Leased, ...]]) -> list[set[Leased]]:
+        delete = super().delete_batch_with_lease
+        deleted = await self._retried(lambda connection: delete(connection, [pair for pairs in asked for pair in pairs]))
         return [deleted.intersection(pairs) for pairs in asked]
 
-    async def _borrowing(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Run one statement on a connection of the pool; on a new one where the server had closed that. Leases make it the same twice."""
-        for is_last in (False, True):
+    async def _retried(self, work: Callable[[AsyncConnection], Awaitable[R]]) -> R:
+        failures = 0
+        while True:
             try:
-                async with self._pool.connect() as connection:
+                async with self.engine.connect() as connection:
                     return await work(await connection.execution_options(isolation_level="AUTOCOMMIT"))
-            except DBAPIError as exc:
-                if is_last or not exc.connection_invalidated:
+            except Exception as exc:
+                cause = queue_outage(exc)
+                if cause is None or self._stopping:
                     raise
-        raise AssertionError("unreachable")
+                failures += 1
+                if failures == 3:
+                    log.warning("what has ended cannot be acknowledged yet: %s", cause)
+            if failures > 1:  # the first failure may be the session's alone
+                await asyncio.sleep(exponential_s(_FIRST_WAIT_S, failures - 1, _LONGEST_WAIT_S))

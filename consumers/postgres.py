@@ -26,12 +26,12 @@ from faststream_outbox import OutboxBroker
 from faststream_outbox.message import OutboxInnerMessage
 from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from consumers.acknowledging import AcknowledgingClient, no_connection_of_its_own
+from consumers.acknowledging import AcknowledgingClient, queue_outage
+from consumers.outbox_compat import adjust
 from consumers.settle import Record, Settler, StoppingError
-from pipeline.errors import OutageError
+from pipeline.errors import LivedexError, OutageError
 from pipeline.events import CHANGED, Changed, Event
 from pipeline.stages.together import Together
 from pipeline.store.database import Database
@@ -78,13 +78,6 @@ async def _raw(message: StreamMessage[OutboxInnerMessage]) -> OutboxInnerMessage
     return message.raw_message
 
 
-class _QueueBroker(OutboxBroker):
-    """A broker whose workers hold no connections."""
-
-    def _check_pool_capacity(self) -> None:
-        """Pass: what is counted there is one connection a worker."""
-
-
 class PostgresBroker:
     """Publishes to the queue and runs stages over it.
 
@@ -97,8 +90,9 @@ class PostgresBroker:
         self._engine = engine
         self._database = database
         table = make_outbox_table(MetaData(), TABLE)
-        self._broker = _QueueBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
-        self._broker.config.broker_config.client = AcknowledgingClient(engine, table)  # there is no argument for it
+        self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
+        self._client = AcknowledgingClient(engine, table)
+        self._broker.config.broker_config.client = self._client  # there is no argument for it
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
         self._put: Together[_Put, None] = Together(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)
@@ -131,14 +125,20 @@ class PostgresBroker:
             accepted: the earliest of all: who waits for what was accepted until a moment may wait for some more, never for fewer.
             replay_of: the id of the dead letter that is sent through again.
         """
-        try:
-            async with self._engine.begin() as connection:
-                if durable:
-                    await connection.execute(text("set local synchronous_commit = on"))
-                headers = {"accepted": accepted.astimezone(UTC).isoformat()} | ({REPLAY_HEADER: replay_of} if replay_of else {})
-                await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
-        except (DBAPIError, SQLAlchemyError, OSError, TimeoutError) as exc:
-            raise OutageError("broker", f"publish to {topic}: {_kind(exc)}") from exc
+        for is_last in (False, True):  # the first failure may be that of a session which was ended while nobody used it
+            try:
+                async with self._engine.begin() as connection:
+                    if durable:
+                        await connection.execute(text("set local synchronous_commit = on"))
+                    headers = {"accepted": accepted.astimezone(UTC).isoformat()} | ({REPLAY_HEADER: replay_of} if replay_of else {})
+                    await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
+                return
+            except Exception as exc:
+                cause = queue_outage(exc)
+                if cause is None:
+                    raise
+                if is_last:
+                    raise OutageError("database", f"publish to {topic}: {cause} ({_kind(exc)})", cause=cause) from exc
 
     def add(self, settler: Settler) -> None:
         """Run a stage once the broker is started."""
@@ -149,7 +149,7 @@ class PostgresBroker:
             stage.takes, max_workers=stage.workers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
             lease_ttl_seconds=LEASE_S, terminal_flush_batch_size=ACKNOWLEDGED_TOGETHER, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
         )  # fmt: skip
-        subscriber._open_worker_resources = no_connection_of_its_own  # type: ignore[method-assign]  # there is no argument for it
+        adjust(subscriber)
 
         @subscriber
         async def handle(row: OutboxInnerMessage) -> None:
@@ -173,6 +173,7 @@ class PostgresBroker:
         finally:
             for settler in self._settlers:
                 settler.stop()
+            self._client.stop()
             await self._broker.stop()
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
@@ -189,14 +190,16 @@ class PostgresBroker:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(LEASE_S / 4)
-            tokens = list({token for token in self._working.values() if token is not None})
+            tokens = list({token for token in self._working.values() if token is not None} | self._client.leases)
             if not tokens:
                 continue
             try:
                 async with self._database.system("renew leases") as connection:
                     await connection.execute(sql("renew_leases"), tokens)
-            except OutageError as exc:
+            except LivedexError as exc:
                 log.warning("leases are not renewed: %s", exc)
+            except Exception:
+                log.exception("leases could not be renewed; it is tried again")
 
 
 def _record(row: OutboxInnerMessage) -> Record:

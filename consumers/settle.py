@@ -167,7 +167,7 @@ class Settler:
             outcome: Outcome = await self._run(event)
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)
         except Exception as exc:  # outcome_of decides; nothing is swallowed
-            outcome = outcome_of(exc, attempt + (pauses if isinstance(exc, LivedexError) and not isinstance(exc, RejectedError) else 0))
+            outcome = outcome_of(exc, attempt, pauses)
             if not isinstance(exc, LivedexError):
                 log.exception("%s: attempt %d failed", self.stage.name, attempt)
         try:
@@ -175,7 +175,7 @@ class Settler:
         except Exception as exc:  # as above
             if not isinstance(exc, LivedexError):
                 log.exception("%s: the outcome could not be kept", self.stage.name)
-            failed = outcome_of(exc, attempt)
+            failed = outcome_of(exc, attempt, pauses)
             if isinstance(failed, Pause | Finished):  # away, or of a tenant that is no more
                 return failed
             return Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
@@ -205,7 +205,7 @@ class Settler:
         if pause.component not in self._paused:
             log.warning("%s: waits for the %s: %s", self.stage.name, pause.component, pause.detail)
         self._paused[pause.component] = pause.detail
-        self._on_pause(pause.component, pause.detail)
+        self._on_pause(pause.component, pause.cause)
 
     def _resume(self) -> None:
         for component in self._paused:

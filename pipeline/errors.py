@@ -63,13 +63,15 @@ class OutageError(RetryableError):
 
     Args:
         component: `database`, `broker`, `embedder` or `blobs`.
-        message: what happened.
+        message: what happened, for the log.
         retry_after_s: seconds to wait at least, where known.
+        cause: why, in a few words without ids, names and addresses, for the health; default: the message.
     """
 
-    def __init__(self, component: str, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, component: str, message: str, *, retry_after_s: float | None = None, cause: str | None = None) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.component = component
+        self.cause = cause or message
 
 
 class ClaimLostError(OutageError):

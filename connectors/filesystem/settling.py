@@ -165,7 +165,7 @@ class Settling:
     def quiet_s(self, path: bytes, now: float) -> float:
         """How long this file must have rested: longer the more often it was published of late."""
         heat = self._heat_of(path, now)
-        return QUIET_S if heat < _HOT else min(0.2 * 2.0 ** ((heat - _HOT) / 2), self.max_delay_s)
+        return QUIET_S if heat < _HOT else min(0.2 * 2.0 ** min((heat - _HOT) / 2, 30.0), self.max_delay_s)
 
     def _heat_of(self, path: bytes, now: float) -> float:
         heat, at = self._heat.get(path, (0.0, now))

@@ -20,7 +20,8 @@ router = APIRouter(tags=["operation"])
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 3.0
-_NEEDED = frozenset({"database", "broker"})
+_FOR_READS = frozenset({"database"})
+_FOR_CHANGES = frozenset({"database", "broker"})
 _SUBSCRIBER = "subscriber:"  # they are of a tenant, and are not named to everybody
 
 
@@ -41,27 +42,28 @@ async def alive(services: Services) -> Response:
     responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
 )
 async def ready(services: Services) -> Response:
-    """Whether searches are answered. Without the embedder they are, by keywords: that is told as `degraded`."""
-    down = await _down(services)
-    reasons = [f"{component}: {reason}" for component, reason in down.items() if component in _NEEDED]
+    """Whether what is served here can be served: searches, or, where only changes are taken, these. What else is unavailable is told as `degraded`."""
+    unreadable = None
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            health = await services.operations.health()
+        down = {component: h.detail or "down" for component, h in health.items() if h.state != "ok"}
+    except (RetryableError, TimeoutError) as exc:
+        unreadable = (
+            (exc.cause if exc.cause != str(exc) else "does not answer")
+            if isinstance(exc, OutageError)
+            else f"no answer within {_PATIENCE_S:g} s"
+        )
+        down = {"database": unreadable}
+    down |= services.health.down
+    needed = (_FOR_READS if unreadable else frozenset()) if services.reads else _FOR_CHANGES
+    reasons = [f"{component}: {reason}" for component, reason in down.items() if component in needed]
     degraded = {
-        component: reason for component, reason in down.items() if component not in _NEEDED and not component.startswith(_SUBSCRIBER)
+        component: reason for component, reason in down.items() if component not in needed and not component.startswith(_SUBSCRIBER)
     }
     if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
         degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
-
-
-async def _down(services: ApiServices) -> dict[str, str]:
-    """What is away, with the reason."""
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            health = await services.operations.health()
-    except OutageError as exc:
-        return {exc.component: "does not answer"}
-    except (RetryableError, TimeoutError):
-        return {"database": f"no answer within {_PATIENCE_S:g} s"}
-    return {component: h.detail or "down" for component, h in health.items() if h.state != "ok"}
 
 
 @router.get(

@@ -133,6 +133,8 @@ async def _on_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, LivedexError)
     if isinstance(exc, RetryableError):
         log.warning("request %s: %s", request.state.request_id, exc)
+    if isinstance(exc, OutageError) and exc.component == "database":
+        request.app.state.services.health(exc.component, exc.cause)
     return answer_to(exc)
 
 

@@ -20,6 +20,7 @@ from pipeline.intake import Accepting, NoIntake
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
 from pipeline.model import Reader
+from pipeline.process_health import ProcessHealth
 from pipeline.rights import Principals
 from pipeline.search.answer import SearchAnswer
 from pipeline.search.request import SearchRequest
@@ -67,6 +68,8 @@ class ApiServices:
         intake: accepts changes.
         embedder: of texts that callers send; None: none runs here.
         first_load: what answers tell of it.
+        health: what this process finds unavailable.
+        reads: searches and documents are served here, so that readiness follows reads; otherwise it follows whether changes are taken.
         url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
     """
 
@@ -83,6 +86,8 @@ class ApiServices:
     limits: Limits = field(default_factory=NoLimits)
     embedder: TextEmbedder | None = None
     first_load: LoadReport = field(default_factory=LoadReport)
+    health: ProcessHealth = field(default_factory=ProcessHealth)
+    reads: bool = True
 
 
 async def _services(request: Request) -> ApiServices:

@@ -1,35 +1,37 @@
-"""What a process says of the components it works with, written down for whoever asks from another process.
+"""Copy the health of this process into the database, for whoever asks from another process.
 
-Invariant: that a component is away is said by a process that runs. It says so again and again, takes it back when it ends, and where it was
-killed its word lapses, see `pipeline.store.operations.LAPSES_S`.
+Invariant: that a component is unavailable is said by a process that runs. It says so again and again, takes it back when it ends, and where it was
+killed its word expires, see `pipeline.store.operations.LAPSES_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeAlias
 
-from pipeline.errors import LivedexError
+from pipeline.errors import LivedexError, OutageError
+from pipeline.process_health import ProcessHealth, Tell
 from pipeline.store.operations import LAPSES_S, Operations
+
+__all__ = ["Tell", "health_teller"]
 
 log = logging.getLogger(__name__)
 
-Tell: TypeAlias = Callable[[str, str | None], None]
 SAID_AGAIN_S = LAPSES_S / 4
 _WRITE_AGAIN_S = 1.0
 _LAST_WORD_S = 2.0
+DATABASE = "database"
 
 
 @asynccontextmanager
-async def health_teller(operations: Operations) -> AsyncIterator[Tell]:
-    """A function that writes down how a component is, without holding up who tells."""
+async def health_teller(operations: Operations) -> AsyncIterator[ProcessHealth]:
+    """The health of this process, copied into the database without holding up who tells."""
     words = _Words(operations)
-    writer = asyncio.create_task(words.write())
+    writer = asyncio.create_task(words.write(), name="copy the health")
     try:
-        yield words.tell
+        yield words.health
     finally:
         writer.cancel()
         await asyncio.gather(writer, return_exceptions=True)
@@ -37,50 +39,71 @@ async def health_teller(operations: Operations) -> AsyncIterator[Tell]:
 
 
 class _Words:
-    """The last word on each component, kept until it is written: what came back while the database was away would be down for ever."""
+    """The last word on each component, kept until it is written: a recovery during a database outage would otherwise be lost."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
         self._unwritten: dict[str, str | None] = {}
-        self._down: dict[str, str] = {}
         self._told = asyncio.Event()
+        self.health = ProcessHealth(self._note)
 
-    def tell(self, component: str, reason: str | None) -> None:
-        """Note why a component is away, or, with None, that it works."""
-        if reason is None:
-            self._down.pop(component, None)
-        else:
-            self._down[component] = reason
+    def _note(self, component: str, reason: str | None) -> None:
         self._unwritten[component] = reason
         self._told.set()
 
     async def write(self) -> None:
-        """Write words down, for ever."""
+        """Write words down, for ever, and find out in between whether the database takes writes."""
         failing = False
         while True:
             try:
                 async with asyncio.timeout(SAID_AGAIN_S):
                     await self._told.wait()
             except TimeoutError:
-                self._unwritten = {**self._down, **self._unwritten}
+                self._unwritten = {**self.health.down, **self._unwritten}
+                await self._probe()
             while self._unwritten:
                 component, reason = self._unwritten.popitem()
-                try:
-                    await self._operations.set_health(component, ok=reason is None, detail=reason)
+                if await self._written(component, reason, failing):
                     failing = False
-                except LivedexError as exc:
+                else:
                     self._unwritten.setdefault(component, reason)  # not over a newer one
-                    if not failing:
-                        log.warning("the health of the %s is not written down yet: %s", component, exc)
                     failing = True
                     await asyncio.sleep(_WRITE_AGAIN_S)
             self._told.clear()
+
+    async def _written(self, component: str, reason: str | None, failing: bool) -> bool:
+        """Write one word down. What the database takes shows that it works, whatever the word says of it."""
+        is_over = component == DATABASE
+        try:
+            await self._operations.set_health(component, ok=is_over or reason is None, detail=None if is_over else reason)
+        except Exception as exc:
+            if not isinstance(exc, LivedexError):
+                log.exception("the health of the %s could not be written down; it is tried again", component)
+            elif not failing:
+                log.warning("the health of the %s is not written down yet: %s", component, exc)
+            if isinstance(exc, OutageError) and exc.component == DATABASE and DATABASE not in self.health.down:
+                self.health(DATABASE, exc.cause)
+            return False
+        if DATABASE in self.health.down:
+            log.warning("the database takes changes again")
+            self.health(DATABASE, None)
+        return True
+
+    async def _probe(self) -> None:
+        """Find out whether the database takes writes, where nobody has told otherwise."""
+        try:
+            if DATABASE not in self.health.down:
+                await self._operations.probe_writes()
+        except OutageError as exc:
+            self.health(DATABASE, exc.cause)
+        except Exception:
+            log.exception("the database could not be probed; it is tried again")
 
     async def take_back(self) -> None:
         """Say nothing against anybody any more; whoever else finds a component away says so again."""
         try:
             async with asyncio.timeout(_LAST_WORD_S):
-                for component in self._down:
+                for component in self.health.down:
                     await self._operations.set_health(component, ok=True)
         except (LivedexError, TimeoutError) as exc:
-            log.info("that the %s is away is left to lapse: %s", " and the ".join(self._down), exc or type(exc).__name__)
+            log.info("that the %s is away is left to lapse: %s", " and the ".join(self.health.down), exc or type(exc).__name__)

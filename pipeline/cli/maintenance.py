@@ -40,6 +40,8 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
                 await job(s)
             except LivedexError as exc:
                 log.warning("%s: %s; tried again later", job.__name__, exc)
+            except Exception:
+                log.exception("%s failed in a way that nobody foresaw; tried again later", job.__name__)
             due[n] = time.monotonic() + interval
         try:
             await asyncio.wait_for(stop.wait(), 1.0)

@@ -110,6 +110,8 @@ def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None
         limits=entrance.limits if entrance else NoLimits(),
         embedder=s.embeddings,
         first_load=s.first_load,
+        health=s.tell,
+        reads="api" in roles,
     )
 
 

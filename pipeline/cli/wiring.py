@@ -17,7 +17,7 @@ from migrations.runner import check_versions, connected, migrate
 from pipeline.api.first_load import LoadReport
 from pipeline.backlog import Backlog
 from pipeline.cli.fetching import LateContents
-from pipeline.cli.health_telling import Tell, health_teller
+from pipeline.cli.health_telling import health_teller
 from pipeline.cli.log_lines import OneLine
 from pipeline.embedding.build import build_embedder
 from pipeline.embedding.queries import DEADLINE_S
@@ -26,6 +26,7 @@ from pipeline.errors import ConfigError
 from pipeline.intake import Blobs
 from pipeline.liveness import Liveness
 from pipeline.metrics import Metrics
+from pipeline.process_health import ProcessHealth
 from pipeline.search.engine import SearchEngine
 from pipeline.settings import FolderSource, Settings
 from pipeline.stages.chunk import Cutting
@@ -56,7 +57,7 @@ class Surroundings:
         owner_url: of the database, for who migrates and builds indexes.
         url: of the database, for everybody else.
         claims: None where no other process can embed, or nobody is paid for it.
-        tell: writes down that a component is away and why, or, with None, that it works.
+        tell: notes that a component is unavailable and why, or, with None, that it works.
         publishing: connections for publishing to the queue of the database, and for acknowledging.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
     """
@@ -77,7 +78,7 @@ class Surroundings:
     letters: Letters
     metrics: Metrics
     liveness: Liveness
-    tell: Tell
+    tell: ProcessHealth
     fetcher: Fetcher | None = None
     publishing: int = 2
     first_load: LoadReport = field(default_factory=LoadReport)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,9 @@ from typing import Literal
 
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.refusals import COMPONENT
-from pipeline.errors import OutageError, RetryableError
+from pipeline.errors import LivedexError, OutageError, RetryableError
+
+log = logging.getLogger(__name__)
 
 FIRST_TRIAL_S, LONGEST_TRIAL_S = 0.5, 15.0
 LONGEST_HEEDED_S = 300.0
@@ -93,9 +96,12 @@ class Breaker:
                 await self._clock.sleep(wait_s)
             try:
                 await self._probe()
-            except RetryableError as exc:
-                self._schedule(exc)
-                self._tell(Health("down", str(exc), self.health.since))
+            except Exception as exc:
+                if not isinstance(exc, LivedexError):
+                    log.exception("the probe of the embedder failed in a way that nobody foresaw; it is tried again")
+                cause = exc if isinstance(exc, RetryableError) else RetryableError(str(exc) or type(exc).__name__)
+                self._schedule(cause)
+                self._tell(Health("down", str(cause), self.health.since))
             else:
                 self._tell(Health("ok", "", self._clock.now()))
                 return

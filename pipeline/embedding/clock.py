@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pipeline.backoff import exponential_s
+
 
 def utc_now() -> datetime:
     """Now, aware."""
@@ -38,4 +40,4 @@ class Clock:
             attempt: tries that have failed, >= 1.
             base_s, cap_s: the most that is waited after the first, and after any.
         """
-        return self.uniform(0.0, min(cap_s, base_s * 2.0 ** (attempt - 1)))
+        return self.uniform(0.0, exponential_s(base_s, attempt, cap_s))

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from pipeline.backoff import exponential_s
 from pipeline.errors import NoTurnError, RetryableError
 from pipeline.fetching.bounds import Bounds
 from pipeline.fetching.connecting import AWAY_FIRST_WAIT_S
@@ -103,7 +104,7 @@ class Turns:
         server = self._server(origin)
         server.failures += 1
         if server.failures >= _AWAY:
-            server.ask_at = self._clock() + min(2.0 ** (server.failures - _AWAY), _LONGEST_PAUSE_S)
+            server.ask_at = self._clock() + exponential_s(1.0, server.failures - _AWAY + 1, _LONGEST_PAUSE_S)
 
     def be_patient(self, origin: Origin, seconds: float) -> None:
         """It asked for so much patience."""

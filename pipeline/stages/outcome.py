@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pipeline.backoff import exponential_s
 from pipeline.errors import LivedexError, NoTurnError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.events import Event, Step
 
@@ -61,24 +62,31 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A dependency is away: wait for it with everything, no event is to blame."""
+    """A dependency is away: wait for it with everything, no event is to blame.
+
+    Attributes:
+        detail: what happened, for the log.
+        cause: the same in a few words without ids and names, for the health.
+    """
 
     component: str
     after_s: float
     detail: str
+    cause: str
 
 
 Outcome: TypeAlias = Forward | Finished | Dead | Again | Pause
 
 
-def outcome_of(error: Exception, attempt: int) -> Outcome:
+def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
     """What an error means for its event.
 
     Args:
-        attempt: how often the event was tried, this time included, >= 1.
+        attempt: how often the event was tried, this time included, >= 1. A try that ended in an outage is none.
+        outages: how often in a row it was tried in vain before, because a dependency was away.
     """
     if isinstance(error, OutageError):
-        return Pause(error.component, error.retry_after_s or min(0.25 * 2**attempt, 5.0), str(error))
+        return Pause(error.component, error.retry_after_s or exponential_s(0.5, outages + 1, 5.0), str(error), error.cause)
     if isinstance(error, TenantDeletedError):
         return Finished(superseded=True)
     if isinstance(error, RejectedError):

@@ -18,9 +18,10 @@ from pgvector.asyncpg import register_vector
 from migrations.roles import DEFAULT_ROLES, Roles
 from migrations.runner import check_rights
 from migrations.server_checks import use_schemas
-from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, TenantDeletedError
+from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import Reader, TenantId
 from pipeline.store.driver_connection import connector
+from pipeline.store.outage_classifier import database_outage
 from pipeline.store.session_limits import SERVER_SETTINGS
 from pipeline.store.statements import sql
 
@@ -34,10 +35,6 @@ _PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebod
 
 _TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
 
-_AWAY = (
-    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError, asyncpg.InsufficientResourcesError, asyncpg.DiskFullError, ConnectionError, TimeoutError, OSError,
-)  # fmt: skip
 _AGAIN = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
 
 
@@ -61,20 +58,23 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except LivedexError:
+        raise
     except _AGAIN as exc:
         raise RetryableError(f"{what}: {type(exc).__name__}") from exc
-    except (asyncpg.DataError, asyncpg.ProgramLimitExceededError) as exc:
-        raise RejectedError(f"{what}: {_not_storable(exc)}", reason="not_storable") from exc
-    except asyncpg.InterfaceError as exc:
-        if isinstance(exc, asyncpg.exceptions.DataError):
+    except Exception as exc:
+        if isinstance(exc, asyncpg.DataError | asyncpg.ProgramLimitExceededError | asyncpg.exceptions.DataError):
             raise RejectedError(f"{what}: {_not_storable(exc)}", reason="not_storable") from exc
-        raise OutageError("database", f"{what}: {exc}") from exc
-    except _AWAY as exc:
-        raise OutageError("database", f"{what}: {type(exc).__name__}: {exc}") from exc
-    except asyncpg.PostgresError as exc:
-        if exc.sqlstate == _TENANT_DELETED:
+        if (cause := database_outage(exc)) is not None:
+            raise OutageError("database", f"{what}: {cause} ({_kind(exc)})", cause=cause) from exc
+        if isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == _TENANT_DELETED:
             raise TenantDeletedError(f"{what}: the tenant was deleted") from exc
         raise
+
+
+def _kind(exc: Exception) -> str:
+    """The driver's name for an error, and its words where these hold no values."""
+    return f"{type(exc).__name__}: {exc}" if isinstance(exc, asyncpg.InterfaceError | OSError) and str(exc) else type(exc).__name__
 
 
 def _not_storable(exc: Exception) -> str:
@@ -143,10 +143,7 @@ class Database:
     async def _begun(self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool) -> AsyncIterator[Connection]:
         with translated(what):
             isolation = "repeatable_read" if snapshot else None
-            async with (
-                self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
-                connection.transaction(isolation=isolation, readonly=readonly),
-            ):
+            async with self._connection() as connection, connection.transaction(isolation=isolation, readonly=readonly):
                 await connection.execute(_BEGIN, reader.tenant_id, "on" if durable else "off", principals_of(reader))
                 if reader.principals is not None:
                     await connection.execute(_PLAN_ANEW)
@@ -156,8 +153,18 @@ class Database:
     async def system(self, what: str = "transaction") -> AsyncIterator[Connection]:
         """A transaction for what belongs to no tenant; rows of tenants are not visible in it."""
         with translated(what):
-            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, connection.transaction():
+            async with self._connection() as connection, connection.transaction():
                 yield connection
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again."""
+        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            try:
+                yield connection
+            except asyncpg.InternalClientError:
+                connection.terminate()
+                raise
 
     async def total(self, statement: str, what: str, *arguments: Any) -> int:
         """The sum over all tenants of the number that a statement gives for each.

@@ -7,9 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import asyncpg
-
 from pipeline.store.driver_connection import connect
+from pipeline.store.outage_classifier import database_outage
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +40,9 @@ async def keep_listening(
     while True:
         try:
             await _listen_once(url, channel, told, began)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-            log.debug("not listening to %s: %s", channel, type(exc).__name__)
+        except Exception as exc:
+            if database_outage(exc) is None:
+                log.exception("listening to %s ended in a way that nobody foresaw; it begins again", channel)
         finally:
             ended()
         await asyncio.sleep(_RECONNECT_S)

@@ -73,6 +73,15 @@ class Operations:
         async with self._database.system("health") as connection:
             await connection.execute(sql("set_health"), component, "ok" if ok else "down", detail, LAPSES_S)
 
+    async def probe_writes(self) -> None:
+        """Return when the database takes writes, as far as can be told without writing.
+
+        Raises:
+            OutageError: it does not.
+        """
+        async with self._database.system("probe the database") as connection:
+            await connection.execute(sql("probe_writes"))
+
     async def clear_health(self) -> None:
         """Forget what an earlier run said."""
         async with self._database.system("health") as connection:

@@ -70,6 +70,10 @@ from health h
 cross join lateral (select h.state = 'down' and h.component not like 'source:%' and h.updated_at < now() - make_interval(secs => $1) as lapsed) l
 order by h.component;
 
+-- name: probe_writes
+-- Changes nothing, and is refused where nothing can be changed.
+update health set detail = detail where component = '';
+
 -- name: clear_health
 delete from health;
 

@@ -61,8 +61,56 @@ async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Da
             while not operations.refused:
                 await asyncio.sleep(0.02)
         tell("broker", "does not answer")
+        assert tell.down == {"broker": "does not answer", "database": "set health"}, "this process knows at once"
         operations.away = False
-        await becomes(owner, {"broker": "down"})
+        await becomes(owner, {"broker": "down", "database": "ok"})
+        assert tell.down == {"broker": "does not answer"}
+
+
+async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_does(
+    database: Database, owner: asyncpg.Connection, owner_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cli.health_telling.SAID_AGAIN_S", 0.05)
+    monkeypatch.setattr("pipeline.cli.health_telling._WRITE_AGAIN_S", 0.05)
+    name = await owner.fetchval("select current_database()")
+    async with health_teller(Operations(database)) as tell:
+        await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
+        await owner.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        async with asyncio.timeout(20):
+            while "database" not in tell.down:
+                await asyncio.sleep(0.02)
+        assert "read-only" in tell.down["database"]
+        await owner.execute(f'alter database "{name}" reset default_transaction_read_only')
+        await owner.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        async with asyncio.timeout(20):
+            while tell.down:
+                await asyncio.sleep(0.02)
+        await becomes(owner, {"database": "ok"})
+
+
+async def test_nothing_that_fails_ends_the_copying(database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.cli.health_telling._WRITE_AGAIN_S", 0.02)
+    failures: list[Exception] = [
+        ZeroDivisionError(),
+        asyncpg.InternalClientError("state 15"),
+        asyncpg.UndefinedTableError("health"),
+        OutageError("database", "x"),
+    ]
+    operations, write = Operations(database), Operations(database).set_health
+
+    async def failing(component: str, *, ok: bool, detail: str | None = None) -> None:
+        if failures:
+            raise failures.pop()
+        await write(component, ok=ok, detail=detail)
+
+    monkeypatch.setattr(operations, "set_health", failing)
+    async with health_teller(operations) as tell:
+        tell("broker", "does not answer")
+        await becomes(owner, {"broker": "down", "database": "ok"})
 
 
 async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(database: Database, owner: asyncpg.Connection) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -37,10 +38,27 @@ async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_ever
 
 
 @pytest.mark.parametrize("component", ["database", "broker"])
-async def test_it_is_not_ready_without_what_it_needs(http, operations, component):
+async def test_where_searches_are_served_it_is_ready_while_they_are_answered(http, operations, component):
+    operations.down = {component: "its disk is full"}
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "degraded": {component: "its disk is full"}, "reasons": []})
+
+
+@pytest.mark.parametrize("component", ["database", "broker"])
+async def test_where_only_changes_are_taken_it_is_ready_while_they_are(app, http, operations, component):
+    app.state.services = replace(app.state.services, reads=False)
     operations.down = {component: "gone"}
     answer = await http.get("/readyz")
     assert (answer.status_code, answer.json()["reasons"]) == (503, [f"{component}: gone"])
+
+
+async def test_what_this_process_knows_counts_before_the_copy_in_the_database(app, http, operations):
+    app.state.services.health("database", "it is read-only")
+    operations.down = {"database": "an older word", "embedder": "away"}
+    assert (await http.get("/readyz")).json()["degraded"] == {"database": "it is read-only", "embedder": "away"}
+    app.state.services.health("database", None)
+    operations.down = {}
+    assert (await http.get("/readyz")).json()["degraded"] == {}
 
 
 async def test_it_is_not_ready_when_the_database_does_not_answer(http, operations):

@@ -8,7 +8,7 @@ from pipeline.stages.outcome import LONGEST_WAIT_S, MAX_ATTEMPTS, Again, Dead, P
 
 def test_an_outage_pauses_however_often_it_was_tried() -> None:
     assert all(isinstance(outcome_of(OutageError("database", "away"), n), Pause) for n in (1, MAX_ATTEMPTS, 1000))
-    assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause("embedder", 7.5, "busy")
+    assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause("embedder", 7.5, "busy", "busy")
 
 
 @pytest.mark.parametrize("error", [RejectedError("never", reason="x"), TooLargeError("never")])

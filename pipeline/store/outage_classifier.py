@@ -1,0 +1,82 @@
+"""Tell errors that mean "the database cannot be used now" from errors about a statement or its values.
+
+Every part that talks to PostgreSQL asks here: the store, the queue, background loops, listeners. What it calls an outage costs no document an attempt: it is
+waited for, told in the health, and over by itself. Source of the codes: PostgreSQL's manual, appendix "PostgreSQL Error Codes".
+"""
+
+from __future__ import annotations
+
+import errno
+
+import asyncpg
+
+_STATES = {
+    "25006": "it is read-only (a standby, or a failover that is not over)",
+    "25P03": "it ended a transaction that stood still",
+    "25P04": "it ended a transaction that took too long",
+    "28000": "it refuses the login",
+    "28P01": "it refuses the password",
+    "3D000": "the database is not there",
+    "42501": "the role may not do this: run `livedex migrate`, or check the grants",
+    "53100": "its disk is full",
+    "53200": "it is out of memory",
+    "53300": "it takes no more connections",
+    "53400": "a limit of its configuration is reached",
+    "57P01": "it is shutting down, or an administrator ended the session",
+    "57P02": "it crashed and is recovering",
+    "57P03": "it is starting or shutting down",
+    "57P04": "the database was dropped",
+    "57P05": "it ended an idle session",
+    "58030": "it cannot read or write its disk",
+    "XX000": "a connection pooler or the server failed",
+}
+_CLASSES = {
+    "08": "the connection failed",
+    "53": "it lacks resources",
+    "57": "an operator intervened",
+    "58": "its system failed",
+    "XX": "it failed internally",
+}
+_STATEMENTS_OWN = frozenset({"57014"})
+"""Of these classes, what ends one statement and says nothing about the next one (`statement_timeout`, a cancel)."""
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def database_outage(error: BaseException | None) -> str | None:
+    """Return why the database cannot be used now, or None where the error is about a statement or its values.
+
+    Args:
+        error: of asyncpg, of SQLAlchemy (the driver's error is looked for in it), or of the operating system.
+
+    Returns:
+        A few words without ids, values, names and addresses, fit for whoever asks.
+    """
+    for each in _driver_errors(error):
+        state = getattr(each, "sqlstate", None)
+        if isinstance(state, str) and state not in _STATEMENTS_OWN:
+            if state in _STATES:
+                return _STATES[state]
+            if state[:2] in _CLASSES:
+                return _CLASSES[state[:2]]
+        if isinstance(each, asyncpg.exceptions.DataError | asyncpg.DataError):
+            return None
+        if isinstance(each, asyncpg.InternalClientError):
+            return "the connection broke within an exchange"
+        if isinstance(each, asyncpg.InterfaceError):
+            return "the connection was closed"
+        if isinstance(each, TimeoutError):
+            return "it does not answer in time"
+        if isinstance(each, OSError):
+            return "a disk is full" if each.errno in _DISK_FULL else "it cannot be reached"
+    return None
+
+
+def _driver_errors(error: BaseException | None) -> list[BaseException]:
+    """The error and, of a wrapper, what is wrapped."""
+    found: list[BaseException] = []
+    for each in (error, getattr(error, "orig", None)):
+        while each is not None and each not in found and len(found) < 8:
+            found.append(each)
+            each = each.__cause__ if each is not error or hasattr(error, "orig") else None
+    return found

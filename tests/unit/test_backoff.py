@@ -1,0 +1,24 @@
+"""Waits between retries grow, end at a bound, and never overflow."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.backoff import exponential_s
+from pipeline.embedding.clock import Clock
+from pipeline.errors import OutageError
+from pipeline.stages.outcome import Pause, outcome_of
+
+
+def test_waits_grow_up_to_a_bound() -> None:
+    assert [exponential_s(0.5, n, 5.0) for n in (0, 1, 2, 3, 4, 5, 6)] == [0.5, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert exponential_s(0.1, 3, 100.0, factor=4) == pytest.approx(1.6)
+    assert exponential_s(0.0, 10**9, 5.0) == 0.0 and exponential_s(9.0, 1, 5.0) == 5.0
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 1023, 1024, 1025, 10**6, 10**400])
+def test_however_long_it_lasts_nothing_overflows(n: int) -> None:
+    paused = outcome_of(OutageError("database", "away"), 1, n)
+    assert isinstance(paused, Pause) and 0 < paused.after_s <= 5
+    assert isinstance(outcome_of(OutageError("database", "away"), min(n, 10**6)), Pause)
+    assert 0 <= Clock(uniform=lambda low, high: high).backoff_s(n) <= 5.0
