@@ -26,6 +26,7 @@ from faststream_outbox import OutboxBroker
 from faststream_outbox.message import OutboxInnerMessage
 from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from consumers.acknowledging import AcknowledgingClient, queue_outage
@@ -135,6 +136,8 @@ class PostgresBroker:
                 return
             except Exception as exc:
                 cause = queue_outage(exc)
+                if cause is None and isinstance(exc, SQLAlchemyError):
+                    raise OutageError("broker", f"publish to {topic}: {_kind(exc)}") from exc  # a fault of the queue, and of no event
                 if cause is None:
                     raise
                 if is_last:
