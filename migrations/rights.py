@@ -19,6 +19,8 @@ _OWNER = re.compile(r"alter function (.+) owner to (\w+)$", re.DOTALL)
 _POLICY = re.compile(r"create policy (\w+) on (\w+)\b.*?(?: to (\w+))?(?: using| with)", re.DOTALL)
 _TABLE = re.compile(r"create (?:unlogged )?table (?:if not exists )?(\w+)")
 _DROPPED = re.compile(r"drop function (?:if exists )?(.+)$", re.DOTALL)
+_DROPPED_TABLE = re.compile(r"drop table (?:if exists )?([\w, ]+?)(?: cascade)?$")
+_DROPPED_POLICY = re.compile(r"drop policy (?:if exists )?(\w+) on (\w+)$")
 _FUNCTION = re.compile(r"create or replace function (\w+)\(")
 _SIGNATURES = re.compile(r"\w+\([^()]*\)")
 _ALL = ("select", "insert", "update", "delete")
@@ -82,6 +84,13 @@ class Rights:
             self._owners[found[1]] = found[2]
         elif (found := _POLICY.match(statement)) and found[1] != "own_rows":  # every table of tenants has that one
             self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], statement)
+        elif found := _DROPPED_TABLE.match(statement):
+            gone = set(found[1].split(", "))
+            self._tables -= gone
+            self._grants = {key: value for key, value in self._grants.items() if key[0] not in gone}
+            self._policies = {key: value for key, value in self._policies.items() if key[0] not in gone}
+        elif found := _DROPPED_POLICY.match(statement):
+            self._policies.pop((found[2], found[1]), None)
         elif found := _DROPPED.match(statement):
             for signature in _SIGNATURES.findall(found[1]):
                 self._private.discard(signature)

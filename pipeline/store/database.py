@@ -205,6 +205,7 @@ async def open_database(
         pool = await asyncpg.create_pool(
             connect=connector(url, {"role": roles.application, "application_name": "livedex", **SERVER_SETTINGS}),
             min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, command_timeout=120,
+            max_inactive_connection_lifetime=0 if min_size == max_size else 300,  # what is held from the start on is not given to others
         )  # fmt: skip
     try:
         async with pool.acquire() as connection:

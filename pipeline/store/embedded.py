@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
@@ -163,7 +164,7 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
             sockets / f".s.PGSQL.{_PORT}.lock",
         ):  # `_ready_server` looked; what was killed may be a zombie still
             stale.unlink(missing_ok=True)
-        with log.open("ab") as out:
+        with _opened_log(log) as out:
             process = subprocess.Popen(
                 [str(programs / "postgres"), "-D", str(home) if reachable else _HERE, *options],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=shell_without_postgres(), **identity(account),
@@ -178,6 +179,14 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
         process.wait()
         time.sleep(_START_AGAIN_S)
     raise AssertionError("unreachable")
+
+
+def _opened_log(log: Path) -> BinaryIO:
+    """The server's log to write to; its folder is the server's user's, who may not lead us elsewhere."""
+    try:
+        return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab")
+    except OSError as exc:
+        raise ConfigError(f"{log} cannot be written ({exc.strerror}): remove it") from exc
 
 
 def _becomes_ready(home: Path, process: subprocess.Popen[bytes]) -> bool:

@@ -258,7 +258,8 @@ def test_the_rights_are_read_from_what_the_migrations_say() -> None:
     create function f(a text, b double precision[]) returns text language sql as $$ select ';grant all on t to livedex_app' $$;
     grant execute on function f(text, double precision[]), g() to livedex_app, livedex_definer; revoke all on function f(text, double precision[]) from public;
     alter function g() owner to livedex_definer; create policy p on t as restrictive for select to livedex_definer using (a = 'x;y');
-    create policy q on t using (true); drop function g();"""
+    create policy q on t using (true); drop function g(); create table gone (a int); grant select on gone to livedex_app; create policy r on gone using (true);
+    create policy s on t using (true); drop table if exists gone; drop policy s on t;"""
     read = Rights([script], DEFAULT_ROLES)
     assert read._grants == {("t", "livedex_app"): {"select", "insert"}, ("u", "livedex_app"): {"select", "insert"}}
     assert read._executors == {("f(text, double precision[])", role) for role in ("livedex_app", "livedex_definer")}

@@ -97,6 +97,12 @@ async def test_links_that_somebody_laid_are_not_followed(tmp_path: Path, monkeyp
     (data / "postgres.new").symlink_to(foreign)
     async with embedded_postgres(data) as url:
         await (await connect(url)).close()
+    (data / "postgres" / "server.log").unlink()
+    (data / "postgres" / "server.log").symlink_to(foreign / "kept")
+    with pytest.raises(ConfigError, match=r"server\.log cannot be written"):
+        async with embedded_postgres(data):
+            pass
+    assert (foreign / "kept").read_bytes() == b""
     assert (foreign.stat().st_uid, stat.S_IMODE(foreign.stat().st_mode), os.listdir(foreign)) == (0, 0o755, ["kept"])
     monkeypatch.setattr(server_programs, "_COPIES", tmp_path / "link")
     (tmp_path / "link").symlink_to(foreign)
