@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from pipeline.errors import ClaimLostError, OutageError, RejectedError, RetryableError
+from pipeline.errors import ClaimLostError, LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.model import GenerationId, PassageId, TenantId
 from pipeline.stages.embed import Generations
 from pipeline.store.generation_backlog import GenerationBacklog, Place
 
 log = logging.getLogger(__name__)
 
-_DOCUMENTS, _PASSAGES = 32, 256
+_DOCUMENTS, _PASSAGES, _PAGES = 32, 256, 4
 _FIRST_PAUSE_S, _IDLE_S = 0.5, 10.0
 _MOST_REFUSED = 10_000  # remembered, so that they are not sent again and again
 
@@ -53,6 +53,7 @@ class GenerationFiller:
         self._backlog, self._generations, self._gatherer = backlog, generations, gatherer
         self._at_once = at_once
         self._checked: set[tuple[TenantId, GenerationId]] = set()
+        self._places: dict[tuple[TenantId, GenerationId], Place] = {}
         self._refused: dict[tuple[GenerationId, PassageId], str] = {}
 
     async def run(self) -> None:
@@ -61,10 +62,10 @@ class GenerationFiller:
         while True:
             try:
                 done = await self.fill()
-                pause_s = _FIRST_PAUSE_S if done else min(2 * pause_s, _IDLE_S)
+                pause_s = 0.0 if done else min(max(2 * pause_s, _FIRST_PAUSE_S), _IDLE_S)
             except RetryableError as exc:
                 log.debug("embedding what is stored waits: %s", exc)
-                pause_s = min(2 * pause_s, _IDLE_S)
+                pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _IDLE_S)
                 if isinstance(exc, OutageError) and exc.retry_after_s is not None:
                     pause_s = max(pause_s, min(exc.retry_after_s, 60.0))
             except Exception:
@@ -73,30 +74,43 @@ class GenerationFiller:
             await asyncio.sleep(pause_s)
 
     async def fill(self) -> int:
-        """Embed what every tenant lacks, the newest changes first.
+        """Embed a part of what each tenant lacks, the newest changes first; a tenant with much is no reason for another to wait.
 
         Returns:
             How many documents were finished.
+
+        Raises:
+            OutageError: the provider, or the store, is away.
         """
         generation_id = await self._generations.active()
         done = 0
         for tenant_id in await self._backlog.tenants():
-            if (tenant_id, generation_id) not in self._checked:
-                await self._backlog.doubt(tenant_id, generation_id)
-                self._checked.add((tenant_id, generation_id))
-            done += await self._fill_tenant(tenant_id, generation_id)
+            try:
+                done += await self._fill_tenant(tenant_id, generation_id)
+            except OutageError:
+                raise
+            except TenantDeletedError:
+                continue
+            except LivedexError as exc:
+                log.warning("what a tenant has stored is not embedded yet, and is tried again: %s", exc)
         return done
 
     async def _fill_tenant(self, tenant_id: TenantId, generation_id: GenerationId) -> int:
-        place, done = Place(), 0
-        while page := await self._backlog.documents(tenant_id, generation_id, place, _DOCUMENTS):
-            if not done:
-                log.info("documents of another embedding model, or without all their vectors, are being embedded")
-            place, documents = page[-1], [each.doc_id for each in page]
+        key, done = (tenant_id, generation_id), 0
+        if key not in self._checked:
+            await self._backlog.doubt(tenant_id, generation_id)
+            self._checked.add(key)
+        for _ in range(_PAGES):
+            page = await self._backlog.documents(tenant_id, generation_id, self._places.get(key, Place()), _DOCUMENTS)
+            if not page:
+                self._places.pop(key, None)  # from the newest on, the next time
+                break
+            documents = [each.doc_id for each in page]
             refused = await self._embed(tenant_id, generation_id, documents)
+            self._places[key] = page[-1]
             done += len(await self._backlog.finish(tenant_id, generation_id, documents, refused))
         if done:
-            log.info("%d documents have the vectors of the embedding model in use", done)
+            log.info("%d more documents have the vectors of the embedding model in use", done)
         return done
 
     async def _embed(self, tenant_id: TenantId, generation_id: GenerationId, documents: Sequence[int]) -> dict[PassageId, str]:

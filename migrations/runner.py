@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 APPLICATION_ROLE = DEFAULT_ROLES.application
 _LOCK_KEY = 7_205_759_403_792_794
+_LET_GO = "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"  # of a process that is frozen meanwhile
+_AS_BEFORE = "reset idle_session_timeout; reset idle_in_transaction_session_timeout"
 
 _ROLES = """\
 do $$
@@ -126,6 +128,7 @@ async def migrate(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) 
     check_server_version(connection)
     await connection.execute("select pg_advisory_lock($1::bigint)", _LOCK_KEY)
     try:
+        await connection.execute(_LET_GO)
         return await _apply(connection, roles)
     except asyncpg.InsufficientPrivilegeError as exc:
         raise ConfigError(await _denied(connection, roles, exc)) from exc
@@ -133,6 +136,7 @@ async def migrate(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) 
         raise ConfigError("this PostgreSQL has no pgvector: install the extension `vector`, 0.8 or later") from exc
     finally:
         await connection.execute("select pg_advisory_unlock($1::bigint)", _LOCK_KEY)
+        await connection.execute(_AS_BEFORE)
 
 
 async def _apply(connection: asyncpg.Connection, roles: Roles) -> list[str]:

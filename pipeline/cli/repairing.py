@@ -83,4 +83,6 @@ async def _embed(s: Surroundings, proof: Proof) -> None:
     async with open_gatherer(s.store, s.embeddings, s.claims) as gatherer:
         for tenant_id, passages in lacking.items():
             await gatherer.embed(tenant_id, generation, passages)
-        await GenerationFiller(GenerationBacklog(s.database), s.generations, gatherer, at_once=1).fill()  # their documents know it
+        filler = GenerationFiller(GenerationBacklog(s.database), s.generations, gatherer, at_once=1)
+        while await filler.fill():  # their documents know it
+            continue
