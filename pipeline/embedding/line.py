@@ -9,7 +9,7 @@ from pipeline.embedding.breaker import LONGEST_HEEDED_S, Breaker
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.protocol import Vectors
 from pipeline.embedding.provider import Provider
-from pipeline.embedding.refusals import COMPONENT, DeniedError, ExhaustedError
+from pipeline.embedding.refusals import COMPONENT, DeniedError
 from pipeline.errors import OutageError, RetryableError, ThrottledError
 
 LONGEST_PAUSE_S = 10.0
@@ -49,7 +49,7 @@ class Line:
             float32 array of shape (n, dimensions), each row of length 1.
 
         Raises:
-            OutageError: the provider is away, or keeps asking for patience.
+            OutageError: the provider is away, or keeps asking for patience, a probe too.
             RetryableError: every try failed; whether the texts or the provider are to blame, a probe can tell.
             RejectedError: refused, or denied while a probe was answered.
         """
@@ -62,7 +62,8 @@ class Line:
             except ThrottledError as exc:
                 throttled += 1
                 if throttled == _THROTTLED_TRIES:
-                    raise self._breaker.open(exc) from exc
+                    await self.probe()
+                    raise DeniedError(exc) from exc
                 self._pause(self._clock.backoff_s(throttled))
             except RetryableError:
                 failed += 1
@@ -98,7 +99,7 @@ class Line:
                 vectors = await self._provider.ask(texts, "document")
             except RetryableError as exc:
                 self._pause(min(exc.retry_after_s or 0.0, LONGEST_HEEDED_S))
-                if isinstance(exc, ExhaustedError) or (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
+                if (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
                     raise self._breaker.open(exc) from exc
                 if isinstance(exc, OutageError):
                     await self.probe()  # where it is answered, these texts are denied and no others

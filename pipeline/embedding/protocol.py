@@ -69,7 +69,7 @@ class Embedder(Protocol):
             RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
             ThrottledError: the provider asks for patience (429).
             OutageError: refused for a reason that a moment's patience does not change (401, 403, 404); a probe decides whether a text is to blame.
-                `ExhaustedError` of it (402, an exhausted quota) is believed without a probe.
+                `ExhaustedError` of it (402, an exhausted quota) blames a text only if others are embedded meanwhile.
             TooLargeError: the provider says that the request is too large.
             RejectedError: any other 4xx.
             Anything else that is raised counts as RetryableError.

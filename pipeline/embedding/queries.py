@@ -10,7 +10,6 @@ from pipeline.embedding.clock import Clock
 from pipeline.embedding.line import LONGEST_PAUSE_S
 from pipeline.embedding.protocol import Kind, Vector
 from pipeline.embedding.provider import Provider
-from pipeline.embedding.refusals import ExhaustedError
 from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError
 
 DEADLINE_S = 3.0
@@ -87,8 +86,6 @@ class Queries:
         Raises:
             OutageError: it is not; the breaker is open from now on.
         """
-        if isinstance(denied, ExhaustedError):
-            raise self._breaker.open(denied) from denied
         try:
             async with asyncio.timeout(self._deadline_s):
                 await self._provider.probe()

@@ -38,17 +38,23 @@ _ADVICE = {
 
 
 class ExhaustedError(OutageError):
-    """The account has no quota or no money left: no probe is needed to know that nobody is served."""
+    """The account has no quota or no money left; a probe may be small enough to be answered all the same."""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
 
 
 class DeniedError(RejectedError):
-    """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them."""
+    """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them.
 
-    def __init__(self, cause: OutageError) -> None:
+    Attributes:
+        needs_witness: what was said (no quota, too many requests) may be true of texts and not of a probe: nothing is blamed unless another text is
+            embedded meanwhile.
+    """
+
+    def __init__(self, cause: RetryableError) -> None:
         super().__init__(f"{cause}; a probe is answered meanwhile", reason=REASON)
+        self.needs_witness = isinstance(cause, ExhaustedError | ThrottledError)
 
 
 def refusal(

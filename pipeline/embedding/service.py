@@ -8,7 +8,7 @@
 | 400, 422 | the text that is refused is searched for by halving |
 | 413, or 400 for the size | the request is halved, and requests stay small for a while |
 | 401, 403, 404 and the like | a probe decides: not answered, it is an outage; answered, the text that is denied is searched for |
-| 402, no quota left | an outage, at once |
+| 402, no quota left, 429 again and again | as well, but a text is blamed only if others are embedded meanwhile |
 | an outage | everything fails at once, the health says why, and one probe at growing intervals finds out when it is over |
 
 Invariants: a text that was answered well is not sent again; no text is refused because of an outage; nothing that is not finite, of

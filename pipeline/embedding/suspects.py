@@ -9,6 +9,8 @@ its own while a probe, asked after that, is answered:
 | a refusal | nothing else was embedded | 3 failures in 2 s or more |
 | a denial (401, 403, 404 …), each with a probe answered after it | another document's text was embedded | 3 failures in 1 s or more |
 | a denial | nothing else was embedded | 5 failures in 5 s or more |
+| no quota (402), or too many requests (429) again and again, each with a probe answered after it | another document's text was embedded | 6 failures in 30 s or more |
+| no quota, or too many requests | nothing else was embedded | never: an outage, after 6 failures in 5 s |
 | an error or a wrong answer | another document's text was embedded | 5 failures in 3 s or more |
 | an error or a wrong answer | nothing else was embedded, nor suspected | 6 failures in 60 s or more |
 | an error or a wrong answer | nothing else was embedded, but others failed alone too | never: an outage, after 6 failures in 5 s |
@@ -105,7 +107,12 @@ class Suspects:
         """What the rules above say, at a time of the monotonic clock."""
         age_s = now - case.since
         if isinstance(case.fault, DeniedError):
-            needed, needed_s = (3, 1.0) if case.witnessed else (5, 5.0)
+            if case.fault.needs_witness and not case.witnessed:
+                return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.ASK_AGAIN
+            if case.fault.needs_witness:
+                needed, needed_s = 6, 30.0
+            else:
+                needed, needed_s = (3, 1.0) if case.witnessed else (5, 5.0)
         elif case.refused:
             needed, needed_s = (2, 0.0) if case.witnessed else (3, 2.0)
         elif case.witnessed:

@@ -232,7 +232,7 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
             self.outcomes.append(outcome)
 
     counts, embedder, texts = Counts(), counting(), passages(4)
-    failures = [RetryableError("x"), RejectedError("x"), ExhaustedError("x")]
+    failures = [RetryableError("x"), RejectedError("x"), ExhaustedError("x"), OutageError("embedder", "x")]
 
     async def script(sent: Sequence[str], number: int) -> Vectors | None:
         if number < len(failures):
@@ -245,7 +245,7 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
     await time.advance(1)
     await time.run(ask(service, texts))
     await service.embed_query("question")
-    assert counts.outcomes == ["retry", "rejected", "outage", "ok", "ok", "ok"]
+    assert counts.outcomes == ["retry", "rejected", "outage", "outage", "ok", "ok", "ok"]
     assert (counts.texts, counts.characters) == (4, sum(map(len, texts)))
 
 
