@@ -17,6 +17,7 @@ Refusal: TypeAlias = RetryableError | RejectedError
 
 COMPONENT = "embedder"
 REASON = "embedding_refused"
+_SAYS = "; the provider says: "
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
     r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|credit|balance)|account_(deactivated|suspended)",
@@ -53,7 +54,13 @@ class DeniedError(RejectedError):
     """
 
     def __init__(self, cause: RetryableError) -> None:
-        super().__init__(f"{cause}; a probe is answered meanwhile", reason=REASON)
+        said, _, rest = str(cause).partition(": ")
+        told = rest.partition(_SAYS)[2] if said.startswith("HTTP ") else str(cause)
+        words = f"{_SAYS}{told}" if told else ""
+        super().__init__(
+            f"{said if said.startswith('HTTP ') else 'denied'}, while a probe is answered: something on the way, such as a firewall, refuses what is in it{words}",
+            reason=REASON,
+        )
         self.needs_witness = isinstance(cause, ExhaustedError | ThrottledError)
 
 
@@ -72,7 +79,7 @@ def refusal(
     kind, (code, looked_at) = kind_of(status), _explanation(body)
     words = words_of(body, texts, secret)
     said = f"HTTP {status}" + (f" ({code})" if code else "")
-    told = f"; the provider says: {words}" if words else ""
+    told = f"{_SAYS}{words}" if words else ""
     if kind == "payment" or (kind == "throttled" and _NO_MONEY.search(looked_at)):
         advice = (
             "it wants payment: check the account" if kind == "payment" else "the quota is exhausted: check the account's plan and billing"

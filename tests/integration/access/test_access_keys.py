@@ -93,10 +93,13 @@ async def test_a_scope_is_needed_for_each_call(database: Database, owner_url: st
     async with served(database, owner_url) as app, client_of(app) as http:
         for key, reads, writes in ((reader, 200, 403), (writer, 403, 201), (admin, 200, 201)):
             assert (await http.get("/v1/collections", headers=bearer(key))).status_code == reads
+            embedded = await http.post("/v1/embeddings", json={"text": "refunds"}, headers=bearer(key))
+            assert embedded.status_code == (403 if reads == 403 else 503), "no model runs here"
             made = await http.post("/v1/collections", json={"name": key.key_id}, headers=bearer(key))
             assert made.status_code == writes
             if writes == 403:
                 assert (made.json()["type"], "documents:write" in made.json()["detail"]) == ("urn:livedex:problem:forbidden", True)
+        assert (await http.post("/v1/embeddings", json={"text": "refunds"})).status_code == 403
 
 
 async def test_of_a_key_only_a_hash_is_kept_and_its_use_is_noted(

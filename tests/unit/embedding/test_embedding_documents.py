@@ -383,6 +383,7 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
     check(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
     [refused] = got.refused.values()
     assert "refused by the model" in str(refused) and "POISON" not in str(refused)
+    assert "check LIVEDEX" not in str(refused), "no setting is to blame"
     assert service.health.status == "ok"
     assert embedder.requests < 150
     await service.close()
