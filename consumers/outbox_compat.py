@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from faststream_outbox.subscriber import usecase
@@ -36,3 +36,8 @@ def adjust(subscriber: usecase.OutboxSubscriber) -> None:
     """
     usecase._BACKOFF_MAX_SECONDS = LONGEST_RECONNECT_S
     subscriber.__class__ = Subscriber
+
+
+def fetch_now(subscriber: usecase.OutboxSubscriber) -> Callable[[], None]:
+    """Return a function that lets a subscriber look for rows at once, as a notification does."""
+    return subscriber._notify_event.set

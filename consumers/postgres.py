@@ -13,6 +13,7 @@ the next stage, it loses the acknowledgement after it too.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -29,8 +30,10 @@ from sqlalchemy import MetaData, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from consumers.acknowledging import AcknowledgingClient, queue_outage
-from consumers.outbox_compat import adjust
+from consumers.acknowledging import queue_outage
+from consumers.outbox_compat import adjust, fetch_now
+from consumers.queue_client import QueueClient, tenant_of
+from consumers.queue_turns import DOCUMENT_HEADER, TENANT_HEADER, BusyDocumentError, QueueTurns
 from consumers.settle import Record, Settler, StoppingError
 from pipeline.errors import LivedexError, OutageError
 from pipeline.events import CHANGED, Changed, Event
@@ -46,7 +49,8 @@ TABLE = "queue"
 LEASE_S = 60.0
 DRAIN_S = 25.0
 _PUT_TOGETHER = 64
-ACKNOWLEDGED_TOGETHER = 8  # rows of a worker that has more waiting; an idle one acknowledges at once
+_BUSY_S = 0.25  # until a version is delivered again, behind several others of its document
+ACKNOWLEDGED_TOGETHER = 2  # rows of a worker that has more waiting; an idle one acknowledges at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class _Put:
     topic: str
     payload: bytes
     accepted: datetime
+    of: dict[str, str]
 
 
 class _AgainError(Exception):
@@ -92,7 +97,7 @@ class PostgresBroker:
         self._database = database
         table = make_outbox_table(MetaData(), TABLE)
         self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
-        self._client = AcknowledgingClient(engine, table)
+        self._client = QueueClient(engine, table)
         self._broker.config.broker_config.client = self._client  # there is no argument for it
         self._settlers: list[Settler] = []
         self._working: dict[int, Any] = {}
@@ -101,7 +106,8 @@ class PostgresBroker:
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
         """Put changes on the first topic; see `pipeline.intake.Publisher`."""
         if events:
-            await self._put_all(CHANGED, [event.encode() for event in events], min(event.accepted for event in events), durable=True)
+            rows = [(event.encode(), _whose(event.tenant_id, event.document_id)) for event in events]
+            await self._put_all(CHANGED, rows, min(event.accepted for event in events), durable=True)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic.
@@ -109,20 +115,24 @@ class PostgresBroker:
         Raises:
             OutageError: the broker does not hold it.
         """
-        await self._put(_Put(topic, event.encode(), event.accepted))
+        await self._put(_Put(topic, event.encode(), event.accepted, _whose(event.tenant_id, event.document_id)))
 
     async def put_again(self, letter: Letter) -> None:
         """Put the exact bytes of a dead letter on its topic again."""
-        await self._put_all(letter.topic, [letter.payload], datetime.now(UTC), durable=True, replay_of=letter.letter_id)
+        rows = [(letter.payload, _whose(letter.tenant_id, letter.document_id))]
+        await self._put_all(letter.topic, rows, datetime.now(UTC), durable=True, replay_of=letter.letter_id)
 
     async def _put_together(self, puts: Sequence[_Put]) -> list[None]:
-        await self._put_all(puts[0].topic, [put.payload for put in puts], min(put.accepted for put in puts), durable=False)
+        await self._put_all(puts[0].topic, [(put.payload, put.of) for put in puts], min(put.accepted for put in puts), durable=False)
         return [None] * len(puts)
 
-    async def _put_all(self, topic: str, payloads: Sequence[bytes], accepted: datetime, *, durable: bool, replay_of: str = "") -> None:
+    async def _put_all(
+        self, topic: str, rows: Sequence[tuple[bytes, dict[str, str]]], accepted: datetime, *, durable: bool, replay_of: str = ""
+    ) -> None:
         """Publish in one transaction.
 
         Args:
+            rows: payloads, and headers that say whose they are.
             accepted: the earliest of all: who waits for what was accepted until a moment may wait for some more, never for fewer.
             replay_of: the id of the dead letter that is sent through again.
         """
@@ -132,7 +142,7 @@ class PostgresBroker:
                     if durable:
                         await connection.execute(text("set local synchronous_commit = on"))
                     headers = {"accepted": accepted.astimezone(UTC).isoformat()} | ({REPLAY_HEADER: replay_of} if replay_of else {})
-                    await self._broker.publish_batch(*payloads, queue=topic, session=connection, headers=headers)
+                    await self._client.insert_batch(connection, queue=topic, rows=[(payload, headers | own) for payload, own in rows])
                 return
             except Exception as exc:
                 cause = queue_outage(exc)
@@ -147,22 +157,30 @@ class PostgresBroker:
         """Run a stage once the broker is started."""
         self._settlers.append(settler)
         stage = settler.stage
+        turns = self._client.turns[stage.takes] = QueueTurns(stage.workers)
 
         subscriber = self._broker.subscriber(
-            stage.takes, max_workers=stage.workers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
+            stage.takes, max_workers=turns.handlers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
             lease_ttl_seconds=LEASE_S, terminal_flush_batch_size=ACKNOWLEDGED_TOGETHER, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
         )  # fmt: skip
         adjust(subscriber)
 
+        turns.refill = fetch_now(subscriber)
+
         @subscriber
         async def handle(row: OutboxInnerMessage) -> None:
             self._working[row.id] = row.acquired_token
+            tenant_id, document = tenant_of(row), (row.headers or {}).get(DOCUMENT_HEADER)
             try:
-                again = await settler.settle(_record(row))
+                async with turns.hold(tenant_id, document):
+                    again = await settler.settle(_record(row))
             except StoppingError:
                 raise _AgainError(0.0) from None
+            except BusyDocumentError:
+                raise _AgainError(_BUSY_S) from None
             finally:
                 self._working.pop(row.id, None)
+                turns.ended(tenant_id)
             if again is not None:
                 raise _AgainError(again.after_s)
 
@@ -208,6 +226,14 @@ class PostgresBroker:
 def _record(row: OutboxInnerMessage) -> Record:
     headers = {str(k): str(v) for k, v in (row.headers or {}).items()}
     return Record(f"queue-{row.id}", row.queue, row.payload, {"row": row.id}, headers)
+
+
+def _whose(tenant_id: str, document_id: str | None) -> dict[str, str]:
+    """The headers that say whose a row is; of the document a hash, which is short and the same for all of its versions."""
+    if document_id is None:
+        return {TENANT_HEADER: tenant_id}
+    document = hashlib.sha256(f"{tenant_id}/{document_id}".encode("utf-8", "replace")).hexdigest()[:32]
+    return {TENANT_HEADER: tenant_id, DOCUMENT_HEADER: document}
 
 
 def _kind(exc: Exception) -> str:
