@@ -10,16 +10,18 @@ from starlette.responses import Response
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
 from connectors.webhook.events import check_content, check_urls
-from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, Version, content_of, shown
+from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, PatchBody, Version, content_of, refused, shown
 from connectors.webhook.receiver import Receiver
 from pipeline.api.answers import Json
 from pipeline.api.bodies import require_json
 from pipeline.api.paths import WHOLE
 from pipeline.api.services import Writer
 from pipeline.model import DEFAULT_COLLECTION, DocumentId, TenantId
+from pipeline.patching import FIELDS
 
 _DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
 _SENDER = "documents"
+PATCH_BYTES = 1_048_576
 
 Name = Annotated[Id, Path(description="whatever the document is called; its slashes may be escaped, or not")]
 
@@ -49,6 +51,24 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
             check_content(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
+
+    @router.patch(
+        _DOCUMENT,
+        name="patch_document",
+        status_code=202,
+        responses=accepted(AcceptedDocument, *REFUSALS, 404),
+        openapi_extra=described(("application/merge-patch+json", PatchBody), ("application/json", PatchBody)),
+    )
+    async def change(request: Request, document_id: Name, caller: Writer) -> Response:
+        """Change what the document carries besides its content: its title, URI, metadata, rights, collection. Metadata are merged (RFC 7396), and what
+        is not named stays. It becomes a new version, built on the newest that was accepted, and embeds nothing. New rights hold with the answer."""
+        require_json(request)
+        async with admission.body(request, PATCH_BYTES) as raw:
+            body = validated(PatchBody, parsed(raw))
+            if not body.model_fields_set:
+                raise refused(("body",), f"name what changes: {', '.join(FIELDS)}")
+            patch = body.model_dump(include=body.model_fields_set)
+            return Json(await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202)
 
     @router.delete(
         _DOCUMENT,
