@@ -155,3 +155,14 @@ async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(site: Sit
         await patch(site, "d", metadata={f"k{n}": "x" * 30_000})
     await site.ended()
     assert [letter.reason for letter in await site.s.letters.all()] == ["too_large"]
+
+
+@pytest.mark.parametrize("settings", ["postgres"], indirect=True)
+async def test_bytes_and_forms_are_searchable(site: Site) -> None:
+    plain = {"content-type": "text/markdown"}
+    put = await site.http.put("/v1/documents/raw", content=TEXT.encode(), params={"title": "T", "acl": "user:ann"}, headers=plain)
+    made = await site.http.post("/v1/documents", files={"file": ("note.md", OTHER.encode())})
+    for answer in (put, made):
+        assert answer.status_code == 202 and await site.state(answer.json()["token"], 30) == "synced", answer.text
+    assert await site.text("raw") == TEXT and await site.text(made.json()["document_id"]) == OTHER
+    assert (await read(site, "raw"))["acl"] == ["user:ann"]
