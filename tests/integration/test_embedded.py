@@ -159,3 +159,18 @@ def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp
     remove_socket_directory(made[1].with_name("other-name"), long, account)
     assert made[1].exists()
     made[1].rmdir()
+
+
+def test_a_system_user_that_has_to_be_made_is_told_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(server_programs, "_SYSTEM_USER", "livedex-no-such-user")
+    monkeypatch.setattr(server_programs, "run", lambda *command, account: made.append(command[-1]))
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
+    with pytest.raises(KeyError):
+        server_programs.system_user()
+    assert made == ["livedex-no-such-user"]
+    assert capsys.readouterr().err == "made the system user livedex-no-such-user: PostgreSQL does not run as root\n"
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ConfigError, match="there is no useradd"):
+        server_programs.system_user()
