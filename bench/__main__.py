@@ -12,11 +12,11 @@ from pipeline.cli.running import run
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (
     "kills", "tenants", "written", "receiver", "openapi", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
-    "freezes", "fairness",
+    "freezes", "fairness", "database-chaos", "kafka-database-chaos",
 )  # fmt: skip
 """Run only where they are named."""
 NUMBERS = {
-    "kills": "how often something is killed",
+    "kills": "how often something is killed, or ended",
     "files": "of the corpus that are used; all, if not given",
     "documents": "that are published",
     "seconds": "that the embedder is away, or writes come in",

@@ -40,11 +40,17 @@ class Program(Reader):
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(90)
-            assert self._process.stdout
-            self._process.stdout.close()
+        self.end()
+
+    def end(self) -> int | None:
+        """SIGTERM, and wait for the end; its exit status, None where it never ran."""
+        if self._process is None:
+            return None
+        self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait(90)
+        assert self._process.stdout
+        self._process.stdout.close()
+        return status
 
     def kill(self) -> float:
         """SIGKILL to every process of it, the database's included; the time of the monotonic clock at which they were all stopped."""
