@@ -22,7 +22,6 @@ from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
 from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.outcome import Dead
-from pipeline.stages.patch import PatchKeeper
 from pipeline.store.claims import Claims
 from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.letters import Letter, Letters, buried, letter_id
@@ -128,7 +127,6 @@ async def settlers_for(
     outlet: OutletToBroker,
     on_pause: Callable[[str, str | None], None],
     linked: LinkedContents | None = None,
-    patches: PatchKeeper | None = None,
     backlog: GenerationBacklog | None = None,
 ) -> AsyncIterator[list[Settler]]:
     """A settler for each stage; what they opened is closed at the end of the block.
@@ -140,9 +138,7 @@ async def settlers_for(
         found = []
         for name in stages:
             if name == "chunk":
-                found.append(
-                    await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked, patches))
-                )
+                found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked)))
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(

@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import asyncpg
-from sqlalchemy import URL
+from sqlalchemy import URL, event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -18,6 +19,7 @@ from pipeline.errors import OutageError
 from pipeline.store.driver_connection import connector, driver_arguments
 from pipeline.store.session_limits import SERVER_SETTINGS
 
+_READ_ONLY = "25006"
 _NAME = "livedex_asyncpg"  # the queue listens only through a driver that is called asyncpg somewhere
 
 
@@ -45,6 +47,12 @@ class QueueDialect(PGDialect_asyncpg):
 registry.register(f"postgresql.{_NAME}", __name__, QueueDialect.__name__)
 
 
+def _close_what_is_read_only(context: ExceptionContext) -> None:
+    """Use no session again that refuses writes, nor those opened before now: a session keeps what was so when it began, for as long as it lasts."""
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
+
+
 @asynccontextmanager
 async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) -> AsyncIterator[AsyncEngine]:
     """The broker's own connections, as the application's role.
@@ -62,6 +70,7 @@ async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) 
         f"postgresql+{_NAME}://", database_url=url, session=session, pool_size=connections, max_overflow=0, pool_pre_ping=False,
         connect_args={"async_creator_fn": connector(url, session)},
     )  # fmt: skip
+    event.listen(engine.sync_engine, "handle_error", _close_what_is_read_only)
     try:
         try:
             async with AsyncExitStack() as opened:  # a server that is full later on takes none of these

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,7 @@ __all__ = ["Tell", "health_teller"]
 log = logging.getLogger(__name__)
 
 SAID_AGAIN_S = LAPSES_S / 4
+PROBE_EVERY_S = 3.0  # so soon `/readyz` tells that nothing can be written, where nobody tries
 _WRITE_AGAIN_S = 1.0
 _LAST_WORD_S = 2.0
 DATABASE = "database"
@@ -53,13 +55,15 @@ class _Words:
 
     async def write(self) -> None:
         """Write words down, for ever, and find out in between whether the database takes writes."""
-        failing = False
+        failing, said = False, time.monotonic()
         while True:
             try:
-                async with asyncio.timeout(SAID_AGAIN_S):
+                async with asyncio.timeout(min(PROBE_EVERY_S, SAID_AGAIN_S)):
                     await self._told.wait()
             except TimeoutError:
-                self._unwritten = {**self.health.down, **self._unwritten}
+                if time.monotonic() - said >= SAID_AGAIN_S:
+                    said = time.monotonic()
+                    self._unwritten = {**self.health.down, **self._unwritten}
                 await self._probe()
             while self._unwritten:
                 component, reason = self._unwritten.popitem()

@@ -158,12 +158,18 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again."""
+        """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again.
+
+        Nor is one used again that refuses writes, with all that were opened before now: a session keeps what was so when it began, for as long as it lasts.
+        """
         async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
             try:
                 yield connection
             except asyncpg.InternalClientError:
                 connection.terminate()
+                raise
+            except asyncpg.ReadOnlySQLTransactionError:
+                await self._pool.expire_connections()
                 raise
 
     async def total(self, statement: str, what: str, *arguments: Any) -> int:
