@@ -22,6 +22,7 @@ from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
 from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.outcome import Dead
+from pipeline.stages.patch import PatchKeeper
 from pipeline.store.claims import Claims
 from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.letters import Letter, Letters, buried, letter_id
@@ -127,6 +128,7 @@ async def settlers_for(
     outlet: OutletToBroker,
     on_pause: Callable[[str, str | None], None],
     linked: LinkedContents | None = None,
+    patches: PatchKeeper | None = None,
     backlog: GenerationBacklog | None = None,
 ) -> AsyncIterator[list[Settler]]:
     """A settler for each stage; what they opened is closed at the end of the block.
@@ -138,7 +140,9 @@ async def settlers_for(
         found = []
         for name in stages:
             if name == "chunk":
-                found.append(await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked)))
+                found.append(
+                    await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked, patches))
+                )
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(

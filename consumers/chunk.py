@@ -18,6 +18,7 @@ from pipeline.stages.elsewhere import ProcessCutter
 from pipeline.stages.fetching import LinkedContents
 from pipeline.stages.keeping import DraftKeeper
 from pipeline.stages.outcome import Finished, Forward
+from pipeline.stages.patch import PatchKeeper
 from pipeline.store.protocol import VectorStore
 
 _LARGE_AT_ONCE = 2  # contents above the inline limit that are in memory together
@@ -32,6 +33,7 @@ async def chunk_settler(
     outlet: Outlet,
     on_pause: Callable[[str, str | None], None],
     linked: LinkedContents | None = None,
+    patches: PatchKeeper | None = None,
 ) -> AsyncIterator[Settler]:
     """The chunk stage, with processes for large documents and for many."""
     elsewhere = ProcessCutter()
@@ -43,7 +45,7 @@ async def chunk_settler(
         async with large if event.data.blob is not None else nullcontext():
             return await chunk(
                 event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc,
-                linked=linked,
+                linked=linked, patches=patches,
             )  # fmt: skip
 
     try:

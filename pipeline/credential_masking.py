@@ -9,6 +9,7 @@ MASK = "***"
 _NAMES = r"(?<![A-Za-z])(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|signature|credentials?|x-amz-\w+|authorization|sig|auth|key)"
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(ldx_[0-9a-f]{1,12})_[0-9A-Za-z_-]+"), rf"\1_{MASK}"),  # API keys of ours; their ids are told
     # user:password@ and token@ of a URL; the password may hold an unescaped @, so the last one before the path ends it
     (re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#'\"<>]{1,2000}@"), rf"\g<scheme>{MASK}@"),
     # ?api_key=… of a URL, password=… of a connection string; "token": "…" of JSON, where the value is long enough to be one

@@ -124,6 +124,8 @@ def _check_what_others_write(data: dict[str, Any]) -> None:
             raise _refused("data.version", why)
     if isinstance(data.get("tenant_id"), str) and is_reserved(data["tenant_id"]):
         raise _refused("data.tenant_id", "the name is reserved")
+    if any(data.get(name) is not None for name in ("patch", "builds_on", "held")):
+        raise _refused("data.patch", "a document is patched over HTTP alone, where it is known what the patch builds on")
     without = data.get("deleted") or data.get("listing") or data.get("unreadable") is not None
     if not without and not any(data.get(name) is not None for name in _CONTENTS):
         raise _refused("data.content", "there is none: give it as text, content or url, or say that the document is deleted")

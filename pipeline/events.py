@@ -41,7 +41,7 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing")
+_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing", "patch", "builds_on", "held")
 """Fields that came later: an event that says nothing of them has the digest that it had before there were any."""
 
 
@@ -61,6 +61,8 @@ class Changed(Payload):
         listing: no document changes by this: `content` says what has to be looked up, and each change that is found becomes an event.
         name: a file name, for the format.
         acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `pipeline.rights`.
+        patch: what changes of the newest version instead of its content, see `pipeline.patching`; nothing else of this then counts.
+        builds_on, held: of a patch: the newest version that was given before it, and the newest of these whose event the broker holds for sure.
     """
 
     tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
@@ -85,6 +87,9 @@ class Changed(Payload):
     metadata: dict[str, Any] = Field(default_factory=dict)
     changed_at: AwareDatetime | None = None
     acl: Acl | None = None
+    patch: dict[str, Any] | None = None
+    builds_on: int | None = None
+    held: int | None = None
 
     @field_validator("changed_at")
     @classmethod

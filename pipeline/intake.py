@@ -158,8 +158,9 @@ class Intake:
         guarded = defaultdict[TenantId, list[Guarded]](list)
         for event in events:
             data = event.data
-            if (data.deleted or data.acl is not None) and not data.listing:
-                guarded[event.tenant_id].append(Guarded(event.document_id, data.fence, data.acl))
+            acl = data.acl if data.patch is None else data.patch.get("acl")
+            if (data.deleted or acl is not None) and not data.listing:
+                guarded[event.tenant_id].append(Guarded(event.document_id, data.fence, None if acl is None else tuple(acl)))
         for tenant_id, of_tenant in guarded.items():
             try:
                 await self._guard.guard(tenant_id, of_tenant)

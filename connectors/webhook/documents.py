@@ -1,8 +1,8 @@
-"""PUT and DELETE /v1/documents/{document_id}."""
+"""PUT, PATCH and DELETE /v1/documents/{document_id}, and POST /v1/documents."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
@@ -10,16 +10,39 @@ from starlette.responses import Response
 from connectors.webhook.admission import Admission
 from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
 from connectors.webhook.events import check_content, check_urls
-from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, Version, content_of, shown
+from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, PatchBody, Version, refused
 from connectors.webhook.receiver import Receiver
+from connectors.webhook.uploads import FIELDS as UPLOADED
+from connectors.webhook.uploads import FORM, NewDocument, check_origin, check_query, new_id, of_body, of_bytes, of_form, of_new
 from pipeline.api.answers import Json
-from pipeline.api.bodies import require_json
+from pipeline.api.bodies import is_json, media_type, require_json
 from pipeline.api.paths import WHOLE
 from pipeline.api.services import Writer
-from pipeline.model import DEFAULT_COLLECTION, DocumentId, TenantId
+from pipeline.model import DocumentId, TenantId
+from pipeline.patching import FIELDS
 
 _DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
 _SENDER = "documents"
+PATCH_BYTES = 1_048_576
+_BINARY: dict[str, Any] = {
+    "type": "string",
+    "format": "binary",
+    "description": "the content itself, of whatever kind its Content-Type says",
+}
+_BYTES = tuple((media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream"))
+_FORM: dict[str, Any] = {
+    "type": "object", "required": ["file"], "additionalProperties": False,
+    "properties": {
+        "file": {"type": "string", "format": "binary"}, "acl": {"type": "array", "items": {"type": "string"}},
+        "metadata": {"type": "string", "description": "a JSON object"},
+        **{name: {"type": "string"} for name in ("document_id", "mime_type", "title", "uri", "collection", "version")},
+    },
+}  # fmt: skip
+
+InQuery = Annotated[str | None, Query(description="of a content that is the body itself")]
+MetadataInQuery = Annotated[str | None, Query(description="of a content that is the body itself: a JSON object")]
+AclInQuery = Annotated[list[str] | None, Query(description="of a content that is the body itself; an empty one: nobody may read it")]
+VersionInQuery = Annotated[str | None, Query(description="of a content that is the body itself", pattern=r"^[0-9]{1,19}$")]
 
 Name = Annotated[Id, Path(description="whatever the document is called; its slashes may be escaped, or not")]
 
@@ -38,17 +61,68 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         name="put_document",
         status_code=202,
         responses=accepted(AcceptedDocument, *REFUSALS, 404),
-        openapi_extra=described(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody)),
+        openapi_extra=described(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody), *_BYTES),
     )
-    async def put(request: Request, document_id: Name, caller: Writer) -> Response:
+    async def put(
+        request: Request, document_id: Name, caller: Writer, title: InQuery = None, uri: InQuery = None, metadata: MetadataInQuery = None,
+        acl: AclInQuery = None, collection: InQuery = None, version: VersionInQuery = None,
+    ) -> Response:  # fmt: skip
         """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
-        is accepted, and ends superseded."""
-        require_json(request)
+        is accepted, and ends superseded. Where the Content-Type is not JSON, the body is the content itself, and the query says the rest."""
+        if not is_json(media_type(request)):
+            async with admission.body(request, max_document_bytes) as raw:
+                return await _accept(receiver, caller.tenant_id, of_bytes(request, DocumentId(document_id), raw))
+        check_query(request, ())
         async with admission.body(request, most_bytes) as raw:
-            incoming = _incoming(DocumentId(document_id), validated(LinkedBody, parsed(raw)))
+            incoming = of_body(DocumentId(document_id), validated(LinkedBody, parsed(raw)))
             check_content(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
+
+    @router.post(
+        "/v1/documents",
+        name="post_document",
+        status_code=202,
+        responses=accepted(AcceptedDocument, *REFUSALS),
+        openapi_extra=described(("application/json", NewDocument), (FORM, _FORM), *_BYTES),
+    )
+    async def post(
+        request: Request, caller: Writer, document_id: InQuery = None, title: InQuery = None, uri: InQuery = None, metadata: MetadataInQuery = None,
+        acl: AclInQuery = None, collection: InQuery = None, version: VersionInQuery = None,
+    ) -> Response:  # fmt: skip
+        """Take a document: as JSON, as a form with a part `file`, or as its bytes with the rest in the query. One without an id gets a new one."""
+        media = media_type(request)
+        is_raw = not is_json(media) and media != FORM
+        check_query(request, ("document_id", *UPLOADED) if is_raw else ())
+        if not is_json(media):
+            check_origin(request)
+        async with admission.body(request, max_document_bytes if is_raw else most_bytes) as raw:
+            if is_raw:
+                named = validated(NewDocument, {"text": "", "document_id": document_id}).document_id
+                incoming = of_bytes(request, DocumentId(named or new_id("")), raw)
+            else:
+                incoming = of_new(raw) if is_json(media) else of_form(request, raw)
+            check_content(receiver, [incoming], [("url",)], max_document_bytes)
+            check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
+            return await _accept(receiver, caller.tenant_id, incoming)
+
+    @router.patch(
+        _DOCUMENT,
+        name="patch_document",
+        status_code=202,
+        responses=accepted(AcceptedDocument, *REFUSALS, 404),
+        openapi_extra=described(("application/merge-patch+json", PatchBody), ("application/json", PatchBody)),
+    )
+    async def change(request: Request, document_id: Name, caller: Writer) -> Response:
+        """Change what the document carries besides its content: its title, URI, metadata, rights, collection. Metadata are merged (RFC 7396), and what
+        is not named stays. It becomes a new version, built on the newest that was accepted, and embeds nothing. New rights hold with the answer."""
+        require_json(request)
+        async with admission.body(request, PATCH_BYTES) as raw:
+            body = validated(PatchBody, parsed(raw))
+            if not body.model_fields_set:
+                raise refused(("body",), f"name what changes: {', '.join(FIELDS)}")
+            patch = body.model_dump(include=body.model_fields_set)
+            return Json(await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202)
 
     @router.delete(
         _DOCUMENT,
@@ -65,14 +139,6 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         return await _accept(receiver, caller.tenant_id, Incoming(DocumentId(document_id), deleted=True, version=version))
 
     return router
-
-
-def _incoming(document_id: DocumentId, body: LinkedBody) -> Incoming:
-    content, mime_type = content_of(body, document_id)
-    return Incoming(
-        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
-    )  # fmt: skip
 
 
 async def _accept(receiver: Receiver, tenant_id: TenantId, incoming: Incoming) -> Response:

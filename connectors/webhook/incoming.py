@@ -180,6 +180,18 @@ class LinkedBody(DocumentBody):
     url: Url | None = Field(default=None, description="where the content is to be had, instead of it")
 
 
+class PatchBody(Body):
+    """What changes of a document, besides its content; what is not named stays, and null takes it away."""
+
+    title: Annotated[str, Field(max_length=2000)] | None = None
+    uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
+    metadata: Metadata | None = Field(default=None, description="merged with those that are there (RFC 7396): null takes a member away")
+    acl: Acl | None = Field(
+        default=None, description="the principals that may read it; null, and with `*`: everybody of the tenant; an empty list: nobody"
+    )
+    collection: Name | None = Field(default=None, description="null: the default collection")
+
+
 def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:
     """The bytes of a document, None where it says where they are, and their MIME type.
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from connectors.webhook.incoming import Incoming
 from pipeline.api.tokens import make_token
@@ -93,6 +94,26 @@ class Receiver:
         async with _bounded(len(incoming)):
             return await self._together(_Request(tenant_id, sender, source, incoming))
 
+    async def patch(self, tenant_id: TenantId, document_id: DocumentId, patch: Mapping[str, Any]) -> Accepted:
+        """Accept a change of what a document carries besides its content: a new version, built on the newest that was accepted.
+
+        Args:
+            patch: see `pipeline.patching`.
+
+        Raises:
+            NotFoundError: there is no such document.
+            OutageError, RetryableError, ConflictError: as `accept`.
+        """
+        async with _bounded(1):
+            given = await self._versions.give_patch(tenant_id, document_id)
+            data = Changed(
+                tenant_id=tenant_id, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=dict(patch),
+                builds_on=given.builds_on, held=given.held,
+            )  # fmt: skip
+            await self._intake.accept([Change(data)])
+            await self._versions.accepted(tenant_id, {document_id: given.version})
+        return _accepted(tenant_id, document_id, given.version)
+
     async def _accept(self, requests: Sequence[_Request]) -> list[list[Accepted]]:
         """Accept requests of one tenant."""
         tenant_id, now_ns = requests[0].tenant_id, time.time_ns()
@@ -103,6 +124,10 @@ class Receiver:
                 Change(_changed(tenant_id, request.source, item, version, can_look=self.fetcher is not None), item.content)
                 for (request, item), version in zip(items, versions, strict=True)
             ])  # fmt: skip
+            newest: dict[DocumentId, int] = {}
+            for (_, item), version in zip(items, versions, strict=True):
+                newest[item.document_id] = max(version, newest.get(item.document_id, version))
+            await self._versions.accepted(tenant_id, newest)
         given = iter(versions)
         accepted = [[(item, _accepted(tenant_id, item.document_id, next(given))) for item in request.incoming] for request in requests]
         return [[done for item, done in of_request if not item.listing] for of_request in accepted]

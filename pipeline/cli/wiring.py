@@ -33,7 +33,7 @@ from pipeline.stages.chunk import Cutting
 from pipeline.stages.fetching import Fetcher
 from pipeline.store.blobs import DatabaseBlobs
 from pipeline.store.claims import Claims, open_claims
-from pipeline.store.connection_budget import ConnectionBudget, ConnectionNeeds, divide, server_room
+from pipeline.store.connection_budget import ConnectionNeeds, divide, server_room, small_budget
 from pipeline.store.database import Database, open_database
 from pipeline.store.driver_connection import check_database_url
 from pipeline.store.embedded import embedded_postgres, is_initialised, url_as
@@ -116,7 +116,7 @@ async def open_surroundings(
         owner_url, url = await _database_urls(stack, settings, data, must_exist)
         roles = Roles(settings.role_prefix)
         await _bring_up_to_date(owner_url, roles)
-        budget = ConnectionBudget(min(connections, settings.max_connections or connections), 2)
+        budget = small_budget(connections, settings.max_connections)
         if needs is not None:
             async with connected(url, "LIVEDEX_DATABASE_URL") as connection:
                 budget = divide(needs, await server_room(connection), settings.max_connections)

@@ -15,6 +15,7 @@ from pipeline.extract import Extracted, clean_json, clean_optional, extract, is_
 from pipeline.intake import Contents
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
+from pipeline.stages.patch import PatchKeeper, patch
 from pipeline.store.protocol import Draft, Guarded, Own, Piece, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
@@ -114,6 +115,7 @@ async def chunk(
     cutting: Cutting,
     reused: Callable[[int], None],
     linked: LinkedContents | None = None,
+    patches: PatchKeeper | None = None,
 ) -> Forward | Finished:
     """Cut a changed document, accept its version, and keep the manifest.
 
@@ -121,6 +123,7 @@ async def chunk(
         keeper: on the store.
         reused: told how many passages were known already.
         linked: gets the content of events that only say where it is; None refuses these.
+        patches: keeps versions that change others; None refuses these.
 
     Raises:
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
@@ -132,6 +135,8 @@ async def chunk(
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
     if event.data.listing:
         return await _follow(event, linked)
+    if event.data.patch is not None:
+        return await patch(event, patches)
     data, fence = event.data, event.data.fence
     attributes = replace(
         data.attributes, title=clean_optional(data.title), uri=clean_optional(data.uri), metadata=clean_json(data.metadata)

@@ -90,6 +90,18 @@ async def server_room(connection: asyncpg.Connection[asyncpg.Record]) -> ServerR
     return ServerRoom(row["most"], row["reserved"], row["used"], free)
 
 
+def small_budget(connections: int, most: int | None) -> ConnectionBudget:
+    """Return what a command takes, which opens connections when it needs them.
+
+    Args:
+        connections: of the store at most.
+        most: as the setting says, or None.
+    """
+    if most is None:
+        return ConnectionBudget(connections, 2)
+    return ConnectionBudget(max(1, min(connections, most - 2)), 1)
+
+
 def divide(needs: ConnectionNeeds, room: ServerRoom, most: int | None) -> ConnectionBudget:
     """Return how a process divides the connections that it may have.
 

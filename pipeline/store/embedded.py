@@ -147,38 +147,41 @@ def _initialise(home: Path, programs: Path, account: pwd.struct_passwd | None, r
 
 
 def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reachable: bool) -> Path:
-    """Start the server; once more when it ends at once, as it may when what a killed one left is still being cleared away.
+    """Start the server and return the folder of its socket."""
+    if dead := _children.pop(home, None):
+        dead.poll()
+    left = _written(home)
+    sockets = make_socket_directory(home, account, reachable=reachable, left=None if left is None else left.sockets)
+    try:
+        _launch(home, [str(programs / "postgres"), "-D", str(home) if reachable else _HERE], sockets, account)
+    except BaseException:
+        if left is None or left.sockets != sockets:
+            remove_socket_directory(sockets, home, account)
+        raise
+    return sockets
 
-    Returns:
-        The folder of its socket.
-    """
-    if left := _written(home):
-        remove_socket_directory(left.sockets, home, account)
-    sockets = make_socket_directory(home, account, reachable=reachable)
+
+def _launch(home: Path, command: list[str], sockets: Path, account: pwd.struct_passwd | None) -> None:
+    """Run the server; once more when it ends at once, as it may when what a killed one left is still being cleared away."""
     settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
     for is_last in (False, True):
-        for stale in (
-            home / "postmaster.pid",
-            sockets / f".s.PGSQL.{_PORT}.lock",
-        ):  # `_ready_server` looked; what was killed may be a zombie still
-            stale.unlink(missing_ok=True)
+        for stale in (home / "postmaster.pid", sockets / f".s.PGSQL.{_PORT}.lock"):
+            stale.unlink(missing_ok=True)  # `_ready_server` looked; what was killed may be a zombie still
         with _opened_log(log) as out:
             process = subprocess.Popen(
-                [str(programs / "postgres"), "-D", str(home) if reachable else _HERE, *options],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=shell_without_postgres(), **identity(account),
+                [*command, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=shell_without_postgres(),
+                **identity(account),
             )  # fmt: skip
         if _becomes_ready(home, process):
             _children[home] = process
-            return sockets
+            return
         if is_last:
-            remove_socket_directory(sockets, home, account)
             raise ConfigError(f"PostgreSQL did not start: see {log} ({_last_line(log)})")
         process.kill()
         process.wait()
         time.sleep(_START_AGAIN_S)
-    raise AssertionError("unreachable")
 
 
 def _opened_log(log: Path) -> BinaryIO:

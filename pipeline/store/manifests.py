@@ -25,14 +25,33 @@ async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft,
         await connection.executemany(sql("insert_manifest"), rows)
 
 
+async def insert_entries(connection: Connection, draft: Draft, entries: Sequence[Entry]) -> None:
+    """Write a manifest whose passages are there already; the same again changes nothing.
+
+    Args:
+        draft: without pieces.
+    """
+    await connection.execute(sql("insert_manifest"), *_row_of(draft, entries))
+
+
 def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:
-    paths = list(dict.fromkeys(piece.heading for piece in draft.pieces))
+    return _row_of(
+        draft,
+        [
+            Entry(passage_id, piece.gap, len(piece.content), piece.heading)
+            for passage_id, piece in zip(passage_ids, draft.pieces, strict=True)
+        ],
+    )
+
+
+def _row_of(draft: Draft, entries: Sequence[Entry]) -> tuple[Any, ...]:
+    paths = list(dict.fromkeys(entry.heading for entry in entries))
     index = {path: i for i, path in enumerate(paths)}
-    headings = {"paths": [list(path) for path in paths], "of": [index[piece.heading] for piece in draft.pieces]}
+    headings = {"paths": [list(path) for path in paths], "of": [index[entry.heading] for entry in entries]}
     return (
         draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
-        draft.error, _attributes_out(draft.attributes), list(passage_ids), [piece.gap for piece in draft.pieces],
-        [len(piece.content) for piece in draft.pieces], headings, draft.accepted_at,
+        draft.error, _attributes_out(draft.attributes), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
+        [entry.length for entry in entries], headings, draft.accepted_at,
     )  # fmt: skip
 
 

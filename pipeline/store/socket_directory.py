@@ -23,11 +23,12 @@ _PLAIN = re.compile(rb"[\w/.+-]+")
 """What a socket's path may hold that stands in a URL and in PostgreSQL's list of such folders."""
 
 
-def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reachable: bool) -> Path:
+def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reachable: bool, left: Path | None = None) -> Path:
     """Return the folder for a server that is about to start.
 
     Args:
         home: its data directory.
+        left: of the server before it, if that was killed: processes that outlived it look for the next one there.
         account: the user that it runs as; None: this process's.
         reachable: that user can reach the data directory by its path.
 
@@ -36,6 +37,8 @@ def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reac
     """
     if reachable and _fits(home):
         return home
+    if left is not None and _is_ours(left, account):
+        return left
     for place in _places():
         with suppress(OSError):
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
@@ -50,15 +53,22 @@ def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reac
 
 def remove_socket_directory(folder: Path, home: Path, account: pwd.struct_passwd | None) -> None:
     """Remove what a server of ours left; a folder that is not ours, or holds anything else, stays."""
-    if folder == home or not folder.name.startswith(_PREFIX):
+    if folder == home or not _is_ours(folder, account):
         return
     with suppress(OSError):
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != (os.geteuid() if account is None else account.pw_uid):
-            return
         for name in (_SOCKET, f"{_SOCKET}.lock"):
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
+
+
+def _is_ours(folder: Path, account: pwd.struct_passwd | None) -> bool:
+    """Whether it is a folder that was made here, which only the server's user can enter."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    owner = os.geteuid() if account is None else account.pw_uid
+    return folder.name.startswith(_PREFIX) and stat.S_ISDIR(found.st_mode) and found.st_uid == owner and not found.st_mode & 0o077
 
 
 def _fits(folder: Path) -> bool:

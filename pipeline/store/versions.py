@@ -7,10 +7,10 @@ counts as given. The rows of the documents are locked in the order of their ids,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import ConflictError
+from pipeline.errors import ConflictError, NotFoundError
 from pipeline.model import DocumentId, TenantId
 from pipeline.store.database import Connection, Database
 from pipeline.store.statements import sql
@@ -37,6 +37,20 @@ class Wanted:
     room: int = 1
     delivery: bytes | None = None
     deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The version of a patch.
+
+    Attributes:
+        builds_on: the newest version that was given before it; its event may never have been held.
+        held: the newest whose event the broker holds for sure.
+    """
+
+    version: int
+    builds_on: int
+    held: int
 
 
 def from_now_on(now_ns: int) -> int:
@@ -72,6 +86,37 @@ class Versions:
             if keys:
                 await connection.execute(sql("keep_deliveries"), tenant_id, keys, [known[key] for key in keys])
         return given
+
+    async def give_patch(self, tenant_id: TenantId, document_id: DocumentId) -> Patched:
+        """The version of a patch: the next one, so that it builds on the newest that was given.
+
+        Raises:
+            NotFoundError: there is no such document, or it was deleted.
+            ConflictError: it has the greatest version there is.
+        """
+        async with self._database.tenant(tenant_id, "give the version of a patch", durable=False) as connection:
+            rows = await connection.fetch(sql("lock_issued_versions"), tenant_id, [document_id])
+            newest: int = rows[0]["version"]
+            base = await connection.fetchrow(sql("patch_base"), tenant_id, document_id)
+            assert base is not None
+            if newest < 0 or (base["deleted_version"] is not None and base["deleted_version"] >= newest):
+                raise NotFoundError("no document is called so, or it was deleted")
+            if newest + 1 >= LIMIT:
+                raise ConflictError(
+                    "the document has the greatest version there is, so nothing can be newer: delete it, and write it under another id"
+                )
+            await connection.execute(sql("keep_issued_versions"), tenant_id, [document_id], [newest + 1])
+        return Patched(newest + 1, newest, base["accepted_version"])
+
+    async def accepted(self, tenant_id: TenantId, versions: Mapping[DocumentId, int]) -> None:
+        """Note that the broker holds the events of versions.
+
+        Args:
+            versions: the newest of each document.
+        """
+        documents = sorted(versions)
+        async with self._database.tenant(tenant_id, f"{len(documents)} versions are held", durable=False) as connection:
+            await connection.execute(sql("keep_accepted_versions"), tenant_id, documents, [versions[each] for each in documents])
 
 
 async def _known(connection: Connection, tenant_id: TenantId, keys: Sequence[bytes]) -> dict[bytes, int]:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
 import httpx
 import pytest
 
@@ -59,49 +58,29 @@ async def put(http: httpx.AsyncClient, name: str) -> None:
     assert found.json()["state"] == "synced", found.text
 
 
-@pytest.mark.parametrize("most", [20, 45])
-async def test_up_fits_a_server_that_allows_few_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setitem(embedded._SETTINGS, "max_connections", str(most))
-    async with embedded_postgres(tmp_path / "server") as url:
-        async with livedex_up(tmp_path, LIVEDEX_DATABASE_URL=url) as http:
-            await asyncio.gather(*(put(http, f"d{n}") for n in range(_PUTS)))
-            assert (await http.get("/readyz")).status_code == 200
-            owner = await connect(url, application_name="a test")
-            held = await owner.fetchval("select count(*) from pg_stat_activity where application_name like 'livedex%'")
-            assert 13 <= held <= min(20, most - 6)
-            assert '"synced": 30' in (await asyncio.to_thread(livedex, tmp_path, "status", "--json", LIVEDEX_DATABASE_URL=url)).stdout
-            await owner.close()
-        hoarders = [await connect(url) for _ in range(most - 12)]
-        refused = only_line(await asyncio.to_thread(livedex, tmp_path, "up", "--port", str(free_port()), LIVEDEX_DATABASE_URL=url))
-        assert f"connections left (max_connections {most}, 3 reserved" in refused and "needs at least 12" in refused
-        for hoarder in hoarders:
-            await hoarder.close()
-
-
 @pytest.mark.parametrize(
-    "form",
+    ("most", "form"),
     [
-        "postgresql+asyncpg://{user}@/{dbname}?host={host}&port={port}",
-        "host={host} port={port} user={user} dbname={dbname} connect_timeout=5 channel_binding=prefer sslmode=prefer",
+        (20, "postgresql+asyncpg://{user}@/{dbname}?host=/nowhere,{host}&port={port}&options=-c%20jit%3Doff"),
+        (45, "host={host} port={port} user={user} dbname={dbname} connect_timeout=5 channel_binding=prefer"),
     ],
 )
-async def test_what_libpq_takes_serves_the_store_and_the_queue(tmp_path: Path, server_url: str, owner_url: str, form: str) -> None:
-    given = form.format(**connection_parameters(owner_url, {}))
-    async with livedex_up(tmp_path, LIVEDEX_DATABASE_URL=given, PGPORT="1", PGSSLMODE="verify-full") as http:
-        await put(http, "tea")
-
-
-async def test_more_than_one_host_is_tried(tmp_path: Path, owner_url: str) -> None:
-    parameters = connection_parameters(owner_url, {})
-    given = f"postgres://{parameters['user']}@/{parameters['dbname']}?host=/nowhere,{parameters['host']}&port=5432&options=-c%20jit%3Doff&application_name=mine"
-    async with livedex_up(tmp_path, LIVEDEX_DATABASE_URL=given) as http:
-        await put(http, "tea")
-        owner = await asyncpg.connect(owner_url)
-        assert (
-            await owner.fetchval("select count(*) from pg_stat_activity where application_name = 'mine' and datname = current_database()")
-            >= 12
-        )
-        await owner.close()
+async def test_up_fits_a_server_that_allows_few_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, form: str) -> None:
+    monkeypatch.setitem(embedded._SETTINGS, "max_connections", str(most))
+    async with embedded_postgres(tmp_path / "server") as url:
+        here = {"LIVEDEX_DATABASE_URL": form.format(**connection_parameters(url, {})), "PGPORT": "1", "PGSSLMODE": "verify-full"}
+        owner = await connect(url, application_name="a test")
+        async with livedex_up(tmp_path, **here) as http:
+            await asyncio.gather(*(put(http, f"d{n}") for n in range(_PUTS)))
+            assert (await http.get("/readyz")).status_code == 200
+            held = await owner.fetchval("select count(*) from pg_stat_activity where application_name like 'livedex%'")
+            assert 11 <= held <= min(20, most - 6)
+            assert '"synced": 30' in (await asyncio.to_thread(livedex, tmp_path, "status", "--json", **here)).stdout
+        hoarders = [await connect(url) for _ in range(most - 13)]
+        refused = only_line(await asyncio.to_thread(livedex, tmp_path, "up", "--port", str(free_port()), **here))
+        assert f"connections left (max_connections {most}, 3 reserved" in refused and "needs at least 12" in refused
+        for connection in (owner, *hoarders):
+            await connection.close()
 
 
 def test_the_connections_of_a_process_are_divided_among_what_it_does() -> None:

@@ -152,8 +152,10 @@ async def test_a_restored_dump_is_made_whole_by_migrate(server_url: str, owner_u
 async def test_a_dump_restored_where_the_roles_are_missing_or_taken_gets_roles_of_its_own(server_url: str, owner_url: str) -> None:
     await fill(owner_url)
     dump = await run_program("pg_dump", "-Fc", "-d", uri(owner_url))
-    async with some_roles(server_url, "restored_owner"), empty_database(server_url) as url:
-        await run_program("pg_restore", "--no-owner", "--no-acl", "-d", uri(url), data=dump)
+    async with some_roles(server_url, "restored_owner"), empty_database(server_url, owner="restored_owner") as admin_url:
+        await run_sql(admin_url, "create extension vector")
+        url = as_user(admin_url, "restored_owner")  # no superuser
+        await run_program("pg_restore", "--no-owner", "--no-acl", "--no-comments", "-d", uri(url), data=dump)
         others = Roles("restored")
         await run_migrate(url, others)
         assert await found(url, others) == BOTH
@@ -172,6 +174,17 @@ async def test_a_process_says_what_a_restored_schema_lacks(server_url: str, owne
         await check_rights(owner, DEFAULT_ROLES)
     with pytest.raises(ConfigError, match="nowhere_app"):
         await check_rights(owner, Roles("nowhere"))
+
+
+async def test_a_grant_that_is_an_administrators_to_give_is_named(server_url: str) -> None:
+    async with some_roles(server_url, "guest_owner"), empty_database(server_url, owner="guest_owner") as url:
+        await run_sql(
+            url, "create schema extensions; grant usage on schema extensions to guest_owner; create extension vector schema extensions"
+        )
+        with pytest.raises(ConfigError, match='run as an administrator: grant usage on schema "extensions" to guest_app;'):
+            await run_migrate(as_user(url, "guest_owner"), Roles("guest"))
+        await run_sql(url, 'grant usage on schema "extensions" to guest_app')
+        assert await run_migrate(as_user(url, "guest_owner"), Roles("guest")) == []
 
 
 async def test_every_right_that_gets_lost_is_granted_again(owner_url: str, owner: asyncpg.Connection) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from bench.processes import kill_trees, tree
 from pipeline.errors import ConfigError
 from pipeline.store import server_programs
 from pipeline.store.driver_connection import connect
@@ -55,6 +56,15 @@ async def test_it_is_reached_whatever_the_shell_says(tmp_path: Path, monkeypatch
         sockets = Path(url.partition("host=")[2].partition("&")[0])
         assert sockets.is_dir() and stat.S_IMODE(sockets.stat().st_mode) == 0o700
     assert not sockets.exists()
+
+
+async def test_a_server_that_was_killed_comes_back_at_the_same_address(tmp_path: Path) -> None:
+    data = tmp_path / ("long" * 25)
+    async with embedded_postgres(data) as url:
+        kill_trees(lambda: tree(int((data / "postgres" / "postmaster.pid").read_text().split("\n")[0])))
+        async with embedded_postgres(data) as again:
+            assert again == url
+            await (await connect(url)).close()
 
 
 @as_root
@@ -132,6 +142,12 @@ def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp
     elsewhere = make_socket_directory(Path("/short"), account, reachable=False)
     assert elsewhere != Path("/short")
     elsewhere.rmdir()
+    assert make_socket_directory(long, account, reachable=True, left=made[1]) == made[1], "who outlived a killed server finds the next one"
+    made[1].chmod(0o755)
+    another = make_socket_directory(long, account, reachable=True, left=made[1])
+    assert another != made[1], "others could have been there"
+    another.rmdir()
+    made[1].chmod(0o700)
     (made[0] / ".s.PGSQL.5432").touch()
     (made[1] / "other").touch()
     for folder in made:
@@ -143,3 +159,18 @@ def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp
     remove_socket_directory(made[1].with_name("other-name"), long, account)
     assert made[1].exists()
     made[1].rmdir()
+
+
+def test_a_system_user_that_has_to_be_made_is_told_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(server_programs, "_SYSTEM_USER", "livedex-no-such-user")
+    monkeypatch.setattr(server_programs, "run", lambda *command, account: made.append(command[-1]))
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
+    with pytest.raises(KeyError):
+        server_programs.system_user()
+    assert made == ["livedex-no-such-user"]
+    assert capsys.readouterr().err == "made the system user livedex-no-such-user: PostgreSQL does not run as root\n"
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ConfigError, match="there is no useradd"):
+        server_programs.system_user()

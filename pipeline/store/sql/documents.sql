@@ -85,6 +85,12 @@ where (d.version is null or (d.version, d.digest) < (excluded.pending_version, e
   and (get_byte(excluded.pending_digest, 0) = 1 or not arrived_before(excluded.arrived_at, excluded.arrived_place, d.cleared_at, d.cleared_place))
 returning document_id;
 
+-- name: lock_for_patch
+-- $1 text: tenant  $2 text: document
+select doc_id, version, digest, state, pending_version, pending_digest, dead_version, collection, source, title, uri, mime_type, metadata, changed_at, cut,
+       error, acl
+from documents where tenant_id = $1 and document_id = $2 for no key update;
+
 -- name: lock_documents
 -- In the order of their ids, so that two transactions with several documents never wait for each other in a circle.
 -- $1 text: tenant  $2 text[]: documents

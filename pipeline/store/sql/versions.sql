@@ -35,3 +35,17 @@ where i.tenant_id = $1 and i.issued_at < now() - interval '1 hour'
 -- name: clear_deliveries
 -- $1 text: tenant  $2 double precision: days that a delivery is remembered
 delete from deliveries where tenant_id = $1 and received_at < now() - make_interval(secs => $2 * 86400.0);
+
+-- name: keep_accepted_versions
+-- The broker holds the events of these. $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: their newest versions
+update issued_versions i set accepted_version = n.version
+from (select * from unnest($2::text[], $3::bigint[]) as n (document_id, version) order by document_id) n
+where i.tenant_id = $1 and i.document_id = n.document_id and i.accepted_version < n.version;
+
+-- name: patch_base
+-- What a patch of a document, whose row here is locked, would build on: the newest version whose event is held, and whether the newest that is known
+-- is a delete. $1 text: tenant  $2 text: document
+select i.accepted_version, greatest(case when d.state = 'deleted' then d.version end, d.hidden_version,
+                                    case when get_byte(d.pending_digest, 0) = 1 then d.pending_version end) as deleted_version
+from issued_versions i left join documents d on d.tenant_id = $1 and d.document_id = $2
+where i.tenant_id = $1 and i.document_id = $2;

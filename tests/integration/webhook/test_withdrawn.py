@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from pipeline.settings import Settings
+from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, open_site
 
 ANN, BOB = "user:ann", "user:bob"
-TEXT = "# Tea\n\nGreen tea wants 80 degrees."
+TEXT = f"# Tea\n\nGreen tea wants 80 degrees. {paragraph(1)}"
 
 
 def event(kind: str, document_id: str, **data: Any) -> dict[str, Any]:
@@ -72,6 +73,7 @@ async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, t
         for name in names.values():
             assert all(await seen(site, name, [BOB])), name
     paid = list(embedder.paid)
+    assert paid
     async with open_site(settings, tmp_path, embedder, stages=()) as site:  # as behind a long queue of others
         for how, is_delete in HOWS.items():
             await withdraw(site, how, names[how])

@@ -29,6 +29,9 @@ class Counting:
     known: dict[bytes, int] = field(default_factory=dict)
     tenants: list[str] = field(default_factory=list)
 
+    async def accepted(self, tenant_id: str, versions: Mapping[str, int]) -> None:
+        """The broker holds them."""
+
     async def give(self, tenant_id: str, wanted: Sequence[Wanted]) -> list[int]:
         self.tenants.append(tenant_id)
         self.wanted += wanted
