@@ -1,8 +1,9 @@
 """Which files of a folder are documents.
 
-Globs are those of `.gitignore`: `*.md` stands for any depth, `/` at the front ties to the folder, `**` crosses folders. Whatever they
-say, what an editor or a download leaves for a moment is no document, nor is what lies in the data directory. Names that begin with a dot
-are left out with all that is below them, unless `include` names such a name itself (`.github/**/*.md`).
+Globs are those of `.gitignore`, in `include` as in `exclude`: `*.md` stands for any depth, `/` at the front ties to the folder, `**` crosses folders, `!`
+makes an exception, the last line that matches counts, and nothing comes back from a folder that is left out as a whole. Whatever they say, what an editor
+or a download leaves for a moment is no document, nor is what lies in the data directory. Hidden files and folders, and files that hold credentials, are
+left out unless a line of `include` names them (see `glob_names`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import pathspec
 
+from connectors.filesystem.exclusions import Exclusions, exact_globs
+from connectors.filesystem.glob_names import Openings
 from connectors.filesystem.names import readable_path
+from connectors.filesystem.secret_files import is_secret
 from pipeline.errors import ConfigError
 from pipeline.settings import FolderSource
 
@@ -24,6 +29,10 @@ _TEMPORARY = re.compile(
        | .*___jb_(?: tmp | old )___ | .*\.sb-[0-9a-f]+-\w+ )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+
+
+LeftOut: TypeAlias = Literal["excluded", "secret", "format"]
+"""Why a file is no document: by the settings, its place or what it is for the moment; it holds credentials; there is no reader for it."""
 
 
 class Matcher:
@@ -50,31 +59,40 @@ class Matcher:
             ConfigError: a glob without sense.
         """
         self._include = _compile(source, "include", source.include) if source.include else None
-        self._exclude = _compile(source, "exclude", source.exclude) if source.exclude else None
-        self._hidden = any(part.startswith(".") and part.strip(".") for glob in source.include for part in glob.split("/"))
+        self._exclude = Exclusions(_compile(source, "exclude", exact_globs(source.exclude)))
+        self._openings = Openings(source.include)
         self._readable = readable
         self._only = only
         self._ignored = frozenset(_below(root, path) for path in ignored) - {None}
 
     def is_document(self, path: bytes) -> bool:
         """Whether a file of this relative path is one, given that its folder is entered."""
+        return self.why_not(path) is None
+
+    def why_not(self, path: bytes) -> LeftOut | None:
+        """Return why a file of this relative path is no document, given that its folder is entered; None where it is one."""
         name = path.rsplit(b"/", 1)[-1]
         if self._only is not None:
-            return path == self._only
-        if _TEMPORARY.fullmatch(name) or (not self._hidden and name.startswith(b".")) or path in self._ignored:
-            return False
+            return None if path == self._only else "excluded"
+        if _TEMPORARY.fullmatch(name) or path in self._ignored:
+            return "excluded"
         text = _one_line(path)
-        if self._exclude is not None and self._exclude.match_file(text):
-            return False
-        return self._readable(text.rsplit("/", 1)[-1]) if self._include is None else self._include.match_file(text)
+        if self._exclude.leaves_out(text):
+            return "excluded"
+        if self._include is not None and not self._include.match_file(text):
+            return "excluded"
+        hidden, secret = _is_hidden(path), is_secret(text)
+        if (hidden or secret) and not self._openings.opens(text):
+            return "secret" if secret and (not hidden or self._include is not None) else "excluded"
+        return None if self._include is not None or self._readable(text.rsplit("/", 1)[-1]) else "format"
 
     def enters(self, path: bytes) -> bool:
         """Whether a folder of this relative path is looked into, given that the folder above is."""
         if self._only is not None or path in self._ignored:
             return False
-        if not self._hidden and path.rsplit(b"/", 1)[-1].startswith(b"."):
+        if _is_hidden(path) and not self._openings.leads_below(_one_line(path)):
             return False
-        return self._exclude is None or not self._exclude.match_file(_one_line(path) + "/")
+        return not self._exclude.leaves_out(_one_line(path) + "/")
 
     def reaches(self, path: bytes) -> bool:
         """Whether every folder above this path is entered."""
@@ -95,6 +113,10 @@ def _compile(source: FolderSource, field: str, globs: Sequence[str]) -> pathspec
         return pathspec.GitIgnoreSpec.from_lines(globs)
     except ValueError as exc:
         raise ConfigError(f"source {source.name}: {field} holds a glob without sense: {exc}") from exc
+
+
+def _is_hidden(path: bytes) -> bool:
+    return path.startswith(b".") or b"/." in path
 
 
 def _one_line(path: bytes) -> str:

@@ -1,0 +1,52 @@
+"""Files that hold credentials by their names: they are left out unless `include` names them.
+
+The list is about names that are used for keys and passwords and for little else. Matching ignores case.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import pathspec
+
+SECRET_GLOBS = (
+    # environments
+    ".env", ".env.*", "*.env", "*.env.local", "*.env.prod*", ".envrc", "!*.env.example", "!*.env.sample", "!*.env.template", "!*.env.dist",
+    # private keys and key stores
+    "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "identity.pem", "*_rsa", "*_ed25519", "*_ecdsa", "*.pem", "*.key",
+    "*.p12", "*.pfx", "*.p8", "*.pkcs12", "*.jks", "*.jceks", "*.keystore", "*.bcfks", "*.ppk", "*.asc.key", "secring.*", "*.gpg.key", "*.ovpn", "*.keytab",
+    # password stores
+    "*.kdbx", "*.kdb", "*.1pif", "*.agilekeychain", "*.psafe3", "*.opvault", "logins.json", "key3.db", "key4.db", "login data",
+    # credentials of programs
+    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".git-credentials", ".htpasswd",
+    "htpasswd", ".dockercfg", ".docker/config.json", ".dockerconfigjson", ".kube/config", "kubeconfig", "*.kubeconfig", ".aws/credentials",
+    ".boto", ".s3cfg", ".terraformrc", "terraform.rc", ".vault-token", ".cargo/credentials*", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
+    ".gem/credentials", ".composer/auth.json", "auth.json", ".ssh/**", ".gnupg/**", "rclone.conf", "wp-config.php",
+    "master.key", "credentials.yml.enc", "secrets.yml.key", ".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history",
+    # credentials of clouds and applications
+    "credentials", "credentials.json", "credentials.ya?ml", "credentials.yml", "credentials.yaml", "credentials.toml", "credentials.ini", "credentials.csv",
+    "*_credentials.json", "*-credentials.json", "application_default_credentials.json", "client_secret*.json", "client-secret*.json",
+    "*service-account*.json", "*service_account*.json", "*serviceaccount*.json", "accesskeys.csv", "*_accesskeys.csv", "rootkey.csv",
+    "secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml", "secrets.ini", "secrets.env", "secret.json", "secret.yml", "secret.yaml", "secret.toml",
+    "*.secret", "*.secrets",
+)  # fmt: skip
+"""Globs as of `.gitignore`, in lower case."""
+
+_SPEC = pathspec.GitIgnoreSpec.from_lines(SECRET_GLOBS)
+_WILDCARD = re.compile(r"\[[^\]/]*\]|[*?]")
+
+
+def is_secret(path: str) -> bool:
+    """Return whether a file of this relative path holds credentials, by its name."""
+    return _SPEC.match_file(path.lower())
+
+
+@lru_cache(maxsize=1_000)
+def names_secrets(glob: str) -> bool:
+    """Return whether a glob is written for files with credentials: `*.pem` and `deploy/prod.env` are, `**/*` and `*.json` are not.
+
+    A glob is, where what it says literally is the name of such a file whatever stands for its wildcards.
+    """
+    parts = [part for part in glob.lstrip("!").strip("/").split("/") if part != "**"]
+    return any(is_secret(sample) for sample in ("/".join(_WILDCARD.sub(fill, part) for part in parts) for fill in ("", "x")) if sample.strip("/"))
