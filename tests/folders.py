@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.filesystem import FolderConnector, FolderOptions
-from connectors.filesystem.reconciling import Report
+from connectors.filesystem.reports import Report
 from pipeline.errors import OutageError
 from pipeline.intake import Change, Intake
 from pipeline.model import TenantId

@@ -2,6 +2,6 @@
 
 from connectors.filesystem.comparing import Comparison, Difference
 from connectors.filesystem.connector import FolderConnector, FolderOptions
-from connectors.filesystem.reconciling import Report
+from connectors.filesystem.reports import Report
 
 __all__ = ["Comparison", "Difference", "FolderConnector", "FolderOptions", "Report"]

@@ -27,11 +27,12 @@ from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.folder import folder_of
 from connectors.filesystem.following import Following, pause_s, wait_for
 from connectors.filesystem.hints import Hints
-from connectors.filesystem.reconciling import Report
+from connectors.filesystem.reports import Report
 from connectors.filesystem.scanning import Scanning
 from connectors.filesystem.settling import MAX_DELAY_S
 from connectors.filesystem.updating import Updating
 from connectors.filesystem.walking import Scanner, count_files, folders_of
+from connectors.filesystem.watch_limits import is_limit, limit_advice
 from connectors.filesystem.watching import WATCH_ERRORS, Watcher
 from pipeline.intake import Intake
 from pipeline.model import GenerationId
@@ -118,6 +119,9 @@ class FolderConnector:
         self._on_health = on_health
         self._health: tuple[str, str | None] | None = None
         self._logged: set[str] = set()
+        self._updating = updating
+        self._report = Report()
+        self._deaf_cause: str | None = None
         self.ready = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -195,7 +199,7 @@ class FolderConnector:
             except WATCH_ERRORS as exc:
                 failures = failures + 1 if time.monotonic() - began < _LONG_LIVED_S else 0
                 self._log_once(f"the watch has ended ({exc}): it is armed again, and the folder scanned")
-                if failures >= _PATIENCE or isinstance(exc, OSError):
+                if failures >= _PATIENCE or isinstance(exc, OSError) or is_limit(exc):
                     await self._go_on_deaf(exc)
                 await asyncio.sleep(pause_s(failures))
 
@@ -223,6 +227,7 @@ class FolderConnector:
                 await self._hints.settled(report.waiting)
                 self.ready.set()
                 while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
+                    await self._tell_now()
                     await wait_for(self._is_watch_over, ROOT_CHECK_S)
                     if watcher.ended.done():
                         self._scanning.lost(armed_ns)
@@ -235,10 +240,10 @@ class FolderConnector:
 
     async def _go_on_deaf(self, cause: Exception) -> None:
         """Scan where nothing can be watched."""
-        await self._tell("down", f"changes are only seen by scans: {cause}. On Linux fs.inotify.max_user_watches may be too low.")
+        self._deaf_cause = f"the folder cannot be watched ({cause}) and is scanned every few seconds: {limit_advice(cause)}"
         try:
             self._following.identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
-            await self._scanning.all_patiently()
+            await self._tell_of(await self._scanning.all_patiently())
         except RootGoneError as exc:
             logger.warning("source %s: %s", self._folder.source.name, exc)
         self.ready.set()
@@ -248,8 +253,10 @@ class FolderConnector:
         while True:
             await asyncio.sleep(self._interval_s)
             try:
+                if (watcher := self._following.watcher) is not None and watcher.refused:
+                    await watcher.watch(())  # somebody may have raised the limit
                 await self._tell_of(await self._scanning.all_patiently())
-            except RootGoneError:
+            except (RootGoneError, *WATCH_ERRORS):
                 continue  # `_keep_watching` tells of it, and scans when it is back
 
     def _log_once(self, what: str) -> None:
@@ -258,7 +265,25 @@ class FolderConnector:
             logger.warning("source %s: %s", self._folder.source.name, what)
 
     async def _tell_of(self, report: Report) -> None:
-        await self._tell("down" if report.withheld else "ok", report.advice)
+        self._report = report
+        await self._tell_now()
+
+    async def _tell_now(self) -> None:
+        """Tell what the last scan found, what could not be published since, and what cannot be watched."""
+        self._report.failed = dict(self._updating.problems)
+        advice, unwatched = self._report.advice, self._unwatched()
+        await self._tell("down" if advice else "ok", " ".join(part for part in (advice, unwatched) if part) or None)
+
+    def _unwatched(self) -> str | None:
+        """What to do about folders that the system refused to watch; None where it watches all."""
+        watcher = self._following.watcher
+        if watcher is None:
+            return self._deaf_cause
+        self._deaf_cause = None
+        if not watcher.refused:
+            return None
+        total = len(watcher.folders | watcher.deaf)
+        return f"{len(watcher.refused):,} of {total:,} folders are not watched and scanned every few seconds instead: {limit_advice()}"
 
     async def _tell(self, state: str, detail: str | None) -> None:
         if (state, detail) == self._health:

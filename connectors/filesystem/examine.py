@@ -13,6 +13,7 @@ from typing import Literal
 from connectors.filesystem import disk
 from connectors.filesystem.fingerprint import CONTENT, PROVISIONAL, TOO_LARGE, UNREADABLE, Fingerprint
 from connectors.filesystem.folder import Folder
+from connectors.filesystem.mount_points import is_below
 from connectors.filesystem.names import is_too_long
 from connectors.filesystem.settling import ABSENT_QUIET_S, QUIET_S, time_to_rest
 from pipeline.store.source_files import KnownFile
@@ -38,6 +39,7 @@ class Request:
         quiet_s: how long it must have rested.
         unchanged_s: how long it has been seen unchanged.
         absent_s: how long it has been seen absent; infinite when that is no matter.
+        confirmed: somebody said that a document whose file is gone is to go, whatever may be the reason.
     """
 
     path: bytes
@@ -46,6 +48,7 @@ class Request:
     quiet_s: float = QUIET_S
     unchanged_s: float = 0.0
     absent_s: float = float("inf")
+    confirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,11 @@ def examine_all(
     """
     findings: list[Finding] = []
     size = 0
+    lost = folder.mounts.lost()
     with disk.opened(folder.root, expected) as root:
         for request in requests:
             before = known[request.path]
-            finding = examine(folder, root, request, before)
+            finding = examine(folder, root, request, before, lost)
             findings.append(replace(finding, was_known=before.exists))
             size += len(finding.content or b"")
             if size >= BATCH_BYTES:
@@ -105,14 +109,17 @@ def examine_all(
     return findings
 
 
-def examine(folder: Folder, root: int, request: Request, known: KnownFile) -> Finding:
+def examine(folder: Folder, root: int, request: Request, known: KnownFile, lost: list[bytes]) -> Finding:
     """Decide about one path.
 
     Args:
         root: descriptor of the folder.
         known: what the ledger knows of it.
+        lost: mount points that are not mounted: what is below cannot be seen.
     """
     seen = disk.look(root, request.path)
+    if seen.kind == "absent" and not request.confirmed and (known.withheld or is_below(request.path, lost)):
+        return Finding(request.path, "none", "hidden")
     if seen.kind == "hidden":
         return Finding(request.path, "none", "hidden")
     if seen.stat is None or not folder.matcher.covers(request.path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from connectors.filesystem.matching import Matcher
+from connectors.filesystem.mount_points import MountPoints
 from connectors.filesystem.names import document_id, file_uri, readable_path
 from pipeline.events import Changed
 from pipeline.model import DocumentId, TenantId
@@ -26,6 +27,8 @@ class Folder:
         root: the folder, absolute; where the source is a single file, the folder that holds it.
         attributes: a short hash of the settings that each document carries; when it changes, every document is published anew.
         max_bytes: a larger file is not read.
+        mounts: the mount points below it.
+        path: of the source, absolute: the folder or the single file.
     """
 
     source: FolderSource
@@ -33,6 +36,8 @@ class Folder:
     matcher: Matcher
     attributes: str
     max_bytes: int
+    mounts: MountPoints
+    path: str
 
     @property
     def tenant_id(self) -> TenantId:
@@ -59,8 +64,12 @@ class Folder:
 
     def deleted(self, path: bytes, version: int) -> Changed:
         """The event of a file that is gone."""
+        return self.deleted_document(self.document_id(path), version)
+
+    def deleted_document(self, document_id: DocumentId, version: int) -> Changed:
+        """The event of a document that no file stands for."""
         return Changed(
-            tenant_id=self.source.tenant, document_id=self.document_id(path), version=version, deleted=True,
+            tenant_id=self.source.tenant, document_id=document_id, version=version, deleted=True,
             collection=self.source.collection, source=self.source.name,
         )  # fmt: skip
 
@@ -84,7 +93,11 @@ def folder_of(source: FolderSource, *, readable: Callable[[str], bool], ignored:
     if source.acl is not None:  # without rights as it was before there were any, so that nothing is published anew
         carries.append(source.acl)
     carried = hashlib.sha256(orjson.dumps(carries, option=orjson.OPT_SORT_KEYS))
-    return Folder(source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes)
+    return Folder(source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes, MountPoints(os.fsencode(root)), _shown_path(path))
+
+
+def _shown_path(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace").replace("\x00", "")
 
 
 def _moment(nanoseconds: int) -> datetime | None:

@@ -2,80 +2,31 @@
 
 Deletes come last, and only after each path was looked at: a folder that is missing, closed or another one than before says nothing about
 its files. Where a scan finds more files gone than `max_delete_share` of all, none of these is published: a disk that is not mounted looks
-just so. A file that turned up elsewhere, that the settings now leave out, or whose end the system has told of, is not counted.
+just so. A file that turned up elsewhere, that the settings now leave out, or whose end the system has told of, is not counted. Nor is a delete
+published of a file below a mount point that is not mounted. What was withheld once stays so, over restarts, until the file is there again or somebody
+confirms the delete; see `withheld_deletes`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from connectors.filesystem import disk
 from connectors.filesystem.disk import Identity, Look
 from connectors.filesystem.examine import Finding, Request
 from connectors.filesystem.folder import Folder
 from connectors.filesystem.names import path_of
+from connectors.filesystem.reports import Report
 from connectors.filesystem.updating import Updating
 from connectors.filesystem.walking import Block, Scanner, Walk
+from connectors.filesystem.withheld_deletes import Gone, WithheldState
 
 FEW_DOCUMENTS = 20
 """Below as many documents, all of them may go at once."""
 
 _TOLD_WITHIN_S = 0.2
 """A hint that is on its way has come by then."""
-
-
-@dataclass
-class Report:
-    """What a scan found and did.
-
-    Attributes:
-        added, changed, deleted: documents published, files that were still being written included.
-        moved: of those added, how many are a file that is gone elsewhere.
-        unchanged: files that were as they had been.
-        unreadable: files that cannot be read, and files known in folders that cannot be listed.
-        withheld: deletes that were not published because they are too many.
-        problem: why nothing could be said about the folder; the counts then stand for what was done before.
-        waiting: paths that were still being written.
-    """
-
-    added: int = 0
-    changed: int = 0
-    moved: int = 0
-    deleted: int = 0
-    unchanged: int = 0
-    unreadable: int = 0
-    withheld: int = 0
-    problem: str | None = None
-    known: int = 0
-    waiting: set[bytes] = field(default_factory=set)
-    folders: list[bytes] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        if self.problem:
-            return self.problem
-        counts = (
-            f"{self.added} added, {self.changed} changed, {self.deleted} deleted, {self.unchanged} unchanged, {self.unreadable} unreadable"
-        )
-        return f"{counts}, {self.withheld} deletes withheld" if self.withheld else counts
-
-    @property
-    def advice(self) -> str | None:
-        """What to do about withheld deletes; None where there are none."""
-        if not self.withheld:
-            return None
-        return (
-            f"{self.withheld} of {self.known} files are gone at once and their documents were kept: bring the files back, "
-            "or run `livedex verify --repair` if they are to go."
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Gone:
-    path: bytes
-    sha256: bytes | None
-    recorded: bool = True
 
 
 class Reconciling:
@@ -86,6 +37,7 @@ class Reconciling:
         self._folder = scanner.folder
         self._updating = updating
         self._max_delete_share = max_delete_share
+        self._withheld = WithheldState(scanner, max_delete_share=max_delete_share)
 
     async def reconcile(
         self,
@@ -111,26 +63,38 @@ class Reconciling:
             RootGoneError: the folder is not there, or another one.
             RetryableError: the broker or the database is away; the next scan goes on.
         """
-        report = Report()
+        report = Report(self._folder.source.name)
         walk = Walk(self._folder)
-        gone: list[_Gone] = []
+        withheld = await self._withheld.load(expected)
+        gone: list[Gone] = []
         contents: set[bytes] = set()
+        self._updating.problems.clear()
         async for block in self._scanner.blocks(walk, index=repair):
             contents |= await self._publish(block, expected, report)
-            gone += [_Gone(row.path, row.sha256) for row in block.gone]
+            gone += [Gone(row.path, row.sha256) for row in block.gone]
         strays = await self._strays(repair, known={row.path for row in gone})
         gone += strays
         report.known += len(strays)
-        report.folders = walk.folders
-        report.moved, kept = await self._to_withhold(gone, contents, expected, report.known, is_hinted)
+        report.folders, report.left_out = walk.folders, walk.left_out.as_object()
+        gone = await self._withheld.sort_out(withheld, gone, expected, confirmed=repair)
+        report.moved, kept = await self._to_withhold([row for row in gone if row.fate == "free"], contents, expected, report.known, is_hinted)
         if lost_since_ns is not None:
             kept -= await asyncio.to_thread(_gone_since, self._folder, expected, kept, lost_since_ns)
-        least = 1 if remounted else FEW_DOCUMENTS
-        if not repair and report.known >= least and len(kept) > self._max_delete_share * report.known:
-            report.withheld = len(kept)
-            gone = [row for row in gone if row.path not in kept]
-        for finding in await self._updating.update([Request(row.path) for row in gone], expected):
+        standing = sum(row.fate == "withheld" for row in gone)
+        lost = sum(row.fate == "lost" for row in gone)
+        least = 1 if remounted or withheld.remounted else FEW_DOCUMENTS
+        counted = report.known - lost
+        is_many = len(kept) > self._max_delete_share * (counted - standing) or len(kept) + standing > self._max_delete_share * counted
+        if repair or not kept or report.known < least or not is_many:
+            kept = set()
+        await self._withheld.keep(gone, kept)
+        report.withheld = standing + lost + len(kept)
+        report.unmounted = withheld.lost if lost or standing else []
+        going = [row for row in gone if row.path not in kept and row.fate in ("free", "confirmed")]
+        for finding in await self._updating.update([Request(row.path, confirmed=row.fate == "confirmed") for row in going], expected):
             report.deleted += finding.action == "delete"
+        report.failed = dict(self._updating.problems)
+        await self._withheld.end_scan(expected, report)
         return report
 
     async def _publish(self, block: Block, expected: Identity, report: Report) -> set[bytes]:
@@ -163,13 +127,13 @@ class Reconciling:
         else:
             report.unchanged += finding.error is None and finding.kind == "file"
 
-    async def _strays(self, repair: bool, known: set[bytes]) -> list[_Gone]:
+    async def _strays(self, repair: bool, known: set[bytes]) -> list[Gone]:
         """Documents without a file in the ledger: a crash between publishing and recording, and the file went before the next start."""
         strays = [path_of(self._folder.source.name, document) for document in await self._scanner.ledger.strays(lost=repair)]
-        return [_Gone(path, None, recorded=False) for path in strays if path is not None and path not in known]
+        return [Gone(path, None, recorded=False) for path in strays if path is not None and path not in known]
 
     async def _to_withhold(
-        self, gone: Sequence[_Gone], contents: set[bytes], expected: Identity, known: int, is_hinted: Callable[[bytes], bool] | None
+        self, gone: Sequence[Gone], contents: set[bytes], expected: Identity, known: int, is_hinted: Callable[[bytes], bool] | None
     ) -> tuple[int, set[bytes]]:
         """How many files have moved, and the paths of those of whose end nothing was told."""
         if not gone:
@@ -183,7 +147,7 @@ class Reconciling:
             left = await self._still_there([row for row in left if not is_hinted(row.path)])
         return moved, {row.path for row in left}
 
-    async def _still_there(self, rows: Sequence[_Gone]) -> list[_Gone]:
+    async def _still_there(self, rows: Sequence[Gone]) -> list[Gone]:
         """Those whose delete was not published meanwhile, as a hint leads to."""
         known = await self._scanner.ledger.known([(row.path, self._folder.document_id(row.path)) for row in rows])
         return [row for row in rows if not row.recorded or known[row.path].fingerprint is not None]

@@ -11,7 +11,8 @@ from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.examine import Request
 from connectors.filesystem.following import Following, pause_s, wait_for
 from connectors.filesystem.hints import Hints, still_waiting
-from connectors.filesystem.reconciling import Reconciling, Report
+from connectors.filesystem.reconciling import Reconciling
+from connectors.filesystem.reports import Report
 from connectors.filesystem.updating import Updating
 from connectors.filesystem.walking import Scanner, Walk, folders_of
 from connectors.filesystem.watching import WATCH_ERRORS
@@ -104,7 +105,7 @@ class Scanning:
         while True:
             await wait_for(self._wanted, DEAF_SCAN_S)  # whether there are such folders changes with each watch
             self._wanted.clear()
-            trees, self._new = self._new | self._following.deaf, set()
+            trees, self._new = _topmost(self._new | self._following.deaf), set()
             try:
                 if self._is_all_wanted:
                     self._is_all_wanted = False
@@ -124,7 +125,9 @@ class Scanning:
         began = time.monotonic()
         watcher = self._following.watcher
         if watcher is not None:
-            await watcher.watch(await asyncio.to_thread(_folders_below, self._scanner, trees))
+            folders = await asyncio.to_thread(_folders_below, self._scanner, trees)
+            if new := [folder for folder in folders if not self._following.is_watched(folder)]:  # arming takes its time, whatever is new
+                await watcher.watch(new)
         later: set[bytes] = set()
         async with self._turn:
             for tree in trees:
@@ -139,6 +142,15 @@ class Scanning:
             self._hints.add(still_waiting(findings))
             self._hints.add(row.path for row in block.gone)
         return [folder for folder in walk.folders if not self._following.is_watched(folder)]
+
+
+def _topmost(folders: set[bytes]) -> set[bytes]:
+    """Those that lie in no other one."""
+    found: list[bytes] = []
+    for folder in sorted(folders, key=lambda path: path + b"/"):
+        if not found or not (folder + b"/").startswith(found[-1] + b"/" if found[-1] else b""):
+            found.append(folder)
+    return set(found)
 
 
 def _folders_below(scanner: Scanner, trees: set[bytes]) -> set[bytes]:

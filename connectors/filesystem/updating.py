@@ -11,27 +11,36 @@ import logging
 import time
 from collections.abc import Sequence
 
-from connectors.filesystem.disk import Identity
+from connectors.filesystem.disk import Identity, RootGoneError
 from connectors.filesystem.examine import Finding, Request, examine_all
 from connectors.filesystem.folder import Folder
-from pipeline.errors import RejectedError
+from connectors.filesystem.names import readable_path
+from connectors.filesystem.secret_files import is_secret
+from pipeline.errors import RejectedError, RetryableError
 from pipeline.intake import Change, Intake
 from pipeline.store.source_files import FileRecord, KnownFile, SourceFiles
+from pipeline.store.versions import LIMIT
 
 BATCH_FILES = 200
+_MOST_TOLD = 1_000
 
 logger = logging.getLogger(__name__)
 
 
 class Updating:
-    """One batch at a time, so that two looks at a path never overtake each other."""
+    """One batch at a time, so that two looks at a path never overtake each other.
+
+    Attributes:
+        problems: files that could not be published, with what is wrong; they are tried again at the next look.
+    """
 
     def __init__(self, folder: Folder, ledger: SourceFiles, intake: Intake) -> None:
         self._folder = folder
         self._ledger = ledger
         self._intake = intake
         self._turn = asyncio.Lock()
-        self._told: set[bytes] = set()
+        self._told: set[tuple[bytes, str]] = set()
+        self.problems: dict[bytes, str] = {}
 
     async def update(self, requests: Sequence[Request], expected: Identity | None = None) -> list[Finding]:
         """Bring paths up to date.
@@ -49,8 +58,22 @@ class Updating:
         """
         found: list[Finding] = []
         while len(found) < len(requests):
-            found += await self._batch(requests[len(found) : len(found) + BATCH_FILES], expected)
+            found += await self._isolated(requests[len(found) : len(found) + BATCH_FILES], expected)
         return found
+
+    async def _isolated(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
+        """The findings of the first of these requests; a file that raises an error nobody foresaw stops none of the others."""
+        try:
+            return await self._batch(requests, expected)
+        except (RetryableError, RootGoneError):
+            raise
+        except Exception as exc:
+            if len(requests) > 1:
+                return await self._isolated(requests[: len(requests) // 2], expected)
+            path = requests[0].path
+            logger.debug("source %s: %a", self._folder.source.name, path, exc_info=exc)
+            self._fail(path, f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where")
+            return [Finding(path, "none", "hidden", error=self.problems[path])]
 
     async def _batch(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
         async with self._turn:
@@ -60,12 +83,23 @@ class Updating:
         for finding in findings:
             if finding.action == "unnameable":
                 self._tell_once(finding.path, "its path is too long for an id: shorten it")
+            elif finding.action == "delete" and finding.kind == "file":
+                self._tell_once(finding.path, "its document is deleted, since the settings leave the file out" + _how_to_keep(finding.path))
         return [finding.without_content() for finding in findings]
 
     async def _publish(self, findings: Sequence[Finding], known: dict[bytes, KnownFile]) -> None:
         now = time.time_ns()
-        versions = {f.path: max(now, known[f.path].newest + 1) if f.is_new else known[f.path].newest for f in findings}
-        refused = await self._accept([self._change(f, versions[f.path]) for f in findings if f.is_new])
+        versions: dict[bytes, int] = {}
+        changes: list[tuple[bytes, Change]] = []
+        for finding in findings:
+            self.problems.pop(finding.path, None)
+            before = known[finding.path]
+            versions[finding.path] = _version(finding, before.newest, now) if finding.is_new else before.newest
+            if versions[finding.path] >= LIMIT:
+                self._fail(finding.path, "its document has the greatest version there is, so nothing can be newer: delete the document, or rename the file")
+            elif finding.is_new:
+                changes += self._changes(finding, before, versions[finding.path], now)
+        refused = await self._accept(changes) | set(self.problems)
         await self._ledger.record([
             FileRecord(f.path, self._folder.document_id(f.path), f.fingerprint, f.sha256, versions[f.path], present=f.action != "delete")
             for f in findings
@@ -81,11 +115,19 @@ class Updating:
         except RejectedError as exc:
             if len(changes) == 1:
                 path = changes[0][0]
-                self._tell_once(path, f"it cannot be published: {exc}")
+                self._fail(path, f"it cannot be published: {exc}")
                 return {path}
             half = len(changes) // 2
             return await self._accept(changes[:half]) | await self._accept(changes[half:])
         return set()
+
+    def _changes(self, finding: Finding, known: KnownFile, version: int, now: int) -> list[tuple[bytes, Change]]:
+        """The change of a document; with the end of the one that stood for the file before its source was renamed."""
+        changes = [self._change(finding, version)]
+        if known.before is not None:
+            document_id, newest = known.before
+            changes.append((finding.path, Change(self._folder.deleted_document(document_id, min(max(now, newest + 1), LIMIT - 1)))))
+        return changes
 
     def _change(self, finding: Finding, version: int) -> tuple[bytes, Change]:
         if finding.action == "delete" or finding.stat is None:
@@ -94,7 +136,22 @@ class Updating:
         data = self._folder.changed(finding.path, version, found=finding.stat, unreadable=finding.error, size_bytes=size)
         return finding.path, Change(data, finding.content)
 
+    def _fail(self, path: bytes, what: str) -> None:
+        self.problems[path] = what
+        self._tell_once(path, what)
+
     def _tell_once(self, path: bytes, what: str) -> None:
-        if path not in self._told:
-            self._told.add(path)
+        if (path, what) not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add((path, what))
             logger.warning("source %s: %a: %s", self._folder.source.name, path, what)
+
+
+def _version(finding: Finding, newest: int, now: int) -> int:
+    """A version above the newest one; a delete wins over content of an equal version, so it has always one."""
+    version = max(now, newest + 1)
+    return min(version, LIMIT - 1) if finding.action == "delete" else version
+
+
+def _how_to_keep(path: bytes) -> str:
+    text = readable_path(path)
+    return f": its name looks like credentials; include = [..., {text!r}] keeps it" if is_secret(text) else ""

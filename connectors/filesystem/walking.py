@@ -15,6 +15,7 @@ from itertools import islice
 from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.fingerprint import CONTENT, TOO_LARGE, Fingerprint
 from connectors.filesystem.folder import Folder
+from connectors.filesystem.left_out import LeftOutFiles
 from pipeline.model import GenerationId
 from pipeline.store.source_files import BEYOND, ListedFile, SourceFiles
 
@@ -29,12 +30,14 @@ class Walk:
         under: the part, relative; empty for the whole.
         folders: the folders entered so far, the part itself included.
         closed: folders that could not be listed so far, and so are not taken for empty.
+        left_out: files that are no documents though somebody may expect them to be.
     """
 
     folder: Folder
     under: bytes = b""
     folders: list[bytes] = field(default_factory=list)
     closed: list[bytes] = field(default_factory=list)
+    left_out: LeftOutFiles = field(default_factory=LeftOutFiles)
 
     def files(self) -> Iterator[tuple[bytes, os.stat_result]]:
         """The files that count, in the order of their paths. Blocks.
@@ -71,8 +74,11 @@ class Walk:
                     if entry.is_dir(follow_symlinks=False):
                         if matcher.enters(below):
                             found.append((below + b"/", below, None))
-                    elif entry.is_file(follow_symlinks=False) and matcher.is_document(below):
-                        found.append((below, below, entry))
+                    elif entry.is_file(follow_symlinks=False):
+                        if (why := matcher.why_not(below)) is None:
+                            found.append((below, below, entry))
+                        else:
+                            self.left_out.add(below, why)
         except (FileNotFoundError, NotADirectoryError) as exc:
             if not path:
                 raise RootGoneError(f"{self.folder.shown}: {exc.strerror}") from exc

@@ -19,6 +19,8 @@ from types import TracebackType
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from connectors.filesystem.watch_limits import made_with_watches, not_watched
+
 STEP_MS = 4
 DEBOUNCE_MS = 30
 _OVERLAP_S = 0.5
@@ -30,7 +32,14 @@ WATCH_ERRORS = (OSError, WatchfilesRustInternalError)
 
 
 class Watcher:
-    """A watch on folders, in a thread of its own, for as long as the block lasts."""
+    """A watch on folders, in a thread of its own, for as long as the block lasts.
+
+    Attributes:
+        ended: done when the watch has ended, with the error.
+        folders: that are watched.
+        deaf: that cannot be watched.
+        refused: of these, those that the system refused to watch: its limits are reached, or they are closed.
+    """
 
     def __init__(self, root: bytes, on_hints: Callable[[set[bytes]], None]) -> None:
         """Prepare; nothing is watched yet.
@@ -48,6 +57,7 @@ class Watcher:
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.folders: set[bytes] = set()
         self.deaf: set[bytes] = set()
+        self.refused: set[bytes] = set()
 
     async def __aenter__(self) -> Watcher:
         return self
@@ -66,6 +76,8 @@ class Watcher:
             OSError: the system gives no more watches.
             WatchfilesRustInternalError: the watch has ended.
         """
+        self.deaf -= self.refused  # it may be possible now
+        folders, self.refused = [*folders, *self.refused], set()
         for folder in folders:
             (self.folders if _is_utf8(self._root + b"/" + folder) else self.deaf).add(folder)
         armed: asyncio.Future[None] = self._loop.create_future()
@@ -81,7 +93,7 @@ class Watcher:
         """A folder was moved or removed: its watch, and those below, no longer stand for these paths."""
         if path in self.folders or path in self.deaf:
             below = path + b"/"
-            for known in (self.folders, self.deaf):
+            for known in (self.folders, self.deaf, self.refused):
                 known.difference_update([folder for folder in known if folder == path or folder.startswith(below)])
 
     def _run(self) -> None:
@@ -105,13 +117,20 @@ class Watcher:
         asked = [self._asked.get() for _ in range(self._asked.qsize())]
         if not asked:
             return
-        paths = [os.fsdecode(self._root + b"/" + folder if folder else self._root) for folder in sorted(asked[-1][0])]
-        notify = RustNotify(paths, False, False, 0, False, True)
+        paths = {self._root + b"/" + folder if folder else self._root: folder for folder in sorted(asked[-1][0])}
+        notify, inodes = made_with_watches(lambda: RustNotify([os.fsdecode(path) for path in paths], False, False, 0, False, True))
+        refused = {paths[path] for path in not_watched(list(paths), inodes)}
         if notifies:
             notifies[-1] = (notifies[-1][0], time.monotonic() + _OVERLAP_S)
         notifies.append((notify, math.inf))
+        self._call(self._note_refused, refused)
         for _, armed in asked:
             self._call(_finish, armed)
+
+    def _note_refused(self, folders: set[bytes]) -> None:
+        self.refused = folders & self.folders
+        self.folders -= self.refused
+        self.deaf |= self.refused
 
     @staticmethod
     def _end_retired(notifies: list[tuple[RustNotify, float]]) -> None:

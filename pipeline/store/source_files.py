@@ -6,11 +6,13 @@ the version that a file of the same name must exceed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline.model import DocumentId, GenerationId, TenantId
 from pipeline.store.database import Database
+from pipeline.store.sources import WithheldDeletes
 from pipeline.store.statements import sql
 
 BEYOND = b"\xff" * 256
@@ -25,12 +27,16 @@ class KnownFile:
         fingerprint, sha256: of what was last published; None where nothing was or its delete was.
         newest: the newest version of its document anywhere, deletes included; -1 where there is none.
         exists: whether a document of it may be there, so that its end must be published.
+        withheld: its delete waits for a confirmation.
+        before: the id that its document had before its source was renamed, with the newest version of that; None where it is called as it should be.
     """
 
     fingerprint: str | None = None
     sha256: bytes | None = None
     newest: int = -1
     exists: bool = False
+    withheld: bool = False
+    before: tuple[DocumentId, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +80,14 @@ class SourceFiles:
         self._database = database
         self._tenant_id = tenant_id
         self._source = source
+        self.withheld = WithheldDeletes(database, tenant_id, source)
 
     async def known(self, files: Sequence[tuple[bytes, DocumentId]]) -> dict[bytes, KnownFile]:
         """What is known of these paths; every one of them is in the answer."""
         paths, ids = [path for path, _ in files], [document for _, document in files]
         async with self._database.tenant(self._tenant_id, f"{self._source}: look up {len(files)} files") as connection:
             rows = await connection.fetch(sql("known_files"), self._tenant_id, self._source, paths, ids)
-        return {row["path"]: _known(row["fingerprint"], row["sha256"], row["newest"], row["present"], row["visible"]) for row in rows}
+        return {row["path"]: _known(row) for row in rows}
 
     async def between(self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None) -> list[ListedFile]:
         """The files whose documents should be there, by path as bytes.
@@ -92,7 +99,7 @@ class SourceFiles:
         """
         async with self._database.tenant(self._tenant_id, f"{self._source}: list files") as connection:
             rows = await connection.fetch(sql("files_between"), self._tenant_id, self._source, after, before, cut, generation)
-        return [ListedFile(row["path"], row["fingerprint"], row["sha256"], row["outdated"], row["missing"]) for row in rows]
+        return [ListedFile(**row) for row in rows]
 
     async def below(self, folders: Sequence[bytes]) -> list[bytes]:
         """The paths of files below these folders: `d/` and on, so not `d1/x` for `d`."""
@@ -136,5 +143,9 @@ class SourceFiles:
             return [DocumentId(row[0]) for row in await connection.fetch(sql("stray_documents"), self._tenant_id, self._source, lost)]
 
 
-def _known(fingerprint: str | None, sha256: bytes | None, newest: int | None, present: bool, visible: bool) -> KnownFile:
-    return KnownFile(fingerprint if present else None, sha256 if present else None, -1 if newest is None else newest, present or visible)
+def _known(row: Mapping[str, Any]) -> KnownFile:
+    present = row["present"]
+    return KnownFile(
+        row["fingerprint"] if present else None, row["sha256"] if present else None, -1 if row["newest"] is None else row["newest"],
+        present or row["visible"], row["withheld"], None if row["before"] is None else (DocumentId(row["before"]), row["newest_before"]),
+    )  # fmt: skip

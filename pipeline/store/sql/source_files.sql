@@ -1,12 +1,17 @@
 -- name: known_files
 -- What is known of files and of their documents; a row for each path, in no order. `newest` is the newest version of the document anywhere.
 -- $1 text: tenant  $2 text: source  $3 bytea[]: paths  $4 text[]: their document ids
+-- `before` and `newest_before`: the document that stands for it, where it has another id since its source was renamed.
 select n.path, f.fingerprint, f.sha256, coalesce(f.present, false) as present,
        greatest(f.version, d.version, d.pending_version, d.dead_version) as newest,
-       coalesce(d.source = $2 and (d.state <> 'deleted' or (d.state is null and d.dead_version is not null)), false) as visible
+       coalesce(d.source = $2 and (d.state <> 'deleted' or (d.state is null and d.dead_version is not null)), false) as visible,
+       w.path is not null as withheld, b.document_id as before, greatest(f.version, o.version, o.pending_version, o.dead_version) as newest_before
 from unnest($3::bytea[], $4::text[]) as n (path, document_id)
 left join source_files f on f.tenant_id = $1 and f.source = $2 and f.path = n.path
-left join documents d on d.tenant_id = $1 and d.document_id = n.document_id;
+left join documents d on d.tenant_id = $1 and d.document_id = n.document_id
+left join withheld_deletes w on w.tenant_id = $1 and w.source = $2 and w.path = n.path and w.confirmed_at is null
+left join lateral (select f.document_id where f.present and f.document_id <> n.document_id) b on true
+left join documents o on o.tenant_id = $1 and o.document_id = b.document_id;
 
 -- name: files_between
 -- The files whose documents should be there, by path. `outdated`: cut in another way, or with vectors of another generation;
@@ -36,8 +41,12 @@ where f.tenant_id = $1 and f.source = $2 and f.present
   and split_part(f.fingerprint, ' ', -2) || ' ' || split_part(f.fingerprint, ' ', -1) = any($3::text[]);
 
 -- name: record_files
+-- A delete that was published, and a file that is there, are no longer withheld.
 -- $1 text: tenant  $2 text: source  $3 bytea[]: paths  $4 text[]: document ids  $5 text[]: fingerprints  $6 bytea[]: SHA-256 of the contents or null
 -- $7 bigint[]: versions  $8 boolean[]: whether the file is there
+with released as (
+    delete from withheld_deletes w using unnest($3::bytea[]) as r (path) where w.tenant_id = $1 and w.source = $2 and w.path = r.path
+)
 insert into source_files as f (tenant_id, source, path, document_id, fingerprint, sha256, version, present)
 select $1, $2, n.path, n.document_id, n.fingerprint, n.sha256, n.version, n.present
 from unnest($3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::bigint[], $8::boolean[]) as n (path, document_id, fingerprint, sha256, version, present)

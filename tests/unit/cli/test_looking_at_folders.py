@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from connectors.filesystem import FolderConnector
-from connectors.filesystem.reconciling import Report
+from connectors.filesystem.reports import Report
 from pipeline.cli.watching import answer_requests
 from pipeline.errors import OutageError
 from pipeline.store.operations import Operations

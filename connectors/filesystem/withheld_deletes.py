@@ -1,0 +1,143 @@
+"""Which deletes a scan must not publish, though the files are gone: those withheld before, and those below mount points that are not mounted.
+
+What is withheld stands in the database, so a restart, a later scan or other files change nothing about it. It ends when the file is there again, or
+when somebody confirms it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from connectors.filesystem import disk
+from connectors.filesystem.disk import Identity
+from connectors.filesystem.folder import Folder
+from connectors.filesystem.mount_points import is_below
+from connectors.filesystem.reports import Report
+from connectors.filesystem.walking import Scanner
+from pipeline.store.sources import FolderState
+
+Fate = Literal["free", "withheld", "lost", "confirmed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A file that a scan did not find.
+
+    Attributes:
+        recorded: the ledger has it; false: only its document is there.
+        fate: `withheld` by an earlier scan; `lost`: below a mount point that is not mounted, for the first time; `confirmed`: it is to go.
+    """
+
+    path: bytes
+    sha256: bytes | None
+    recorded: bool = True
+    fate: Fate = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """What is known at the begin of a scan.
+
+    Attributes:
+        paths: of files whose deletes were withheld, each with whether that it goes was confirmed since.
+        lost: mount points that are not mounted.
+        swapped: mount points at which something else is mounted than at the last scan.
+        remounted: the folder itself is another one than at the last scan of an earlier process.
+    """
+
+    paths: dict[bytes, bool]
+    lost: list[bytes]
+    swapped: set[bytes]
+    remounted: bool
+
+
+class WithheldState:
+    """Withheld deletes and mount points of one folder, as they are kept in the database."""
+
+    def __init__(self, scanner: Scanner, *, max_delete_share: float) -> None:
+        self._folder: Folder = scanner.folder
+        self._ledger = scanner.ledger
+        self._store = scanner.ledger.withheld
+        self._max_delete_share = max_delete_share
+        self._is_loaded = False
+
+    async def load(self, identity: Identity) -> Withheld:
+        """Return what was withheld; mount points that are new are kept before any file below is published.
+
+        Args:
+            identity: of the folder.
+        """
+        mounts, remounted = self._folder.mounts, False
+        if not self._is_loaded:
+            stored = await self._store.folder()
+            mounts.known = {**stored.mounts, **mounts.known}
+            remounted, self._is_loaded = stored.identity not in (None, identity), True
+        before = dict(mounts.known)
+        swapped = await asyncio.to_thread(mounts.refresh)
+        if mounts.known != before:
+            await self._store.keep_mounts(self._state(None))
+        return Withheld(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
+
+    async def sort_out(self, withheld: Withheld, gone: Sequence[Gone], expected: Identity, *, confirmed: bool) -> list[Gone]:
+        """Return the files that are gone with the fate of each; deletes of files that are there again are no longer withheld.
+
+        Args:
+            confirmed: all of them are to go.
+
+        Raises:
+            RootGoneError: the folder is not there, or another one.
+        """
+        absent = await asyncio.to_thread(_absent, self._folder, expected, {row.path for row in gone} | set(withheld.paths))
+        await self._store.release([path for path in withheld.paths if path not in absent])
+        swapped = await self._mostly_gone(withheld.swapped, gone)
+        lost = [*withheld.lost, *swapped]
+        return [replace(row, fate=_fate(row, withheld, lost, absent, confirmed=confirmed)) for row in gone]
+
+    async def _mostly_gone(self, mounts: Iterable[bytes], gone: Sequence[Gone]) -> list[bytes]:
+        """The mount points below which a larger share is gone than goes by itself: another disk is mounted there."""
+        found = []
+        for mount in mounts:
+            number = sum(is_below(row.path, [mount]) for row in gone)
+            if number and number > self._max_delete_share * len(await self._ledger.below([mount])):
+                found.append(mount)
+        return found
+
+    async def keep(self, gone: Sequence[Gone], many: Collection[bytes]) -> None:
+        """Withhold deletes from now on.
+
+        Args:
+            many: paths that are too many at once.
+        """
+        await self._store.withhold(sorted(many), "many")
+        await self._store.withhold([row.path for row in gone if row.fate == "lost"], "mount")
+
+    async def end_scan(self, identity: Identity, report: Report) -> None:
+        """Keep what the scan has found; a mount point that no file is known below any more is forgotten."""
+        for mount in await asyncio.to_thread(self._folder.mounts.lost):
+            if not await self._ledger.below([mount]):
+                self._folder.mounts.known.pop(mount, None)
+        await self._store.keep_folder(self._state(identity), report.left_out)
+
+    def _state(self, identity: Identity | None) -> FolderState:
+        return FolderState(self._folder.path, identity, dict(self._folder.mounts.known))
+
+
+def _fate(row: Gone, withheld: Withheld, lost: list[bytes], absent: set[bytes], *, confirmed: bool) -> Fate:
+    if row.path not in absent:
+        return "free"
+    if confirmed or withheld.paths.get(row.path):
+        return "confirmed"
+    if row.path in withheld.paths:
+        return "withheld"
+    return "lost" if is_below(row.path, lost) else "free"
+
+
+def _absent(folder: Folder, expected: Identity, paths: Collection[bytes]) -> set[bytes]:
+    """Those of the paths at which nothing stands, or of which that cannot be said."""
+    if not paths:
+        return set()
+    with disk.opened(folder.root, expected) as root:
+        return {path for path in paths if disk.look(root, path).kind in ("absent", "hidden")}
