@@ -272,7 +272,7 @@ class FolderConnector:
         """Tell what the last scan found, what could not be published since, and what cannot be watched."""
         self._report.failed = dict(self._updating.problems)
         advice, unwatched = self._report.advice, self._unwatched()
-        await self._tell("down" if advice else "ok", " ".join(part for part in (advice, unwatched) if part) or None)
+        await self._tell("down" if advice or self._deaf_cause else "ok", " ".join(part for part in (advice, unwatched) if part) or None)
 
     def _unwatched(self) -> str | None:
         """What to do about folders that the system refused to watch; None where it watches all."""

@@ -93,7 +93,9 @@ def folder_of(source: FolderSource, *, readable: Callable[[str], bool], ignored:
     if source.acl is not None:  # without rights as it was before there were any, so that nothing is published anew
         carries.append(source.acl)
     carried = hashlib.sha256(orjson.dumps(carries, option=orjson.OPT_SORT_KEYS))
-    return Folder(source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes, MountPoints(os.fsencode(root)), _shown_path(path))
+    return Folder(
+        source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes, MountPoints(os.fsencode(root)), _shown_path(path)
+    )
 
 
 def _shown_path(path: Path) -> str:

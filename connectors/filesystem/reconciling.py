@@ -77,7 +77,9 @@ class Reconciling:
         report.known += len(strays)
         report.folders, report.left_out = walk.folders, walk.left_out.as_object()
         gone = await self._withheld.sort_out(withheld, gone, expected, confirmed=repair)
-        report.moved, kept = await self._to_withhold([row for row in gone if row.fate == "free"], contents, expected, report.known, is_hinted)
+        report.moved, kept = await self._to_withhold(
+            [row for row in gone if row.fate == "free"], contents, expected, report.known, is_hinted
+        )
         if lost_since_ns is not None:
             kept -= await asyncio.to_thread(_gone_since, self._folder, expected, kept, lost_since_ns)
         standing = sum(row.fate == "withheld" for row in gone)

@@ -49,4 +49,6 @@ def names_secrets(glob: str) -> bool:
     A glob is, where what it says literally is the name of such a file whatever stands for its wildcards.
     """
     parts = [part for part in glob.lstrip("!").strip("/").split("/") if part != "**"]
-    return any(is_secret(sample) for sample in ("/".join(_WILDCARD.sub(fill, part) for part in parts) for fill in ("", "x")) if sample.strip("/"))
+    return any(
+        is_secret(sample) for sample in ("/".join(_WILDCARD.sub(fill, part) for part in parts) for fill in ("", "x")) if sample.strip("/")
+    )

@@ -72,7 +72,10 @@ class Updating:
                 return await self._isolated(requests[: len(requests) // 2], expected)
             path = requests[0].path
             logger.debug("source %s: %a", self._folder.source.name, path, exc_info=exc)
-            self._fail(path, f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where")
+            self._fail(
+                path,
+                f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where",
+            )
             return [Finding(path, "none", "hidden", error=self.problems[path])]
 
     async def _batch(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
@@ -96,7 +99,10 @@ class Updating:
             before = known[finding.path]
             versions[finding.path] = _version(finding, before.newest, now) if finding.is_new else before.newest
             if versions[finding.path] >= LIMIT:
-                self._fail(finding.path, "its document has the greatest version there is, so nothing can be newer: delete the document, or rename the file")
+                self._fail(
+                    finding.path,
+                    "its document has the greatest version there is, so nothing can be newer: delete the document, or rename the file",
+                )
             elif finding.is_new:
                 changes += self._changes(finding, before, versions[finding.path], now)
         refused = await self._accept(changes) | set(self.problems)

@@ -43,7 +43,9 @@ def not_watched(paths: Sequence[bytes], inodes: set[int] | None) -> set[bytes]:
             continue  # it is gone: whoever watches the folder above hears of it
     if len(inodes) >= len(set(seen.values())):
         return set()
-    return {path for path, inode in seen.items() if inode not in inodes and os.access(path, os.R_OK | os.X_OK)}  # of closed ones the scan tells
+    return {
+        path for path, inode in seen.items() if inode not in inodes and os.access(path, os.R_OK | os.X_OK)
+    }  # of closed ones the scan tells
 
 
 def is_limit(error: BaseException) -> bool:
@@ -87,5 +89,11 @@ def _inodes(descriptors: set[str]) -> set[int] | None:
             text = Path("/proc/self/fdinfo", name).read_text()
         except OSError:
             return None
-        found |= {int(word[4:], 16) for line in text.splitlines() if line.startswith("inotify ") for word in line.split() if word.startswith("ino:")}
+        found |= {
+            int(word[4:], 16)
+            for line in text.splitlines()
+            if line.startswith("inotify ")
+            for word in line.split()
+            if word.startswith("ino:")
+        }
     return found

@@ -76,12 +76,10 @@ class Watcher:
             OSError: the system gives no more watches.
             WatchfilesRustInternalError: the watch has ended.
         """
-        self.deaf -= self.refused  # it may be possible now
-        folders, self.refused = [*folders, *self.refused], set()
         for folder in folders:
             (self.folders if _is_utf8(self._root + b"/" + folder) else self.deaf).add(folder)
         armed: asyncio.Future[None] = self._loop.create_future()
-        self._asked.put((frozenset(self.folders), armed))
+        self._asked.put((frozenset(self.folders | self.refused), armed))  # what was refused may be possible now
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="livedex-watch", daemon=True)
             self._thread.start()
@@ -128,8 +126,10 @@ class Watcher:
             self._call(_finish, armed)
 
     def _note_refused(self, folders: set[bytes]) -> None:
-        self.refused = folders & self.folders
-        self.folders -= self.refused
+        known = self.folders | self.refused  # without those that were forgotten meanwhile
+        self.deaf -= self.refused
+        self.refused = folders & known
+        self.folders = known - self.refused
         self.deaf |= self.refused
 
     @staticmethod

@@ -201,7 +201,9 @@ class Sources:
         """
         async with self._database.tenant(tenant_id, f"rename source {old}") as connection:
             if await connection.fetchval(sql("count_present_files"), tenant_id, new):
-                raise ConflictError(f"there are files of a source {new} already: choose another name, or run `livedex sources remove {new}` first")
+                raise ConflictError(
+                    f"there are files of a source {new} already: choose another name, or run `livedex sources remove {new}` first"
+                )
             await connection.execute(sql("forget_absent_files"), tenant_id, new)
             await connection.execute(sql("rename_source"), tenant_id, old, new)
 

@@ -50,7 +50,7 @@ async def test_a_withheld_delete_stays_withheld_over_scans_restarts_and_new_file
     (folders.root / "3.md").unlink()  # it came back, and so it is one file that goes
     report = await scan(folders)
     assert (report.withheld, report.deleted) == (26, 1)
-    await folders.connector()._scanner.ledger.withheld.confirm()  # noqa: SLF001 - as `livedex sources confirm` does
+    await folders.connector()._scanner.ledger.withheld.confirm()
     report = await scan(folders)
     assert (report.withheld, report.deleted) == (0, 26)
     assert folders.intake.now == folders.on_disk()
@@ -93,13 +93,13 @@ async def test_few_files_of_a_folder_that_is_another_one_after_a_restart_are_kep
 
 @contextmanager
 def mounted(on: Path) -> Iterator[None]:
-    done = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(on)], capture_output=True, check=False)  # noqa: S603, S607
+    done = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(on)], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("this process may not mount anything")
     try:
         yield
     finally:
-        subprocess.run(["umount", str(on)], check=True)  # noqa: S603, S607
+        subprocess.run(["umount", str(on)], check=True)
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
@@ -188,8 +188,8 @@ def _deletes(changes: list[Change]) -> list[str]:
 
 
 async def test_a_renamed_source_gives_its_documents_new_ids_as_the_old_ones_go(folders: Folders) -> None:
-    from pipeline.model import TenantId  # noqa: PLC0415
-    from pipeline.store.sources import Sources  # noqa: PLC0415
+    from pipeline.model import TenantId
+    from pipeline.store.sources import Sources
 
     _write(folders, 0, 40)
     await scan(folders)
