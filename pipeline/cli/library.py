@@ -13,21 +13,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from connectors.webhook.incoming import PatchBody
 from consumers.embed import open_gatherer
 from pipeline.chunking import chunk_text as cut_text
 from pipeline.cli.at_hand import VersionAtHand
+from pipeline.cli.library_reading import DocumentReading, listed
 from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.errors import RejectedError, TenantRequiredError
+from pipeline.errors import RejectedError
 from pipeline.event_reading import wrong_field
 from pipeline.events import Changed, Event, changed
 from pipeline.extract import clean_json, clean_optional, non_text
-from pipeline.model import DEFAULT_TENANT, Chunk, DocumentId, Reader, TenantId, TextFormat
+from pipeline.model import Chunk, DocumentId, TextFormat
+from pipeline.patching import FIELDS
 from pipeline.search.engine import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.settings import Settings
 from pipeline.stages.chunk import ThreadCutter, chunk
 from pipeline.stages.embed import Gatherer, embed
 from pipeline.stages.outcome import Forward
+from pipeline.stages.patch import patch
+from pipeline.store.patches import Patches
+from pipeline.store.versions import Versions
 from pipeline.version_bounds import objection
 
 
@@ -50,11 +56,11 @@ class Ingested:
     superseded: bool = False
 
 
-class Livedex:
+class Livedex(DocumentReading):
     """An index in this process; see `open`."""
 
     def __init__(self, surroundings: Surroundings, gatherer: Gatherer) -> None:
-        self.surroundings = surroundings
+        super().__init__(surroundings)
         self._gatherer = gatherer
         self._cutter = ThreadCutter(surroundings.cutting)
 
@@ -100,7 +106,7 @@ class Livedex:
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
             blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
             title=clean_optional(title), uri=clean_optional(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
-            acl=None if acl is None else _listed("acl", acl),
+            acl=None if acl is None else listed("acl", acl),
         )  # fmt: skip
         return await self._ingest(changed(data), content)
 
@@ -123,6 +129,34 @@ class Livedex:
             return Ingested(superseded=True)
         return Ingested(done.chunks, version.embedded, reused, done.deleted)
 
+    async def patch(self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None) -> Ingested:
+        """Change what a document carries besides its content, with a version built on the newest that was accepted.
+
+        Args:
+            changes: some of `title`, `uri`, `metadata` (merged, RFC 7396), `acl`, `collection`; null takes one away.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            NotFoundError: there is no such document.
+            RejectedError: a change makes no sense; the message names it.
+            RetryableError: what was accepted last has not been processed yet.
+            OutageError: the database or the embedder is away.
+        """
+        tenant, s = self._tenant(tenant_id), self.surroundings
+        given = await Versions(s.database).give_patch(tenant, DocumentId(document_id))
+        data = _change(
+            tenant_id=tenant, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=_checked(changes),
+            builds_on=given.builds_on, held=given.held,
+        )  # fmt: skip
+        first = await patch(changed(data), Patches(s.database))
+        if not isinstance(first, Forward):
+            return Ingested(superseded=True)
+        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
+        if not isinstance(second, Forward):
+            return Ingested(superseded=True)
+        done = await s.store.sync_document(tenant, DocumentId(document_id), data.fence, await s.generations.active())
+        return Ingested(done.chunks, 0, done.chunks, done.deleted) if done.current else Ingested(superseded=True)
+
     async def search(
         self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
     ) -> SearchAnswer:
@@ -136,8 +170,7 @@ class Livedex:
             RejectedError: `principals` is one text and no list of them.
             pydantic.ValidationError: a field without sense.
         """
-        reader = Reader(self._tenant(tenant_id), None if principals is None else frozenset(_listed("principals", principals)))
-        return await self.surroundings.engine.search(reader, SearchRequest(query=query, **fields))
+        return await self.surroundings.engine.search(self._reader(tenant_id, principals), SearchRequest(query=query, **fields))
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
         """Delete a document; a document that is not there is no error.
@@ -159,12 +192,23 @@ class Livedex:
         settings = self.surroundings.settings
         return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=non_text(text))
 
-    def _tenant(self, tenant_id: str | None) -> TenantId:
-        if tenant_id:
-            return TenantId(tenant_id)
-        if self.surroundings.settings.tenant_scoped:
-            raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
-        return DEFAULT_TENANT
+
+def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes of a patch.
+
+    Raises:
+        RejectedError: one makes no sense, or there is none.
+    """
+    given = dict(changes)
+    if "acl" in given and given["acl"] is not None:
+        given["acl"] = listed("acl", given["acl"])
+    try:
+        body = PatchBody.model_validate(given)
+    except ValidationError as exc:
+        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
+    if not body.model_fields_set:
+        raise RejectedError(f"name what changes: {', '.join(FIELDS)}", reason="invalid_document")
+    return body.model_dump(include=body.model_fields_set)
 
 
 def _change(**fields: Any) -> Changed:
@@ -177,13 +221,6 @@ def _change(**fields: Any) -> Changed:
         return Changed(**fields)
     except ValidationError as exc:
         raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
-
-
-def _listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
-    """Several names; one text is a collection of its letters, which nobody means."""
-    if isinstance(names, str):
-        raise RejectedError(f"{argument} is a list of principals, and not one text", reason="invalid_document")
-    return tuple(names)
 
 
 def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
