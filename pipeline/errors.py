@@ -4,6 +4,7 @@
     ├── RetryableError          try again later; the input is not to blame
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
     │   │   └── ClaimLostError  a claim ran out before its text was sent: claim it again
+    │   ├── SlowReadError       a read took longer than it may: ask for less
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
     │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
     │   ├── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
@@ -79,6 +80,10 @@ class ClaimLostError(OutageError):
 
     def __init__(self, message: str) -> None:
         super().__init__("embedder", message, retry_after_s=0.1)
+
+
+class SlowReadError(RetryableError):
+    """A read took longer than it may: ask for less, or again when less is going on."""
 
 
 class ThrottledError(RetryableError):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
+from pipeline.credential_masking import masked
 from pipeline.setting_descriptions import setting
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -81,3 +82,25 @@ class KafkaSettings(BaseModel):
         if not self.security_protocol.endswith("SSL") and (self.ssl_ca_file or self.ssl_cert_file):
             raise ValueError("LIVEDEX_KAFKA_SSL_… is set: set LIVEDEX_KAFKA_SECURITY_PROTOCOL to SSL or SASL_SSL too")
         return self
+
+
+def check_servers(servers: str) -> None:
+    """Go on only with `HOST:PORT`, separated by commas.
+
+    Raises:
+        ValueError: one is something else.
+    """
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if "@" in server:
+            raise ValueError("a user in it: write kafka://HOST:9092[,HOST:9092], and set LIVEDEX_KAFKA_SASL_USERNAME and …_PASSWORD")
+        if (
+            not host
+            or not port.isdecimal()
+            or not 0 < int(port) < 65536
+            or set("/?# ") & set(host)
+            or (":" in host and host[0] + host[-1] != "[]")
+        ):
+            raise ValueError(
+                f"{masked(server)!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
+            )

@@ -30,7 +30,7 @@ from pipeline.errors import ConfigError
 from pipeline.fetch_settings import FetchSettings
 from pipeline.globs import glob_problem
 from pipeline.jwt_settings import JwtSettings
-from pipeline.kafka_settings import KafkaSettings
+from pipeline.kafka_settings import KafkaSettings, check_servers
 from pipeline.rights import Acl
 from pipeline.setting_descriptions import Setting, setting, settings_of
 from pipeline.setting_environment import settings_in
@@ -39,6 +39,7 @@ from pipeline.setting_problems import Tables, first_problem
 from pipeline.store.object_places import object_place
 from pipeline.subscriber_settings import Subscriber
 from pipeline.tenant_names import not_reserved
+from pipeline.web_settings import HostNames, Origins
 from pipeline.webhook_settings import WebhookSource
 
 PREFIX = "LIVEDEX_"
@@ -152,6 +153,17 @@ class Settings(BaseSettings):
     concurrency_limit: int | None = setting(
         None, "requests at the same time for each credential, over all processes", shown="off", ge=1, le=10_000
     )
+    read_timeout_s: float = setting(
+        10, "seconds that the statements of one search or other read may take; above it the answer is 503", gt=0, le=600
+    )
+    allowed_hosts: HostNames = setting(
+        "",
+        "host names that requests may carry, separated by commas; `*.example.org` for every name below. If set, it holds for requests with a key as well",
+        shown="names and addresses of loopback, and the name in `--host`",
+    )
+    cors_origins: Origins = setting(
+        "", "origins of web pages that may call the API from a browser, separated by commas, such as `https://app.example.org`", shown="off"
+    )
     blob_url: str | None = setting(
         None,
         "where content above 256 KiB waits: `s3://bucket/prefix`, `gs://…`, `az://container/…`, `file:///folder`. The location belongs to one installation;"
@@ -196,7 +208,7 @@ class Settings(BaseSettings):
         if value == "postgres":
             return value
         if value.startswith(KAFKA):
-            _check_servers(value.removeprefix(KAFKA))
+            check_servers(value.removeprefix(KAFKA))
             return value
         raise ValueError(f"{masked(value)!r} is no broker: use postgres, or kafka://HOST:9092[,HOST:9092]")
 
@@ -281,20 +293,3 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
         raise ConfigError(first_problem(exc, file, prefix=PREFIX, groups=_GROUPS, known=known, tables=_TABLES)) from exc
     except SettingsError as exc:
         raise ConfigError(f"the environment: {masked(str(exc))}") from exc
-
-
-def _check_servers(servers: str) -> None:
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        if "@" in server:
-            raise ValueError("a user in it: write kafka://HOST:9092[,HOST:9092], and set LIVEDEX_KAFKA_SASL_USERNAME and …_PASSWORD")
-        if (
-            not host
-            or not port.isdecimal()
-            or not 0 < int(port) < 65536
-            or set("/?# ") & set(host)
-            or (":" in host and host[0] + host[-1] != "[]")
-        ):
-            raise ValueError(
-                f"{masked(server)!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
-            )

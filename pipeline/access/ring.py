@@ -22,6 +22,8 @@ from pipeline.store.listening import listening
 log = logging.getLogger(__name__)
 
 MAX_AGE_S = 5.0
+NONE_MADE_S = 1.0
+"""For so long a process that nobody tells takes it that no key was made."""
 _MOST = 10_000  # keys remembered, those that do not exist included
 _NOTED_EVERY_S = 60.0
 _NOBODY = bytes(32)  # compared where there is no key, so that it takes as long
@@ -58,6 +60,9 @@ class KeyRing:
         self._asking: dict[str, asyncio.Task[_Seen]] = {}
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._noting: set[asyncio.Task[None]] = set()
+        self._any_made = False
+        self._none_until = float("-inf")
+        self._told = 0  # how often it was said that keys have changed
 
     async def holder_of(self, key: str) -> Holder | None:
         """Who shows this key; None where it is unknown, expired or revoked, after the same work in each case.
@@ -75,15 +80,34 @@ class KeyRing:
         self._note_use(key_id, seen.key)
         return Holder(key_id, seen.key)
 
+    async def was_any_made(self) -> bool:
+        """Return whether a key was ever made, also if it opens nothing any more.
+
+        Raises:
+            OutageError, RetryableError: as the database does.
+        """
+        if not self._any_made and self._none_until <= self._clock():
+            told, begin = self._told, self._clock()
+            self._any_made = await self._keys.ever_made()
+            if told == self._told:
+                self._none_until = begin + NONE_MADE_S
+        return self._any_made
+
     def forget(self, key_id: str) -> None:
-        """Look a key up again before it opens anything."""
+        """Look a key up again before it opens anything, and whether there is any."""
+        self._doubt_none()
         self._seen.pop(key_id, None)
         self._asking.pop(key_id, None)
 
     def forget_all(self) -> None:
         """Look every key up again."""
+        self._doubt_none()
         self._seen.clear()
         self._asking.clear()
+
+    def _doubt_none(self) -> None:
+        self._told += 1
+        self._none_until = float("-inf")
 
     async def close(self) -> None:
         """Wait for what is being written down."""

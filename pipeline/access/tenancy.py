@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
+from pipeline.access.keyless_requests import KeylessRequests
 from pipeline.access.ring import KeyRing
 from pipeline.access.tokens import UNKNOWN as UNKNOWN_TOKEN
 from pipeline.access.tokens import TokenTenancy, looks_like_token
 from pipeline.api.tenancy import SCOPES, Caller, Scope
-from pipeline.errors import ForbiddenError, TenantRequiredError
+from pipeline.errors import TenantRequiredError
 from pipeline.model import TenantId
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="livedex"'}
@@ -24,16 +23,20 @@ class KeyTenancy:
     Args:
         ring: checks keys.
         tokens: checks tokens; None: none is honoured.
-        without_key: whose data a request without a credential is about; None: it is refused.
-        here_only: without a credential only requests to a name of this machine are let in. A page of another site may point a name of its own at a
-            loopback address, and a browser then takes us for a part of that site.
+        without_key: whose data a request without a credential is about, as long as no key was ever made; None: it is refused.
+        keyless: decides which of these requests are answered; None: all.
     """
 
     def __init__(
-        self, ring: KeyRing, without_key: TenantId | None = None, *, here_only: bool = False, tokens: TokenTenancy | None = None
+        self,
+        ring: KeyRing,
+        without_key: TenantId | None = None,
+        *,
+        keyless: KeylessRequests | None = None,
+        tokens: TokenTenancy | None = None,
     ) -> None:
         self._ring = ring
-        self._here_only = here_only
+        self._keyless = keyless
         self._tokens = tokens
         self._nobody = None if without_key is None else Caller(without_key)
 
@@ -41,12 +44,10 @@ class KeyTenancy:
         """See the protocol."""
         credential = credential_in(headers)
         if credential is None:
-            if self._nobody is None:
+            if self._nobody is None or await self._ring.was_any_made():
                 raise TenantRequiredError("this service has several tenants: send a key, as Authorization: Bearer KEY or X-API-Key: KEY")
-            if self._here_only and not is_loopback(host_in(headers)):
-                raise ForbiddenError(
-                    "without a key this service answers to localhost alone, not to the host name of this request: send a key"
-                )
+            if self._keyless is not None:
+                self._keyless.check(headers)
             return self._nobody
         if self._tokens is not None and looks_like_token(credential):
             caller = await self._tokens.caller_of(credential)
@@ -67,22 +68,6 @@ def refused(detail: str = UNKNOWN) -> HTTPException:
 def scopes_of(names: tuple[str, ...]) -> frozenset[Scope]:
     """Those of the names that are scopes."""
     return frozenset(name for name in names if name in SCOPES)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def host_in(headers: Headers) -> str:
-    """The host that a request names, without its port; this machine where it names none, as no browser does."""
-    host = headers.get("host", "localhost").strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].removesuffix(".")
 
 
 def credential_in(headers: Headers) -> str | None:

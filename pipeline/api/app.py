@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, FastAPI
 
 from pipeline.api import collections, description, documents, embeddings, health, search, sync
+from pipeline.api.cors import Cors
 from pipeline.api.edge import Edge
 from pipeline.api.problems import add_handlers
 from pipeline.api.services import ApiServices
@@ -43,7 +44,9 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
     app.state.services = services
     add_handlers(app)
     app.add_middleware(VersionNotation)
-    app.add_middleware(Edge)
+    if services.cors_origins:
+        app.add_middleware(Cors, origins=services.cors_origins)
+    app.add_middleware(Edge, hosts=services.hosts)
     app.state.routers = (*routers, sync.router, health.router, description.router)
     for router in app.state.routers:
         app.include_router(router)

@@ -17,6 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pipeline.api.services import entrance_of
+
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
@@ -98,13 +100,17 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads its requests strictly."""
+    """A route that knows who asks before it reads anything of a body, and then reads it strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, given a `StrictRequest`."""
         handle = super().get_route_handler()
 
+        check = entrance_of(self.dependant)
+
         async def strictly(request: Request) -> Response:
+            if check is not None:
+                await check(request)
             require_json(request)
             require_plain(request)
             return await handle(StrictRequest(request.scope, request.receive))

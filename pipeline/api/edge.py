@@ -7,9 +7,10 @@ import time
 import uuid
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.limits import Admission
 from pipeline.api.paths import read_path
 from pipeline.api.problems import problem, unexpected
@@ -26,6 +27,9 @@ SECURITY = {
 }
 """On every answer that does not say otherwise: answers are data of one caller, never a page, never to be shown in one."""
 
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+_OTHER_HOST = "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists its names"
+
 
 class Edge:
     """Gives each request an id and each answer its headers, reads paths to the letter, and answers what nobody foresaw.
@@ -33,8 +37,9 @@ class Edge:
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None = None) -> None:
         self._app = app
+        self._hosts = hosts if hosts is not None and hosts.is_set else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; other scopes pass."""
@@ -59,10 +64,12 @@ class Edge:
             await send(message)
 
         try:
-            if read_path(scope):
-                await self._app(scope, receive, send_with_id)
-            else:
+            if not read_path(scope):
                 await problem(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
+            elif self._hosts is not None and scope["path"] not in _PROBES and not self._hosts.allow(Headers(scope=scope)):
+                await problem(403, _OTHER_HOST)(scope, receive, send_with_id)
+            else:
+                await self._app(scope, receive, send_with_id)
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
             if status:

@@ -28,6 +28,7 @@ from pipeline.errors import (
     OutageError,
     RejectedError,
     RetryableError,
+    SlowReadError,
     TenantDeletedError,
     TenantRequiredError,
 )  # fmt: skip
@@ -99,6 +100,8 @@ def answer_to(error: LivedexError) -> Response:
     """The answer that a kind of error gets."""
     if isinstance(error, OutageError):
         return _later(_AWAY.get(error.component, f"the {error.component} is away: try again later"), error.retry_after_s or DEFAULT_RETRY_S)
+    if isinstance(error, SlowReadError):
+        return _later(f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer `candidates`, a smaller `limit`)", 1.0)
     if isinstance(error, RetryableError):
         return _later("this did not work just now: try again", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):

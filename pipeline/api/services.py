@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.first_load import LoadReport
 from pipeline.api.limits import Limits, NoLimits
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
@@ -27,7 +29,9 @@ from pipeline.search.request import SearchRequest
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
 from pipeline.store.operations import Operations
+from pipeline.store.read_limits import credential
 
+_CHECKS: set[Any] = set()
 _PRINCIPAL = "principal"
 _CHANGING = frozenset({"PUT", "PATCH", "DELETE"})
 
@@ -70,6 +74,8 @@ class ApiServices:
         first_load: what answers tell of it.
         health: what this process finds unavailable.
         reads: searches and documents are served here, so that readiness follows reads; otherwise it follows whether changes are taken.
+        hosts: that requests may name, where the settings say which.
+        cors_origins: of web pages that may read answers.
         url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
     """
 
@@ -88,6 +94,8 @@ class ApiServices:
     first_load: LoadReport = field(default_factory=LoadReport)
     health: ProcessHealth = field(default_factory=ProcessHealth)
     reads: bool = True
+    hosts: AllowedHosts = field(default_factory=AllowedHosts)
+    cors_origins: tuple[str, ...] = ()
 
 
 async def _services(request: Request) -> ApiServices:
@@ -102,15 +110,31 @@ def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
     """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of the request."""
 
     async def caller(request: Request) -> Caller:
+        if hasattr(request.state, "caller"):  # before the body was read
+            known = cast(Caller, request.state.caller)
+            known.require(*scopes)
+            return known
         services = cast(ApiServices, request.app.state.services)
         found = await services.tenancy.caller_of(request.headers)
-        if not hasattr(request.state, "admission"):
-            request.state.admission = await services.limits.admit(found)
+        request.state.admission = await services.limits.admit(found)
         found.require(*scopes)
         _check_names(request)
+        request.state.caller = found
+        credential.set(found.credential)
         return found
 
+    _CHECKS.add(caller)
     return caller
+
+
+def entrance_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
+    """Return what `needs` made for a route, so that it can be asked before the body is read; None for a route that needs no caller."""
+    for each in route.dependencies:
+        if each.call in _CHECKS:
+            return cast(Callable[[Request], Awaitable[Caller]], each.call)
+        if (found := entrance_of(each)) is not None:
+            return found
+    return None
 
 
 Asker = Annotated[Caller, Depends(needs("search"))]

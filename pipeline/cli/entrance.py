@@ -1,14 +1,13 @@
-"""Who may come in where: decided once at the start, by the address, the settings and the keys that there are, and said aloud.
+"""Who may come in where: by the address, the settings and the keys that were made. What decides is said aloud at the start.
 
 | address | keys | without a credential |
 |---|---|---|
-| of loopback, `livedex up` | any | the tenant `default` |
-| of loopback, `livedex run` | none | the tenant `default` |
-| of loopback, `livedex run` | some | refused, or `default` with `LIVEDEX_TENANT_SCOPED=false` |
-| any other | none | does not start; with `--trust-network` the tenant `default` |
-| any other | some | refused; `default` with both `LIVEDEX_TENANT_SCOPED=false` and `--trust-network` |
+| of loopback | none was ever made | the tenant `default` |
+| any other | none was ever made | does not start; with `--trust-network` the tenant `default` |
+| any | one was made, even if it is revoked, expired or deleted | refused, from that moment on, in running processes too |
 
 An issuer of tokens (`LIVEDEX_JWT_JWKS_URL`) counts as a key. A credential that is shown is checked everywhere: a good one is honoured, any other is refused.
+Requests without a credential are answered only if they name an allowed host, no proxy forwarded them, and no page of another site sent them.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ from dataclasses import dataclass
 
 from pipeline.access.concurrency import open_concurrency
 from pipeline.access.issuer import open_issuer
+from pipeline.access.keyless_requests import KeylessRequests
 from pipeline.access.limits import CredentialLimits
 from pipeline.access.rate import RateLimiter
 from pipeline.access.ring import open_ring
-from pipeline.access.tenancy import KeyTenancy, is_loopback
+from pipeline.access.tenancy import KeyTenancy
 from pipeline.access.tokens import TokenTenancy
+from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.limits import Limits
 from pipeline.api.tenancy import Tenancy
 from pipeline.cli.wiring import Surroundings
@@ -33,6 +34,7 @@ from pipeline.model import DEFAULT_TENANT
 from pipeline.settings import Settings
 from pipeline.store.keys import ApiKeys
 from pipeline.store.limits import SharedLimits
+from pipeline.web_settings import check_host_names, check_origins, is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,13 @@ class Entrance:
 
     Attributes:
         told: what to say of it at the start.
+        hosts: that requests may name.
     """
 
     tenancy: Tenancy
     limits: Limits
     told: str
+    hosts: AllowedHosts
 
 
 def refuse_without_keys(host: str) -> ConfigError:
@@ -57,27 +61,31 @@ def refuse_without_keys(host: str) -> ConfigError:
 
 
 @asynccontextmanager
-async def open_entrance(s: Surroundings, host: str, *, alone: bool, trust_network: bool = False) -> AsyncIterator[Entrance]:
+async def open_entrance(s: Surroundings, host: str, *, trust_network: bool = False) -> AsyncIterator[Entrance]:
     """Decide who may come in at an address, and check credentials for as long as the block lasts.
 
     Args:
-        alone: as `livedex up`, which asks for no key on loopback.
         trust_network: an address that others can reach may do without keys.
 
     Raises:
         ConfigError: others could reach it, and there are no keys.
     """
-    keys = ApiKeys(s.database)
-    needed = await _needed(keys, s.settings, host, alone=alone, trust_network=trust_network)
+    keys, hosts = ApiKeys(s.database), AllowedHosts(check_host_names(s.settings.allowed_hosts), bound=host)
+    needed = await _needed(keys, s.settings, host, trust_network=trust_network)
     async with AsyncExitStack() as stack:
         ring = await stack.enter_async_context(open_ring(keys, s.url))
         limits, tokens = await _limits(stack, s), await _tokens(stack, s.settings.jwt)
         if needed:
             told = "every request needs an API key" + (" or a token of the issuer" if tokens else "")
-            yield Entrance(KeyTenancy(ring, tokens=tokens), limits, told)
+            yield Entrance(KeyTenancy(ring, tokens=tokens), limits, told, hosts)
         else:
-            told = f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address"
-            yield Entrance(KeyTenancy(ring, DEFAULT_TENANT, here_only=is_loopback(host), tokens=tokens), limits, told)
+            told = f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address until one is made"
+            keyless = KeylessRequests(
+                hosts,
+                origins=check_origins(s.settings.cors_origins),
+                may_be_forwarded=trust_network and not is_loopback(host) and hosts.is_set,
+            )
+            yield Entrance(KeyTenancy(ring, DEFAULT_TENANT, keyless=keyless, tokens=tokens), limits, told, hosts)
 
 
 async def _tokens(stack: AsyncExitStack, settings: JwtSettings) -> TokenTenancy | None:
@@ -97,13 +105,11 @@ async def _limits(stack: AsyncExitStack, s: Surroundings) -> Limits:
     return CredentialLimits(rate, concurrency)
 
 
-async def _needed(keys: ApiKeys, settings: Settings, host: str, *, alone: bool, trust_network: bool) -> bool:
-    """Whether a request needs a credential."""
-    loopback = is_loopback(host)
-    if loopback and (alone or not settings.tenant_scoped):
-        return False
-    if settings.jwt.jwks_url is not None or await keys.exist():
-        return loopback or settings.tenant_scoped or not trust_network
-    if not loopback and not trust_network:
+async def _needed(keys: ApiKeys, settings: Settings, host: str, *, trust_network: bool) -> bool:
+    """Whether a request needs a credential from the start."""
+    await keys.note_older()
+    if settings.jwt.jwks_url is not None or await keys.ever_made():
+        return True
+    if not is_loopback(host) and not trust_network:
         raise refuse_without_keys(host)
     return False

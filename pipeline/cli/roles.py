@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from connectors.filesystem import FolderConnector
+from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.app import READING, ApiServices, create_app
 from pipeline.api.health_app import NoCallers, create_health_app
 from pipeline.api.limits import NoLimits
@@ -32,6 +33,7 @@ from pipeline.name_suggestions import did_you_mean
 from pipeline.settings import FolderSource
 from pipeline.store.collections import Collections
 from pipeline.store.documents import Documents
+from pipeline.web_settings import check_origins
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +114,8 @@ def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None
         first_load=s.first_load,
         health=s.tell,
         reads="api" in roles,
+        hosts=entrance.hosts if entrance else AllowedHosts(),
+        cors_origins=check_origins(s.settings.cors_origins),
     )
 
 

@@ -91,7 +91,7 @@ async def _run(
                 async with AsyncExitStack() as stack:
                     entrance = None
                     if bound is not None:
-                        entrance = await stack.enter_async_context(open_entrance(s, host, alone=False, trust_network=trust_network))
+                        entrance = await stack.enter_async_context(open_entrance(s, host, trust_network=trust_network))
                         print(entrance.told, flush=True)
                     if sources:
                         s.first_load.expect()

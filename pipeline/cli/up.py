@@ -110,7 +110,6 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
-    from pipeline.access.tenancy import is_loopback
     from pipeline.cli.connection_needs import needs_of
     from pipeline.cli.entrance import open_entrance, refuse_without_keys
     from pipeline.cli.first_load import FirstLoad
@@ -119,6 +118,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from pipeline.cli.shutdown_deadline import WATCHED_S, end_tasks, stop_signal
     from pipeline.cli.wiring import index_mark, open_surroundings, remember
     from pipeline.store.embedded import is_initialised
+    from pipeline.web_settings import is_loopback
 
     if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
         raise refuse_without_keys(host)  # nothing was ever started here, so there are none
@@ -128,7 +128,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
         with holding(data, alone=True):
             stop = stop_signal()
             needs = needs_of(check_roles(["all"]), settings, "livedex up")
-            async with open_surroundings(settings, data, alone=True, needs=needs) as s, open_entrance(s, host, alone=True) as entrance:
+            async with open_surroundings(settings, data, alone=True, needs=needs) as s, open_entrance(s, host) as entrance:
                 await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()

@@ -127,6 +127,7 @@ async def open_surroundings(
                 max_size=budget.pool,
                 always_durable=bool(settings.kafka_servers),
                 roles=roles,
+                read_timeout_s=settings.read_timeout_s,
             )
         )
         metrics, operations = Metrics(), Operations(database)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, assert_never
 
 Scalar: TypeAlias = "str | int | float | bool | None"
 MAX_DEPTH = 8
 MAX_CONDITIONS = 200
-MAX_VALUES = 1_000
+MAX_VALUES = 1_000  # in all
+MAX_CHARACTERS = 200_000  # of all texts together
 MAX_KEY_CHARACTERS = 1_000
 MAX_VALUE_CHARACTERS = 10_000
 _WRITTEN_NUMBER = r"^[-+]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -86,6 +87,11 @@ def parse_where(where: Mapping[str, Any]) -> Condition:
     condition = _conditions(where, MAX_DEPTH)
     if _size(condition) > MAX_CONDITIONS:
         raise ValueError(f"at most {MAX_CONDITIONS} conditions")
+    values = list(_values(condition))
+    if len(values) > MAX_VALUES:
+        raise ValueError(f"at most {MAX_VALUES} values in all")
+    if sum(len(value) for value in values if isinstance(value, str)) > MAX_CHARACTERS:
+        raise ValueError(f"at most {MAX_CHARACTERS} characters of values in all")
     return condition
 
 
@@ -177,6 +183,21 @@ def _size(condition: Condition) -> int:
             return _size(inner)
         case _:
             return 1
+
+
+def _values(condition: Condition) -> Iterator[Scalar]:
+    match condition:
+        case All(parts) | AnyOf(parts):
+            for part in parts:
+                yield from _values(part)
+        case Not(inner):
+            yield from _values(inner)
+        case Equals(_, values):
+            yield from values
+        case Ordered(_, _, value):
+            yield value
+        case _:
+            pass
 
 
 def _path(condition: Condition, values: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ anything but the database while a transaction is open.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias
@@ -18,10 +19,11 @@ from pgvector.asyncpg import register_vector
 from migrations.roles import DEFAULT_ROLES, Roles
 from migrations.runner import check_rights
 from migrations.server_checks import use_schemas
-from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
+from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
 from pipeline.model import Reader, TenantId
 from pipeline.store.driver_connection import connector
 from pipeline.store.outage_classifier import database_outage
+from pipeline.store.read_limits import ReadLimits
 from pipeline.store.session_limits import SERVER_SETTINGS
 from pipeline.store.statements import sql
 
@@ -31,6 +33,8 @@ _BEGIN = (
     "select set_config('livedex.tenant', $1, true), set_config('synchronous_commit', $2, true),"
     " set_config('livedex.principals', coalesce($3::text[]::text, '*'), true)"
 )
+_BEGIN_READ = _BEGIN + ", set_config('statement_timeout', $4, true)"
+READ_TIMEOUT_S = 10.0
 _PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
 
 _TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
@@ -98,11 +102,21 @@ class Database:
     Args:
         always_durable: every transaction waits for the disk: needed where events are kept elsewhere than in this database.
         roles: of this installation.
+        read_timeout_s: that the statements of one read for a caller may take.
     """
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], *, always_durable: bool = False, roles: Roles = DEFAULT_ROLES) -> None:
+    def __init__(
+        self,
+        pool: asyncpg.Pool[asyncpg.Record],
+        *,
+        always_durable: bool = False,
+        roles: Roles = DEFAULT_ROLES,
+        read_timeout_s: float = READ_TIMEOUT_S,
+    ) -> None:
         self.roles = roles
         self._pool = pool
+        self._read_timeout_s = read_timeout_s
+        self._reads = ReadLimits(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
 
     @asynccontextmanager
@@ -134,17 +148,32 @@ class Database:
             snapshot: read everything as of one moment.
 
         Raises:
+            SlowReadError: it took too long.
             OutageError, RetryableError, RejectedError: see `translated`.
         """
-        async with self._begun(reader, what, snapshot=snapshot, readonly=True, durable=False) as connection:
-            yield connection
+        limit_s = self._read_timeout_s
+        async with (
+            self._reads.turn(reader.tenant_id),
+            self._begun(reader, what, snapshot=snapshot, readonly=True, durable=False, limit_s=limit_s) as connection,
+        ):
+            try:
+                async with asyncio.timeout(limit_s):
+                    yield connection
+            except (asyncpg.QueryCanceledError, TimeoutError) as exc:
+                raise SlowReadError(f"{what}: it took more than {limit_s:g} s") from exc
 
     @asynccontextmanager
-    async def _begun(self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool) -> AsyncIterator[Connection]:
+    async def _begun(
+        self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool, limit_s: float | None = None
+    ) -> AsyncIterator[Connection]:
         with translated(what):
             isolation = "repeatable_read" if snapshot else None
             async with self._connection() as connection, connection.transaction(isolation=isolation, readonly=readonly):
-                await connection.execute(_BEGIN, reader.tenant_id, "on" if durable else "off", principals_of(reader))
+                begun: list[Any] = [reader.tenant_id, "on" if durable else "off", principals_of(reader)]
+                if limit_s is None:
+                    await connection.execute(_BEGIN, *begun)
+                else:
+                    await connection.execute(_BEGIN_READ, *begun, f"{math.ceil(limit_s * 1000)}ms")
                 if reader.principals is not None:
                     await connection.execute(_PLAN_ANEW)
                 yield connection
@@ -193,14 +222,20 @@ class Database:
 
 @asynccontextmanager
 async def open_database(
-    url: str, *, min_size: int = 1, max_size: int = 10, always_durable: bool = False, roles: Roles = DEFAULT_ROLES
+    url: str,
+    *,
+    min_size: int = 1,
+    max_size: int = 10,
+    always_durable: bool = False,
+    roles: Roles = DEFAULT_ROLES,
+    read_timeout_s: float = READ_TIMEOUT_S,
 ) -> AsyncIterator[Database]:
     """Connect as the application's role, for as long as the block lasts.
 
     Args:
         url: of the database; a role other than the application's switches to it at connect.
         max_size: connections at most.
-        always_durable: see `Database`.
+        always_durable, read_timeout_s: see `Database`.
         roles: of this installation.
 
     Raises:
@@ -216,7 +251,7 @@ async def open_database(
     try:
         async with pool.acquire() as connection:
             await _check_role(connection, roles)
-        yield Database(pool, always_durable=always_durable, roles=roles)
+        yield Database(pool, always_durable=always_durable, roles=roles, read_timeout_s=read_timeout_s)
     finally:
         try:
             async with asyncio.timeout(10):

@@ -109,10 +109,16 @@ class ApiKeys:
             TenantId(row["tenant_id"]), row["sha256"], tuple(row["scopes"]), row["revoked"], row["expires_in_s"], row["used_before_s"]
         )
 
-    async def exist(self) -> bool:
-        """Whether there is any key that opens something."""
+    async def ever_made(self) -> bool:
+        """Return whether a key was ever made, also one that is revoked, expired or deleted."""
         async with self._database.system("look for keys") as connection:
-            return bool(await connection.fetchval(sql("has_keys")))
+            return bool(await connection.fetchval(sql("was_key_made")))
+
+    async def note_older(self) -> None:
+        """Note that keys were made before this was noted at their making, if there are any, whatever they open."""
+        if not await self.ever_made() and await self.all():
+            async with self._database.system("note that there are keys") as connection:
+                await connection.execute(sql("note_key_made"))
 
     async def note_use(self, tenant_id: TenantId, key_id: str) -> None:
         """Note that a key is used now; to the minute."""

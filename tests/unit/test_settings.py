@@ -79,7 +79,7 @@ def test_the_setting_that_was_meant_is_named(tmp_path: Path, name: str, meant: s
 
 def test_what_resembles_no_setting_is_answered_with_all_of_them(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"LIVEDEX_XYZZY is no setting: remove it, or use one of LIVEDEX_BLOB_URL, .*LIVEDEX_VECTOR_INDEX_ROWS"
+        ConfigError, match=r"LIVEDEX_XYZZY is no setting: remove it, or use one of LIVEDEX_ALLOWED_HOSTS, .*LIVEDEX_VECTOR_INDEX_ROWS"
     ):
         load_settings(tmp_path, {"LIVEDEX_XYZZY": "x"})
 

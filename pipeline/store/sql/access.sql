@@ -24,9 +24,12 @@ select pg_notify('livedex_keys', key_id) from gone;
 -- Whosever it is. $1 text: id
 select tenant_id, sha256, scopes, revoked, expires_in_s, used_before_s from find_api_key($1);
 
--- name: has_keys
--- Whether any key opens something.
-select has_api_keys();
+-- name: was_key_made
+-- Whether a key was ever made, also one that opens nothing any more.
+select exists (select from keys_made);
+
+-- name: note_key_made
+insert into keys_made default values on conflict do nothing;
 
 -- name: note_key_use
 -- At most once a minute. $1 text: tenant  $2 text: id

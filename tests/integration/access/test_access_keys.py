@@ -48,9 +48,11 @@ async def test_without_a_credential_a_service_of_tenants_refuses_and_one_with_on
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:livedex:problem:tenant-required")
         for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"):
             assert (await http.get(path)).status_code == 200
-    key = await new_key("acme")
     async with served(database, owner_url, TenantId("default")) as app, client_of(app) as http:
         assert (await http.get("/v1/documents")).status_code == 200
+    key = await new_key("acme")
+    async with served(database, owner_url, TenantId("default")) as app, client_of(app) as http:
+        assert (await http.get("/v1/documents")).status_code == 403
         assert (await http.get("/v1/documents", headers=bearer(key))).status_code == 200
         assert (await http.get("/v1/documents", headers={"X-API-Key": "wrong"})).status_code == 401
 

@@ -11,7 +11,6 @@ import asyncpg
 from pipeline.access.concurrency import open_concurrency
 from pipeline.access.limits import CredentialLimits
 from pipeline.access.rate import RateLimiter
-from pipeline.model import TenantId
 from pipeline.store.database import Database
 from pipeline.store.limits import LEASE_S, SharedLimits
 from tests.app_client import client_of
@@ -24,7 +23,7 @@ async def test_two_processes_let_in_a_minute_s_requests_together_and_say_so(
     key, other = {"X-API-Key": (await new_key("acme")).key}, {"X-API-Key": (await new_key("acme")).key}
     limits = [CredentialLimits(RateLimiter(SharedLimits(database), 30), None) for _ in range(2)]
     async with (
-        served(database, owner_url, TenantId("default"), limits=limits[0]) as one, client_of(one) as first,
+        served(database, owner_url, limits=limits[0]) as one, client_of(one) as first,
         served(database, owner_url, limits=limits[1]) as two, client_of(two) as second,
     ):  # fmt: skip
         answers = [await http.get("/v1/documents", headers=key) for http in (first, second) * 25]
@@ -37,8 +36,6 @@ async def test_two_processes_let_in_a_minute_s_requests_together_and_say_so(
         seconds = int(refused[-1].headers["retry-after"])
         assert 1 <= seconds <= 3 and refused[-1].headers["ratelimit"] == f'"requests";r=0;t={seconds}'
         assert (await first.get("/v1/documents", headers=other)).status_code == 200
-        free = await first.get("/v1/documents")
-        assert (free.status_code, "ratelimit" in free.headers) == (200, False)
 
 
 class Slow:

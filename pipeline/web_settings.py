@@ -1,0 +1,85 @@
+"""What the settings may say of web pages and host names: `LIVEDEX_ALLOWED_HOSTS` and `LIVEDEX_CORS_ORIGINS`, separated by commas."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator
+
+EVERY = "*"
+_NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
+
+
+def check_host_names(listed: str) -> tuple[str, ...]:
+    """Return the names of a setting, which separates them by commas.
+
+    Raises:
+        ValueError: one is neither a host name nor an address.
+    """
+    names = tuple(name.strip() for name in listed.split(",") if name.strip())
+    for name in names:
+        if name != EVERY and not _NAME.fullmatch(plain_host(name)) and not _is_address(plain_host(name)):
+            raise ValueError(f"{name!r} is no host name: write names or addresses without scheme and port, such as search.example.org")
+    return names
+
+
+def check_origins(listed: str) -> tuple[str, ...]:
+    """Return the origins of a setting, which separates them by commas, as browsers send them.
+
+    Raises:
+        ValueError: one is no origin.
+    """
+    origins = tuple(each.strip() for each in listed.split(",") if each.strip())
+    for origin in origins:
+        try:
+            parts = urlsplit(origin)
+            exact = f"{parts.scheme}://{parts.netloc}" == origin and parts.hostname and (parts.port is None or parts.port > 0)
+        except ValueError:
+            exact = False
+        if not exact or parts.scheme not in ("http", "https") or "@" in origin or "*" in origin or origin != origin.lower():
+            raise ValueError(f"{origin!r} is no origin: write scheme, host and port as browsers send them, such as https://app.example.org")
+        if (parts.scheme, parts.port) in (("http", 80), ("https", 443)):
+            raise ValueError(f"{origin!r} names the usual port of its scheme, which browsers leave out: leave it out")
+    return origins
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address or name."""
+    try:
+        return host == "localhost" or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def plain_host(name: str) -> str:
+    """Return a host name or address as names are compared."""
+    return name.strip().lower().removeprefix("[").removesuffix("]").removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_text(value: Any) -> Any:
+    return ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+
+
+def _hosts(value: str) -> str:
+    check_host_names(value)
+    return value
+
+
+def _origins(value: str) -> str:
+    check_origins(value)
+    return value
+
+
+HostNames = Annotated[str, BeforeValidator(_as_text), AfterValidator(_hosts)]
+Origins = Annotated[str, BeforeValidator(_as_text), AfterValidator(_origins)]
