@@ -16,10 +16,10 @@ from pipeline.chunking.cutting import PROSE, SOLID, Span, cut_units, fitting
 from pipeline.chunking.graphemes import is_visible, may_begin
 from pipeline.chunking.markdown import markdown_blocks
 from pipeline.chunking.markup import READERS
-from pipeline.chunking.parting import parted
+from pipeline.chunking.parting import in_order, parted
 from pipeline.chunking.rows import line_blocks, record_blocks, row_blocks
 from pipeline.chunking.rst import rst_blocks
-from pipeline.chunking.stubs import may_hold_stubs, without_stubs
+from pipeline.chunking.stubs import stub_spans
 from pipeline.model import Chunk, TextFormat
 
 _READERS: dict[str, Callable[[str, int], list[Block]]] = {
@@ -71,12 +71,10 @@ def chunk_text(
     sections = _joined(_sections(_READERS[format](text, start)), size)
     if front is not None:
         sections = itertools.chain([_Section((), [Block(*front, "solid")])], sections)
-    has_stubs = may_hold_stubs(text, format)
+    left_out = in_order(left_out, stub_spans(text, start, format))
     for section in sections:
         for blocks in parted(text, section.blocks, left_out) if left_out else (section.blocks,):
             spans = _visible(text, _section_spans(text, blocks, size), size)
-            if has_stubs:
-                spans = [span for a, b in spans if (span := without_stubs(text, a, b, format))[0] < span[1]]
             chunks += [Chunk(a, b, section.heading) for a, b in spans]
     return _overlapping(text, chunks, overlap, LINES if format in _BY_LINES else SENTENCES) if overlap else chunks
 

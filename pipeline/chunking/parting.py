@@ -13,6 +13,19 @@ Span = tuple[int, int]
 _WORD = re.compile(r"\w")
 
 
+def in_order(spans: Sequence[Span], others: Sequence[Span]) -> Sequence[Span]:
+    """Return both lists of spans as one, in order and apart from each other."""
+    if not others:
+        return spans
+    found: list[Span] = []
+    for start, end in sorted([*spans, *others]):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
 def parted(text: str, blocks: Sequence[Block], left_out: Sequence[Span]) -> Iterator[list[Block]]:
     """Yield runs of blocks without anything that is left out inside or between; what holds no word there goes along with it.
 

@@ -1,11 +1,12 @@
 """Directives that stand for text of another file (`{{#include …}}`, `--8<--`, `.. literalinclude::`): nothing is there to be found.
 
-A passage neither begins nor ends with one, and none consists of them alone.
+They are left out of passages.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 _CODE = "|".join((
     r"\{\{\s{0,4}#[a-z_]+\b[^}\n]*\}\}",  # mdBook
@@ -27,6 +28,7 @@ _MARKDOWN = re.compile(
     rf"|-{{2,8}}8<-{{2,8}}[ \t]*\n(?:[^\n]{{0,300}}\n){{1,20}}?-{{2,8}}8<-{{2,8}}[ \t]*$|(?:{_STUB})[ \t]*$)",
     re.MULTILINE,
 )
+_FENCE = re.compile(r"^[ \t>]*+(?P<marks>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
 _STUBS = {
     "markdown": _MARKDOWN,
     "rst": re.compile(r"^[ \t]*+\.\.[ \t]+(?:include|literalinclude)::[^\n]*(?:\n[ \t]+:[^\n]*)*+", re.MULTILINE),
@@ -42,29 +44,29 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def may_hold_stubs(text: str, format: str) -> bool:
-    """Return whether a sign of a directive stands anywhere in a text.
+def stub_spans(text: str, start: int, format: str) -> list[tuple[int, int]]:
+    """Return the spans of directives from `start` on, in order.
 
     Args:
         format: as in `pipeline.model.TextFormat`.
     """
-    return any(sign in text for sign in _SIGNS.get(format, ()))
+    if not any(sign in text for sign in _SIGNS.get(format, ())):
+        return []
+    spans = [found.span() for found in _STUBS[format].finditer(text, start)]
+    if not spans or format != "markdown":
+        return spans
+    fences = _fences(text, start)
+    return [span for span in spans if not (n := bisect_left(fences, span)) or span[0] >= fences[n - 1][1]]
 
 
-def without_stubs(text: str, start: int, end: int, format: str) -> tuple[int, int]:
-    """Return the span without directives at its ends; empty where it holds nothing else.
-
-    Args:
-        format: one that has directives.
-    """
-    piece = text[start:end]
-    first, last = 0, len(piece)
-    for found in _STUBS[format].finditer(piece):
-        if not piece[first : found.start()].strip():
-            first = found.end()
-    for found in reversed(list(_STUBS[format].finditer(piece))):
-        if found.start() < first or piece[found.end() : last].strip():
-            break
-        last = found.start()
-    left, right = piece[first:last].lstrip(), piece[first:last].rstrip()
-    return (start + last - len(left), start + first + len(right)) if left else (start, start)
+def _fences(text: str, start: int) -> list[tuple[int, int]]:
+    """Blocks of fenced code, in order: a directive in one, beside other lines, is shown to the reader."""
+    fences: list[tuple[int, int]] = []
+    opened: re.Match[str] | None = None
+    for found in _FENCE.finditer(text, start):
+        if opened is None:
+            opened = found
+        elif found["marks"].startswith(opened["marks"]) and not found["info"].strip():
+            fences.append((opened.start(), found.end()))
+            opened = None
+    return [*fences, (opened.start(), len(text))] if opened is not None else fences

@@ -96,6 +96,6 @@ def _searchable(text: str, found: FrontMatter | None) -> Span | None:
 
 def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any]) -> str | None:
     given = metadata.get("title")
-    if isinstance(given, str | int | float) and str(given).strip():
+    if isinstance(given, str | int | float) and not isinstance(given, bool) and str(given).strip():
         return str(given).strip()[:_MAX_TITLE]
     return first_title(text, start, format_)

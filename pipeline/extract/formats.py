@@ -45,6 +45,7 @@ _BARE = {
     "dockerfile",
     "news",
 }
+_BARE_CODE = frozenset({"makefile", "dockerfile"})
 _MIME: dict[str, TextFormat] = {
     "text/markdown": "markdown", "text/x-markdown": "markdown", "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst", "text/x-org": "org",
     "text/org": "org", "text/asciidoc": "asciidoc", "text/x-asciidoc": "asciidoc", "text/x-tex": "latex", "application/x-tex": "latex",
@@ -90,7 +91,7 @@ def format_of(name: str, mime_type: str | None) -> tuple[TextFormat, str] | None
     if format_ is not None:
         return format_, given or _MIME_OF.get(found) or _MIME_OF.get(format_, "text/plain")
     if is_readable(name) or given.startswith("text/"):
-        return "plain", given or "text/plain"
+        return ("lines" if name.rsplit("/", 1)[-1].lower() in _BARE_CODE else "plain"), given or "text/plain"
     return ("plain", "text/plain") if not found else None
 
 

@@ -50,7 +50,8 @@ def first_title(text: str, start: int, format_: TextFormat) -> str | None:
     if found is None:
         return None
     groups = found.groupdict()
-    return plain_title((groups["title"] or groups.get("heading") or "").strip())[:_MAX_TITLE] or None
+    title = (groups["title"] or groups.get("heading") or "").strip()
+    return plain_title(title.replace("\\&", "&") if format_ == "latex" else title)[:_MAX_TITLE] or None
 
 
 def _first_heading(head: str) -> str | None:

@@ -179,6 +179,7 @@ def test_a_directive_that_stands_for_another_file_is_no_passage(name: str, stub:
     words = "words and more of them " * 40
     for text in (f"{stub}\n\n{words}\n", f"{words}\n\n{stub}\n", f"{stub}\n\n{stub}\n\n{words}\n\n{stub}\n"):
         assert [piece.content.strip() for piece in cut(text, name).pieces] == [words.strip()]
+    assert [piece.content.strip() for piece in cut(f"{words}\n\n{stub}\n\n{words}\n", name).pieces] == [words.strip()] * 2
 
 
 def test_code_about_directives_is_text() -> None:
