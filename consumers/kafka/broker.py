@@ -25,6 +25,7 @@ from pipeline.events import CHANGED, Changed, Event
 from pipeline.kafka_settings import KafkaSettings
 from pipeline.store.letters import Letter
 from pipeline.store.replays import REPLAY_HEADER
+from pipeline.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +136,15 @@ class KafkaBroker:
         await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            tasks = [asyncio.create_task(stage.committing(), name=f"commit {stage.settler.stage.name}") for stage in self.stages]
-            tasks.append(asyncio.create_task(watch(self._broker, self.stages, self._servers, self._on_health), name="watch kafka"))
+            tasks = [
+                asyncio.create_task(supervised(s.committing, f"commit {s.settler.stage.name}"), name=f"commit {s.settler.stage.name}")
+                for s in self.stages
+            ]
+            tasks.append(
+                asyncio.create_task(
+                    supervised(lambda: watch(self._broker, self.stages, self._servers, self._on_health), "watch kafka"), name="watch kafka"
+                )
+            )
             try:
                 yield
             finally:

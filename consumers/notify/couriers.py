@@ -16,6 +16,7 @@ from pipeline.store.database import Database
 from pipeline.store.listening import listening
 from pipeline.store.outbox import NOTICES_CHANNEL, Outbox
 from pipeline.store.subscribers import Registration, Subscribers
+from pipeline.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ async def open_couriers(
     readers = [each.registration for each in subscriptions if each.route is None]
     async with AsyncExitStack() as stack:
         if readers:
-            stack.push_async_callback(_ended, asyncio.create_task(_keep(subscribers, readers), name="keep subscribers"))
+            stack.push_async_callback(
+                _ended, asyncio.create_task(supervised(lambda: _keep(subscribers, readers), "keep subscribers"), name="keep subscribers")
+            )
         for each in subscriptions:
             if each.route is None:
                 continue

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.errors import LivedexError
+from pipeline.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class ConcurrencyLimiter:
 async def open_concurrency(room: Room, most: int) -> AsyncIterator[ConcurrencyLimiter]:
     """A limiter that gives back what it does not need, for as long as the block lasts."""
     limiter = ConcurrencyLimiter(room, most)
-    task = asyncio.create_task(limiter.keep(), name="limits")
+    task = asyncio.create_task(supervised(limiter.keep, "limits"), name="limits")
     try:
         yield limiter
     finally:

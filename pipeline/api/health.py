@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _PATIENCE_S = 3.0
 _FOR_READS = frozenset({"database"})
 _FOR_CHANGES = frozenset({"database", "broker"})
-_SUBSCRIBER = "subscriber:"  # they are of a tenant, and are not named to everybody
+_SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not for everybody
 
 
 @router.get(
@@ -59,10 +59,14 @@ async def ready(services: Services) -> Response:
     needed = (_FOR_READS if unreadable else frozenset()) if services.reads else _FOR_CHANGES
     reasons = [f"{component}: {reason}" for component, reason in down.items() if component in needed]
     degraded = {
-        component: reason for component, reason in down.items() if component not in needed and not component.startswith(_SUBSCRIBER)
+        component: reason
+        for component, reason in down.items()
+        if component not in needed and not component.startswith((_SUBSCRIBER, _SOURCE))
     }
     if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
         degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
+    if unread := sum(component.startswith(_SOURCE) for component in down):
+        degraded["sources"] = f"{unread} not followed as they should be: `livedex status` shows which"
     return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
 
 

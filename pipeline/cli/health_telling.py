@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pipeline.errors import LivedexError, OutageError
 from pipeline.process_health import ProcessHealth, Tell
 from pipeline.store.operations import LAPSES_S, Operations
+from pipeline.supervision import supervised
 
 __all__ = ["Tell", "health_teller"]
 
@@ -31,7 +32,7 @@ DATABASE = "database"
 async def health_teller(operations: Operations) -> AsyncIterator[ProcessHealth]:
     """The health of this process, copied into the database without holding up who tells."""
     words = _Words(operations)
-    writer = asyncio.create_task(words.write(), name="copy the health")
+    writer = asyncio.create_task(supervised(words.write, "copy the health"), name="copy the health")
     try:
         yield words.health
     finally:

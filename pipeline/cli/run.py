@@ -78,6 +78,7 @@ async def _run(
     from pipeline.cli.shutdown_deadline import WATCHED_S, end_tasks, stop_signal
     from pipeline.cli.up import StoppedError, check_embedder, ending_a_start, holding
     from pipeline.cli.wiring import open_surroundings
+    from pipeline.supervision import supervised
 
     with ExitStack() as sockets:
         bound = sockets.enter_context(closing(listen(host, port))) if SERVED & set(roles) else None
@@ -100,7 +101,9 @@ async def _run(
                     if bound is not None and connectors:
                         load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
                         s.first_load.watch(load)
-                        stack.push_async_callback(end_tasks, [asyncio.create_task(load.run(), name="first load")], WATCHED_S)
+                        stack.push_async_callback(
+                            end_tasks, [asyncio.create_task(supervised(load.run, "first load"), name="first load")], WATCHED_S
+                        )
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)

@@ -118,6 +118,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from pipeline.cli.shutdown_deadline import WATCHED_S, end_tasks, stop_signal
     from pipeline.cli.wiring import index_mark, open_surroundings, remember
     from pipeline.store.embedded import is_initialised
+    from pipeline.supervision import supervised
     from pipeline.web_settings import is_loopback
 
     if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
@@ -139,7 +140,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                     with ending_a_start(stop):
                         connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound, entrance))
                     load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
-                    watched = [asyncio.create_task(load.run(), name="first load")]
+                    watched = [asyncio.create_task(supervised(load.run, "first load"), name="first load")]
                     s.first_load.watch(load)
                     with suppress(TimeoutError):
                         await asyncio.wait_for(load.counted.wait(), _COUNTED_S)  # so that the first answer can say how much there is

@@ -45,6 +45,7 @@ async def test_the_same_is_told_with_and_without_a_credential(health, operations
     bare = await health.get("/readyz")
     shown = await health.get("/readyz", headers={"Authorization": "Bearer ldx_1_x"})
     assert bare.json() == shown.json()
+    assert set(bare.json()["degraded"]) == {"embedder", "sources"} and "secret" not in bare.text
 
 
 async def test_what_stands_still_is_told_whichever_app_is_asked(app, health):

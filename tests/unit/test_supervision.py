@@ -1,0 +1,107 @@
+"""Background work survives whatever happens to it, and no loop of the program is forgotten."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from pipeline import supervision
+from pipeline.supervision import supervised
+
+ROOT = Path(__file__).parents[2]
+
+ELSEWHERE = {
+    "pipeline/access/concurrency.py keep": "supervised",
+    "pipeline/cli/health_telling.py write": "supervised",
+    "pipeline/cli/first_load.py run": "supervised",
+    "consumers/notify/couriers.py _keep": "supervised",
+    "consumers/kafka/consumer.py committing": "supervised",
+    "consumers/kafka/watch.py watch": "supervised",
+    "pipeline/cli/watching.py answer_requests": "kept_alive",
+    "consumers/notify/courier.py run": "kept_alive",
+    "connectors/filesystem/connector.py _keep_watching": "kept_alive",
+    "connectors/filesystem/connector.py _keep_reconciling": "kept_alive",
+    "connectors/filesystem/hints.py keep_settling": "kept_alive",
+    "connectors/filesystem/scanning.py all_patiently": "kept_alive",
+    "connectors/filesystem/scanning.py keep_scanning_new": "kept_alive",
+    "consumers/settle.py settle": "the broker, which delivers the record again",
+    "consumers/notify/courier.py _deliver": "the lease of the notice, which is sent again",
+    "consumers/kafka/broker.py _begin": "whoever starts the process",
+    "pipeline/cli/roles.py answering": "whoever starts the process",
+}
+"""Loops that let unforeseen errors out, and who goes on after them."""
+
+WITHIN_A_CALL = {
+    "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued",
+    "pipeline/store/verification.py documents", "pipeline/cli/progress.py show_progress", "pipeline/cli/search.py _wait_for_model",
+    "pipeline/cli/subscribers.py _read", "pipeline/cli/waiting.py wait_for_scan", "pipeline/cli/waiting.py _wait_once", "pipeline/cli/waiting.py _patiently",
+}  # fmt: skip
+"""Loops that end with the request or command that waits for them, which is told of an error."""
+
+
+def loops() -> Iterator[tuple[str, bool]]:
+    """Every loop of a coroutine that ends at no count, and whether it survives every error by itself."""
+    for folder in ("pipeline", "consumers", "connectors"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if not isinstance(function, ast.AsyncFunctionDef):
+                    continue
+                for loop in ast.walk(function):
+                    if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant | ast.UnaryOp):
+                        yield f"{path.relative_to(ROOT)} {function.name}", any(map(_catches_all, ast.walk(loop)))
+
+
+def _catches_all(node: ast.AST) -> bool:
+    return isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
+
+
+def test_every_loop_survives_any_error_or_somebody_goes_on_after_it() -> None:
+    found = list(loops())
+    assert len(found) > 30
+    open_ended = {name for name, survives in found if not survives}
+    assert open_ended - ELSEWHERE.keys() - WITHIN_A_CALL == set(), (
+        "catch Exception in it, run it by `supervised`, or name here who goes on after it"
+    )
+
+
+def test_the_list_names_no_loop_that_is_gone() -> None:
+    assert (ELSEWHERE.keys() | WITHIN_A_CALL) - {name for name, _ in loops()} == set()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError(),
+        asyncpg.InternalClientError("state"),
+        asyncpg.ReadOnlySQLTransactionError("x"),
+        OSError(28, "full"),
+        KeyError("x"),
+    ],
+)
+async def test_work_begins_again_after_any_error_and_ends_when_it_returns(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.0)
+    begun = 0
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 70:
+            raise error
+
+    await supervised(work, "the work")
+    assert begun == 70 and caplog.text.count("the work ended by an error") == 69
+
+
+async def test_a_cancellation_ends_it() -> None:
+    task = asyncio.create_task(supervised(asyncio.Event().wait, "the work"))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
