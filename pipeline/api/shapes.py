@@ -109,6 +109,13 @@ class SyncState(BaseModel):
     """What became of an accepted change."""
 
     state: Literal["pending", "synced", "superseded", "dead"]
+    attempts: int | None = Field(description="of a dead one, over its replays")
+    error: str | None = Field(description="what to do about a dead one, or about a state without text")
+    chunks: int | None = Field(description="of a synced one, as all that follows")
+    embedded: int | None = Field(description="distinct passages that were not known before")
+    reused: int | None = Field(description="distinct passages that were known")
+    deleted: int | None = Field(description="chunks of the version before that are no more")
+    tokens: int | None = Field(description="about as many were embedded")
 
 
 class Hit(BaseModel):

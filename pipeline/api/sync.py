@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from pipeline.api.answers import Json
-from pipeline.api.services import Follower, OnBehalf, Waiting
+from pipeline.api.services import Follower, OnBehalf, Services, Waiting
 from pipeline.api.shapes import SyncState, answers, problems
 from pipeline.api.tokens import read_token
 from pipeline.api.waiting import MAX_WAIT_S
@@ -25,10 +25,13 @@ async def sync_state(
     token: str,
     caller: Follower,
     waiting: Waiting,
+    services: Services,
     principals: OnBehalf = None,
     wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="seconds to wait while it is pending")] = 0.0,
 ) -> Response:
     """What became of an accepted change. Whoever may neither write nor read the document is told of one that is `pending`, as of any that is not there."""
     reader = caller.reader(principals)
     document_id, version = read_token(caller.tenant_id, token)
-    return Json({"state": await waiting.wait(caller.follower(reader), document_id, version, wait_s)})
+    follower = caller.follower(reader)
+    await waiting.wait(follower, document_id, version, wait_s)
+    return Json(await services.documents.sync_report(follower, document_id, version))

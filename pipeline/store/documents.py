@@ -91,6 +91,29 @@ class CollectionView:
     created_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What became of an accepted change; None where it is not known, or means nothing in this state.
+
+    Attributes:
+        attempts: of one that is dead, over its replays.
+        error: what to do about a dead one, or about a state without text.
+        chunks: of the version, which is visible.
+        embedded, reused: distinct passages that were not known before, and that were.
+        deleted: chunks of the version before that are no more.
+        tokens: about as many were embedded.
+    """
+
+    state: Progress
+    attempts: int | None = None
+    error: str | None = None
+    chunks: int | None = None
+    embedded: int | None = None
+    reused: int | None = None
+    deleted: int | None = None
+    tokens: int | None = None
+
+
 class Documents:
     """What is known of a tenant's documents, as far as somebody may read them: others are as if they were not there.
 
@@ -168,9 +191,24 @@ class Documents:
         """What became of an accepted version of a document; one of which nothing is known yet is pending."""
         async with self._database.reading(reader, "read progress") as connection:
             row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_of(reader))
-        if row is None:
-            return "pending"
-        return _progress(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
+        return _state(version, row)
+
+    async def sync_report(self, reader: Reader, document_id: DocumentId, version: int) -> SyncReport:
+        """What became of an accepted version of a document, and what it took."""
+        async with self._database.reading(reader, "read what a change took") as connection:
+            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_of(reader))
+        state = _state(version, row)
+        if state == "dead":
+            return SyncReport(state, attempts=row["attempts"], error=row["dead_error"])
+        if state == "synced":
+            return SyncReport(state, error=row["error"], chunks=row["chunk_count"], **(row["work"] or {}))
+        return SyncReport(state)
+
+
+def _state(version: int, row: Any) -> Progress:
+    if row is None:
+        return "pending"
+    return _progress(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
 
 
 def _progress(version: int, *, visible: int | None, dead: int | None, under_way: int | None) -> Progress:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, TenantId
 from pipeline.store.database import Connection
-from pipeline.store.protocol import Draft, Version
+from pipeline.store.protocol import Draft, Version, Work
 from pipeline.store.statements import sql
 
 
@@ -50,7 +51,7 @@ def _row_of(draft: Draft, entries: Sequence[Entry]) -> tuple[Any, ...]:
     headings = {"paths": [list(path) for path in paths], "of": [index[entry.heading] for entry in entries]}
     return (
         draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
-        draft.error, _attributes_out(draft.attributes), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
+        draft.error, _attributes_out(draft.attributes) | ({} if draft.work is None else {"work": asdict(draft.work)}), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
         [entry.length for entry in entries], headings, draft.accepted_at,
     )  # fmt: skip
 
@@ -72,9 +73,10 @@ def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[Entry, ...]]:
         Entry(PassageId(passage), gap, length, paths[path])
         for passage, gap, length, path in zip(row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True)
     )
+    work = row["attributes"].pop("work", None)  # those of an older release have none
     draft = Draft(
         tenant_id, DocumentId(row["document_id"]), Fence(row["version"], row["digest"]), row["outcome"], _attributes_in(row["attributes"]),
-        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"],
+        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"], work=None if work is None else Work(**work),
     )  # fmt: skip
     return draft, entries
 

@@ -15,7 +15,7 @@ from pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, Tena
 from pipeline.patching import patched
 from pipeline.store.database import Connection, Database
 from pipeline.store.manifests import insert_entries, read_manifests
-from pipeline.store.protocol import Draft
+from pipeline.store.protocol import Draft, Work
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, rights
 
@@ -105,7 +105,8 @@ async def _of_row(connection: Connection, base: Draft, row: Any) -> tuple[Draft,
         row["collection"], row["source"], row["title"], row["uri"], row["mime_type"], row["metadata"], row["changed_at"],
         None if row["acl"] is None else tuple(row["acl"]),
     )  # fmt: skip
-    return replace(base, outcome=row["state"], attributes=attributes, cut=row["cut"], error=row["error"]), entries
+    work = Work(reused=len({entry.passage_id for entry in entries}))
+    return replace(base, outcome=row["state"], attributes=attributes, cut=row["cut"], error=row["error"], work=work), entries
 
 
 async def _accept(connection: Connection, draft: Draft) -> None:

@@ -8,6 +8,7 @@ other in a circle; a document's row is locked before its chunks are touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -20,7 +21,7 @@ from pipeline.store.database import Connection, Database
 from pipeline.store.guards import guard_documents
 from pipeline.store.manifests import insert_manifests
 from pipeline.store.passages import keep_passages, known_passages
-from pipeline.store.protocol import Draft, Guarded, Missing, Prepared, Synced, Version
+from pipeline.store.protocol import Draft, Guarded, Missing, Prepared, Synced, Version, Work
 from pipeline.store.statements import sql
 from pipeline.store.syncing import columns, insert_vectors, rights, swap, sync_versions
 
@@ -85,12 +86,15 @@ class PgVectorStore:
             current = await self._accept(connection, drafts)
             kept = [draft for draft in drafts if draft.document_id in current]
             stored = await keep_passages(connection, tenant_id, kept, self._config)
-            await insert_manifests(connection, [(draft, [stored.numbers[piece.hash] for piece in draft.pieces]) for draft in kept])
-        found: dict[DocumentId, int] = {}
-        new = set(stored.new)
-        for draft in kept:
-            found[draft.document_id] = len({piece.hash for piece in draft.pieces} & new)
-            new -= {piece.hash for piece in draft.pieces}  # new to the first that shows it
+            found: dict[DocumentId, int] = {}
+            new, counted = set(stored.new), []
+            for draft in kept:
+                lengths = {piece.hash: len(piece.content) for piece in draft.pieces}
+                own = lengths.keys() & new
+                found[draft.document_id] = len(own)
+                counted.append(replace(draft, work=Work(len(own), len(lengths) - len(own), sum(lengths[each] for each in own))))
+                new -= own  # new to the first that shows it
+            await insert_manifests(connection, [(draft, [stored.numbers[piece.hash] for piece in draft.pieces]) for draft in counted])
         return [found.get(draft.document_id) for draft in drafts]
 
     async def prepare(

@@ -37,11 +37,27 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What a version takes.
+
+    Attributes:
+        new: distinct passages that were not known.
+        reused: distinct passages that were.
+        characters: of those that were not.
+    """
+
+    new: int = 0
+    reused: int = 0
+    characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A version of a document as the chunk stage leaves it; see `pipeline.model.Manifest` for the fields.
 
     Attributes:
         arrival: of its event; None: it arrived when it was accepted.
+        work: known once its passages are kept.
     """
 
     tenant_id: TenantId
@@ -55,6 +71,7 @@ class Draft:
     keep: bool = False
     error: str | None = None
     arrival: Arrival | None = None
+    work: Work | None = None
 
     @property
     def arrived(self) -> Arrival:

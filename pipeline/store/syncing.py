@@ -23,6 +23,7 @@ from pipeline.store.manifests import read_manifests
 from pipeline.store.protocol import Draft, Synced, Version
 from pipeline.store.statements import sql
 
+CHARACTERS_PER_TOKEN = 4  # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of English
 ENDED_CHANNEL = "livedex_ended"
 
 
@@ -107,11 +108,30 @@ async def swap(
     swaps = await _swap_chunks(connection, tenant_id, shown) if shown else {}
     if vectors and generation_id is not None:
         await insert_vectors(connection, tenant_id, generation_id, vectors)
+    await _note_work(connection, tenant_id, [draft for draft in won if not draft.keep and draft.work is not None], numbers, swaps)
     if generation_id is not None and any(shown.values()):  # the model may have been changed since the embed stage had it
         await connection.execute(
             sql("doubt_generation", generation_id), tenant_id, [number for number, entries in shown.items() if entries]
         )
     return [_done(draft, entries, numbers, swaps) for draft, entries in manifests]
+
+
+async def _note_work(
+    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], numbers: dict[DocumentId, int], swaps: dict[int, Swap]
+) -> None:
+    """Note what versions took, for who asks."""
+    if not drafts:
+        return
+    of = [numbers[draft.document_id] for draft in drafts]
+    work = [
+        {
+            "embedded": draft.work.new, "reused": draft.work.reused, "deleted": len(swaps[number].delete),
+            "tokens": -(-draft.work.characters // CHARACTERS_PER_TOKEN),
+        }
+        for draft, number in zip(drafts, of, strict=True)
+        if draft.work is not None
+    ]  # fmt: skip
+    await connection.execute(sql("note_work"), tenant_id, of, work)
 
 
 def _version(draft: Draft) -> Version:

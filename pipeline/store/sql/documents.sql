@@ -91,6 +91,10 @@ select doc_id, version, digest, state, pending_version, pending_digest, dead_ver
        error, acl
 from documents where tenant_id = $1 and document_id = $2 for no key update;
 
+-- name: note_work
+-- $1 text: tenant  $2 bigint[]: documents' numbers  $3 jsonb[]: what their visible versions took
+update documents d set work = n.work from unnest($2::bigint[], $3::jsonb[]) as n (doc_id, work) where d.tenant_id = $1 and d.doc_id = n.doc_id;
+
 -- name: lock_documents
 -- In the order of their ids, so that two transactions with several documents never wait for each other in a circle.
 -- $1 text: tenant  $2 text[]: documents
@@ -110,7 +114,7 @@ with before as materialized (
 update documents d
 set version = n.version, digest = n.digest, state = n.state, collection = n.collection, source = n.source, title = n.title, uri = n.uri,
     mime_type = n.mime_type, metadata = n.metadata, changed_at = n.changed_at, cut = n.cut, generation_id = $16, chunk_count = n.chunks,
-    error = n.error, synced_at = now(),
+    error = n.error, synced_at = now(), work = null,
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
     pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
     dead_version = case when d.dead_version > n.version then d.dead_version end,
@@ -136,7 +140,7 @@ returning d.document_id, d.doc_id, before.collection, before.source;
 -- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: errors
 -- $7 jsonb: rights, a list of lists and nulls
 update documents d
-set version = n.version, digest = n.digest, state = n.state, error = n.error, synced_at = now(),
+set version = n.version, digest = n.digest, state = n.state, error = n.error, synced_at = now(), work = null,
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
     pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
     dead_version = case when d.dead_version > n.version then d.dead_version end,

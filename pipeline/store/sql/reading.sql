@@ -57,7 +57,10 @@ order by name;
 
 -- name: read_progress
 -- $1 text: tenant  $2 text: document  $3 text[]: principals
-select version, pending_version, dead_version from documents where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3);
+select version, pending_version, dead_version, chunk_count, state, error, dead_error, work,
+       (select max(l.attempts) from dead_letters l
+        where l.tenant_id = $1 and l.document_id = $2 and l.version = d.dead_version and l.stage <> 'notify') as attempts
+from documents d where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3);
 
 -- name: collection_members
 -- Documents of a collection that are there or on their way, in the order of their ids, with the newest version that is known of each.

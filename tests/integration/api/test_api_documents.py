@@ -15,7 +15,7 @@ FIELDS = {
 
 
 async def mark_dead(owner, document_id, version, error="no such model"):
-    await owner.execute(sql("mark_dead"), "default", document_id, version, error, "docs", None, True)
+    await owner.execute(sql("mark_dead"), "default", document_id, version, error, "docs", None, True, None, None)
 
 
 async def test_a_synced_document_tells_all_about_itself(http, filling):

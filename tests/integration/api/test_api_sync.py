@@ -52,7 +52,7 @@ async def test_a_change_that_a_newer_one_overtook_is_superseded(http, filling):
 async def test_a_change_among_the_dead_letters_is_dead(http, filling, owner):
     await filling.sync("a", 1, "text")
     await filling.accept("a", 2)
-    await owner.execute(sql("mark_dead"), "default", "a", 2, "why", "", None, True)
+    await owner.execute(sql("mark_dead"), "default", "a", 2, "why", "", None, True, None, None)
     assert (await state_of(http, 1), await state_of(http, 2)) == ("synced", "dead")
 
 
