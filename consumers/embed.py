@@ -11,6 +11,7 @@ from typing import Any
 
 from consumers.generation_filler import GenerationFiller
 from consumers.settle import Outlet, Settler
+from pipeline.backoff import exponential_s
 from pipeline.embedding.gather import TextGatherer
 from pipeline.embedding.protocol import Vector
 from pipeline.embedding.service import EmbeddingService
@@ -92,8 +93,8 @@ class ClaimingGatherer:
             refused += found
             waiting = {p: text for p, text in waiting.items() if p not in taken.ours and p not in taken.there}
             if waiting:
-                await asyncio.sleep(min(_OTHERS_S * 2**looks, _OTHERS_MOST_S))
-                looks = min(looks + 1, 10)
+                await asyncio.sleep(exponential_s(_OTHERS_S, looks + 1, _OTHERS_MOST_S))
+                looks += 1
         return refused
 
     async def embed_unclaimed(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from pipeline.backoff import exponential_s
@@ -22,3 +25,21 @@ def test_however_long_it_lasts_nothing_overflows(n: int) -> None:
     assert isinstance(paused, Pause) and 0 < paused.after_s <= 5
     assert isinstance(outcome_of(OutageError("database", "away"), min(n, 10**6)), Pause)
     assert 0 <= Clock(uniform=lambda low, high: high).backoff_s(n) <= 5.0
+
+
+def test_nothing_else_computes_a_power_without_a_bound() -> None:
+    root = Path(__file__).parents[2]
+    paths = (path for folder in ("pipeline", "consumers", "connectors") for path in sorted((root / folder).rglob("*.py")))
+    found = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift) and not _is_bounded(node.right)
+    ]
+    assert found == [], "use `exponential_s`: a count of failures may be any number"
+
+
+def _is_bounded(exponent: ast.expr) -> bool:
+    if isinstance(exponent, ast.Call):
+        return isinstance(exponent.func, ast.Name) and exponent.func.id == "min"
+    return isinstance(exponent, ast.Constant) or (isinstance(exponent, ast.UnaryOp) and isinstance(exponent.operand, ast.Constant))
