@@ -85,7 +85,12 @@ def check_the_commands(home: Path) -> None:
     assert answer(home, "search", "espresso", "--collection", "nothing-in-it")["hits"] == []
     assert answer(home, "search", "espresso", "--where", '{"kind": "policy"}')["hits"] == []
     plan = answer(home, "plan", "docs")
-    assert (plan["unchanged"], plan["added"], plan["chunks_to_embed"], plan["price"]) == (len(TEXTS), 0, 0, None)
+    assert (plan["unchanged"], plan["added"], plan["chunks_to_embed"], plan["price"]) == (
+        len(TEXTS),
+        0,
+        0,
+        {"amount": "0", "currency": "USD"},
+    )
     proof = answer(home, "verify")
     assert (proof["documents"], proof["differences"], proof["repaired"]) == (len(TEXTS), [], 0)
     assert proof["passages"] == proof["vectors"] == len(TEXTS)
