@@ -11,6 +11,8 @@ from typing import Literal
 from connectors.filesystem import disk
 from connectors.filesystem.fingerprint import CONTENT, PROVISIONAL, Fingerprint
 from connectors.filesystem.folder import Folder
+from connectors.filesystem.left_out import LeftOutFiles
+from connectors.filesystem.mount_points import is_below
 from connectors.filesystem.names import is_too_long, path_of
 from connectors.filesystem.walking import Block, Scanner, Walk
 from pipeline.errors import OutageError
@@ -42,13 +44,15 @@ class Comparison:
     Attributes:
         differences: by path, a moved document once.
         unchanged: files that are as they were, touched ones included.
-        hidden: files known in folders that cannot be listed.
+        hidden: files known in folders that cannot be listed, or below mount points that are not mounted.
+        left_out: files that are no documents, see `LeftOutFiles`.
     """
 
     folder: Folder
     differences: list[Difference] = field(default_factory=list)
     unchanged: int = 0
     hidden: int = 0
+    left_out: LeftOutFiles = field(default_factory=LeftOutFiles)
 
     async def read(self, difference: Difference) -> bytes | None:
         """The content of a file that differs; None where there is none to be had (deleted, unreadable, too large)."""
@@ -65,8 +69,10 @@ async def compare(scanner: Scanner, *, index: bool = False) -> Comparison:
         OutageError: the folder or the database is away.
     """
     folder = scanner.folder
-    result = Comparison(folder)
     walk = Walk(folder)
+    result = Comparison(folder, left_out=walk.left_out)
+    folder.mounts.known |= (await scanner.ledger.withheld.folder()).mounts
+    lost = await asyncio.to_thread(folder.mounts.lost)
     added: list[bytes] = []
     gone: list[ListedFile] = []
     try:
@@ -79,7 +85,9 @@ async def compare(scanner: Scanner, *, index: bool = False) -> Comparison:
         known = {row.path for row in gone}
         strays = [path_of(folder.source.name, document) for document in await scanner.ledger.strays(lost=index)]
         gone += [ListedFile(path, "", None, False, False) for path in strays if path is not None and path not in known]
-        gone = await asyncio.to_thread(_really_gone, folder, gone)
+        seen = await asyncio.to_thread(_really_gone, folder, gone)
+        gone = [row for row in seen if not is_below(row.path, lost)]
+        result.hidden += len(seen) - len(gone)
     except disk.RootGoneError as exc:
         raise OutageError(f"source:{folder.source.name}", str(exc)) from exc
     await asyncio.to_thread(_tell_moves, result, added, gone)

@@ -27,6 +27,7 @@ from connectors.filesystem.disk import RootGoneError
 from connectors.filesystem.folder import folder_of
 from connectors.filesystem.following import Following, pause_s, wait_for
 from connectors.filesystem.hints import Hints
+from connectors.filesystem.left_out import left_out_lines
 from connectors.filesystem.reports import Report
 from connectors.filesystem.scanning import Scanning
 from connectors.filesystem.settling import MAX_DELAY_S
@@ -259,13 +260,15 @@ class FolderConnector:
             except (RootGoneError, *WATCH_ERRORS):
                 continue  # `_keep_watching` tells of it, and scans when it is back
 
-    def _log_once(self, what: str) -> None:
+    def _log_once(self, what: str, level: int = logging.WARNING) -> None:
         if what not in self._logged:
             self._logged.add(what)
-            logger.warning("source %s: %s", self._folder.source.name, what)
+            logger.log(level, "source %s: %s", self._folder.source.name, what)
 
     async def _tell_of(self, report: Report) -> None:
         self._report = report
+        for line in left_out_lines(report.left_out):
+            self._log_once(line, logging.INFO)
         await self._tell_now()
 
     async def _tell_now(self) -> None:

@@ -57,6 +57,9 @@ class Document(BaseModel):
     acl: list[str] | None = Field(
         description="who may read it; null: everybody of the tenant. Of these, whoever asks on somebody's behalf is told only of those"
     )
+    source_state: Literal["orphaned"] | None = Field(
+        description="`orphaned`: no setting names the source any more, and nobody keeps the document true to it"
+    )
 
 
 class DocumentPage(BaseModel):

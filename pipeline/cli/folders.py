@@ -51,14 +51,18 @@ async def compare_folder(
 async def compare_with_nothing(folder: Folder) -> Comparison:
     """What the first scan would publish: every file."""
 
+    found = Walk(folder)
+
     def walk() -> list[bytes]:
-        return [path for path, _ in Walk(folder).files() if not is_too_long(folder.document_id(path))]
+        return [path for path, _ in found.files() if not is_too_long(folder.document_id(path))]
 
     try:
         paths = await asyncio.to_thread(walk)
     except disk.RootGoneError as exc:
         raise ConfigError(f"{exc}: make it, or name another folder") from exc
-    return Comparison(folder, [Difference("added", folder.document_id(path), path, "the file is new") for path in paths])
+    return Comparison(
+        folder, [Difference("added", folder.document_id(path), path, "the file is new") for path in paths], left_out=found.left_out
+    )
 
 
 class FileCutter:

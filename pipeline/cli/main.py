@@ -37,6 +37,7 @@ COMMANDS: dict[str, Line] = {
     "status": ("pipeline.cli.status", "Documents by state, backlog, health; --wait until all has ended."),
     "plan": ("pipeline.cli.plan", "What a sync of a folder would do and cost, without doing it."),
     "verify": ("pipeline.cli.verify", "Prove the index against its sources; --repair mends it."),
+    "sources": ("pipeline.cli.sources", "Where documents come from: list, remove, rename, confirm withheld deletes."),
     "hooks": ("pipeline.cli.hooks", "What a payload of a configured system would do."),
     "dead": ("pipeline.cli.dead", "Dead letters: list, show, replay, drop."),
     "subscribers": ("pipeline.cli.subscribers", "Who is told what becomes of documents: list, resume, read."),

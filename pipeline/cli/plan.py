@@ -37,6 +37,10 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
         click.echo(
             "the deletes would be withheld, they are too many at once: bring the files back, or let `livedex verify --repair` delete them"
         )
+    from connectors.filesystem.left_out import left_out_lines
+
+    for line in left_out_lines(found["left_out"]):
+        click.echo(line)
     click.echo()
     names = ("chunks_reused", "chunks_to_embed", "characters_to_embed", "tokens")
     print_table([(name.replace("_", " "), found[name]) for name in names], ("to embed", ""))
@@ -85,6 +89,7 @@ def _shown(found: Plan, settings: Settings) -> dict[str, Any]:
         **{kind: found.counts[kind] for kind in _KINDS},
         "unchanged": found.unchanged,
         "deletes_withheld": found.withheld,
+        "left_out": found.left_out,
         "chunks_reused": len(found.known),
         "chunks_to_embed": found.chunks_to_embed,
         "characters_to_embed": found.characters_to_embed,

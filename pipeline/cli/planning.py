@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.filesystem.comparing import Comparison
 from connectors.filesystem.reconciling import FEW_DOCUMENTS
@@ -39,6 +39,7 @@ class Plan:
         counts: documents by `added`, `changed`, `moved`, `deleted`.
         passages: characters of each distinct passage of the documents that would be made anew, by its hash.
         known: of these, the hashes that have a vector.
+        left_out: files that are no documents, see `LeftOutFiles.as_object`.
         withheld: of the deletes, those that would be kept back because they are too many at once: all of them, or none.
     """
 
@@ -47,6 +48,7 @@ class Plan:
     passages: dict[bytes, int] = field(default_factory=dict)
     known: set[bytes] = field(default_factory=set)
     withheld: int = 0
+    left_out: dict[str, Any] = field(default_factory=dict)
 
     @property
     def chunks_to_embed(self) -> int:
@@ -100,6 +102,7 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
 async def _add(plan: Plan, comparison: Comparison, cutter: FileCutter) -> None:
     plan.counts.update(difference.kind for difference in comparison.differences)
     plan.unchanged += comparison.unchanged
+    plan.left_out = comparison.left_out.as_object()
     with progress("cutting") as tell:
         for n, difference in enumerate(comparison.differences, 1):
             if difference.kind != "deleted":

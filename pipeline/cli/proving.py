@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,6 +16,7 @@ from pipeline.extract import clean_json
 from pipeline.model import Attributes, DocumentId, PassageId, TenantId
 from pipeline.rights import for_everybody
 from pipeline.stages.chunk import Cut
+from pipeline.store.sources import Sources
 from pipeline.store.verification import Inspection, ShownChunk, ShownDocument
 
 Kind = Literal[
@@ -30,6 +31,7 @@ Kind = Literal[
     "words",  # the keyword index has something else of a passage, or its length is wrong
     "vector",  # a visible passage has no vector, or one that cannot be any
     "orphan",  # chunks without a document
+    "orphaned",  # a document of a source that no setting names
     "source",  # a folder that cannot be looked at
 ]
 _WITH_CHUNKS = ("synced", "unreadable")
@@ -77,11 +79,13 @@ class Proof:
     Attributes:
         folders: that were compared.
         sources: differences that belong to a folder as a whole.
+        orphaned: sources that no setting names.
     """
 
     tenants: dict[TenantId, TenantProof] = field(default_factory=dict)
     folders: list[Folder] = field(default_factory=list)
     sources: list[Difference] = field(default_factory=list)
+    orphaned: set[tuple[TenantId, str]] = field(default_factory=set)
 
     @property
     def differences(self) -> list[Difference]:
@@ -124,11 +128,16 @@ async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done,
         told = list(_of_comparison(comparison))
         proof.tenants.setdefault(TenantId(source.tenant), _of_tenant(s, TenantId(source.tenant))).differences += told
         watched[(source.tenant, source.name)] = _Watched(folder, {d.document_id for d in told if d.document_id})
+    named = {(TenantId(source.tenant), source.name) for source in working_folders(s.settings, s.data)}
+    proof.orphaned = {(each.tenant_id, each.name) for each in await Sources(s.database).all() if each.orphaned} - named
     total = sum((await s.operations.document_states()).values())
     async with open_cutter(s.cutting) as cutter:
         for tenant_id in tenants:
             tenant = proof.tenants.setdefault(tenant_id, _of_tenant(s, tenant_id))
-            async for _ in _prove_tenant(s, tenant, {name: w for (owner, name), w in watched.items() if owner == tenant_id}, cutter):
+            orphaned = {name for owner, name in proof.orphaned if owner == tenant_id}
+            async for _ in _prove_tenant(
+                s, tenant, {name: w for (owner, name), w in watched.items() if owner == tenant_id}, cutter, orphaned
+            ):
                 tell(sum(tenant.documents for tenant in proof.tenants.values()), total)
     return proof
 
@@ -145,7 +154,9 @@ def _of_comparison(comparison: Comparison) -> Iterator[Difference]:
             yield Difference("left_over", found.before, f"the file is {found.document_id} now")
 
 
-async def _prove_tenant(s: Surroundings, tenant: TenantProof, watched: Mapping[str, _Watched], cutter: FileCutter) -> AsyncIterator[None]:
+async def _prove_tenant(
+    s: Surroundings, tenant: TenantProof, watched: Mapping[str, _Watched], cutter: FileCutter, orphaned: Collection[str]
+) -> AsyncIterator[None]:
     """Look at the documents of a tenant; comes back after each page of them."""
     async for page in tenant.inspection.documents():
         contents: dict[PassageId, str] = {}
@@ -154,6 +165,10 @@ async def _prove_tenant(s: Surroundings, tenant: TenantProof, watched: Mapping[s
             tenant.differences += list(_within(document))
             contents |= {c.passage_id: c.content for c in document.chunks if c.content is not None}
             source = watched.get(document.attributes.source)
+            if document.is_there and document.attributes.source in orphaned:
+                tenant.differences.append(
+                    Difference("orphaned", document.document_id, f"no setting names its source {document.attributes.source}")
+                )
             if source is not None and document.document_id not in source.told:
                 await _against_file(source.folder, document, cutter, tenant)
         await _passages(s, tenant, page, contents)

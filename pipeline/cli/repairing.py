@@ -11,6 +11,7 @@ from pipeline.cli.brokers import open_broker
 from pipeline.cli.opening import is_running
 from pipeline.cli.proving import Kind, Proof, TenantProof
 from pipeline.cli.receiving import check_contents
+from pipeline.cli.source_removal import remove_source
 from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.watching import make_connector
 from pipeline.cli.wiring import Surroundings
@@ -18,6 +19,7 @@ from pipeline.flow import StageName
 from pipeline.intake import Intake
 from pipeline.model import DocumentId, PassageId, TenantId
 from pipeline.store.generation_backlog import GenerationBacklog
+from pipeline.store.sources import Sources
 
 FROM_THE_FILE: frozenset[Kind] = frozenset({"missing", "stale", "under_way", "dead", "attributes", "chunks", "passage"})
 """Differences that are mended by publishing the file again."""
@@ -41,6 +43,8 @@ async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
     for tenant in proof.tenants.values():
         await _mend_rows(s, tenant)
     async with open_broker(s, stages, fills=False) as running:  # what lacks vectors is embedded below
+        for tenant_id, source in sorted(proof.orphaned):
+            await remove_source(Sources(s.database), running.intake, tenant_id, source)
         await _publish_again(s, proof, running.intake, timeout_s)
         await _embed(s, proof)
 

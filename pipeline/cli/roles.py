@@ -24,6 +24,7 @@ from pipeline.cli.maintenance import maintain
 from pipeline.cli.notifying import notifying
 from pipeline.cli.receiving import receiving
 from pipeline.cli.shutdown_deadline import ROLE_S, end_tasks
+from pipeline.cli.source_registration import keep_reporting, register_sources
 from pipeline.cli.watching import answer_requests, make_connector
 from pipeline.cli.wiring import Surroundings
 from pipeline.errors import ConfigError
@@ -203,7 +204,13 @@ async def running_roles(
         elif bound is not None:
             await stack.enter_async_context(_reaching_the_broker(s, intake))
         if running is not None and "watch" in roles:
+            await register_sources(s, folders)
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
+            tasks.append(
+                asyncio.create_task(
+                    kept_alive(lambda until: keep_reporting(s, folders, until), stop, "report sources"), name="report sources"
+                )
+            )
             tasks += [
                 asyncio.create_task(kept_alive(connector.run, stop, f"watch {folder.name}"), name=f"watch {folder.name}")
                 for connector, folder in zip(connectors, folders, strict=True)

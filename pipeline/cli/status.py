@@ -11,7 +11,7 @@ import click
 
 from pipeline.cli.opening import is_running, opened
 from pipeline.cli.options import data_option, example, json_option
-from pipeline.cli.output import count, error_line, print_json, print_table
+from pipeline.cli.output import count, error_line, one_line, print_json, print_table
 from pipeline.cli.process import run_to_end
 from pipeline.errors import OutageError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipeline.backlog import Waiting
     from pipeline.cli.wiring import Surroundings
     from pipeline.store.generation_backlog import Left
+    from pipeline.store.operations import Health
 
 ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
@@ -64,9 +65,11 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
 
 async def read_status(s: Surroundings) -> dict[str, Any]:
     """What `status --json` prints."""
+    from pipeline.cli.sources import source_row
     from pipeline.flow import StageName
     from pipeline.model import DocumentState
     from pipeline.notices import NOTIFY
+    from pipeline.store.sources import Sources
 
     states = await s.operations.document_states()
     health = await _health(s)
@@ -83,6 +86,7 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
         "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
         "dead": await s.operations.dead_count(),
         "embedding": await _embedding(s),
+        "sources": [source_row(source) for source in await Sources(s.database).all()],
     }
 
 
@@ -115,7 +119,12 @@ async def count_dead(s: Surroundings) -> int:
 
 async def _health(s: Surroundings) -> dict[str, str]:
     """Each component: `ok`, or `down: ` and the reason."""
-    return {name: "ok" if told.state == "ok" else f"down: {told.detail}" for name, told in (await s.operations.health()).items()}
+    return {name: _told(told) for name, told in (await s.operations.health()).items()}
+
+
+def _told(told: Health) -> str:
+    """`ok`, perhaps with what limits it, or `down: ` and the reason."""
+    return (f"ok: {told.detail}" if told.detail else "ok") if told.state == "ok" else f"down: {told.detail}"
 
 
 async def _named(s: Surroundings) -> dict[str, str]:
@@ -147,7 +156,7 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     if not ended.all:
         return f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
     sources = {name.removeprefix("source:"): told for name, told in (await _health(s)).items() if name.startswith("source:")}
-    differing = [f"{name}: {told.removeprefix('down: ')}" for name, told in sorted(sources.items()) if told != "ok"]
+    differing = [f"{name}: {told.removeprefix('down: ')}" for name, told in sorted(sources.items()) if told.startswith("down")]
     return (
         f"all that was accepted has ended, but the index does not hold what the folders hold: {'; '.join(differing)}" if differing else None
     )
@@ -207,8 +216,30 @@ def _print(found: dict[str, Any], named: dict[str, str]) -> None:
     click.echo()
     print_table([*found["health"].items(), *named.items()], ("health", ""))
     click.echo()
+    for line in _source_lines(found["sources"]):
+        click.echo(line)
     embedding = found["embedding"]
     if embedding["documents"]:
         left = f"{count(embedding['left'], 'passage')} of {count(embedding['documents'], 'document')}"
         click.echo(f"{left} left to embed with {embedding['model']}; until then vector searches say `degraded`\n")
     click.echo(count(found["dead"], "dead letter"))
+
+
+def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
+    """What has to be said of sources beside their health: orphaned ones, and files that are no documents."""
+    from connectors.filesystem.left_out import left_out_lines
+
+    lines = []
+    for source in sources:
+        name, documents = one_line(source["name"]), count(source["documents"], "document")
+        if source["state"] == "orphaned" and source["documents"]:
+            lines.append(
+                f"{name}: orphaned, no setting names it, and {documents} can still be found: watch it again, or `livedex sources remove {name}`"
+            )
+        elif source["state"] == "unwatched" and source["documents"]:
+            lines.append(
+                f"{name}: no watcher has named it for a day, and {documents} can still be found: start its watcher, or `livedex sources remove {name}`"
+            )
+        else:
+            lines += [f"{name}: {line}" for line in left_out_lines(source["left_out"])]
+    return [*lines, ""] if lines else []

@@ -32,6 +32,7 @@ class DocumentView:
         chunk_count: visible chunks.
         error: what to do, where the state is one without text, or `dead`.
         changed_at: when it changed at its source, never after `synced_at`.
+        source_state: `orphaned` where no setting names its source any more.
         acl: the principals that may read it, None: everybody of the tenant. Whoever reads on somebody's behalf is told only of those.
     """
 
@@ -50,6 +51,7 @@ class DocumentView:
     changed_at: datetime | None
     synced_at: datetime | None
     acl: Sequence[str] | None = None
+    source_state: Literal["orphaned"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,7 @@ def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
         chunk_count=row["chunk_count"], collection=row["collection"], source=row["source"], title=row["title"], uri=row["uri"],
         mime_type=row["mime_type"], metadata=row["metadata"], error=row["dead_error"] if row["state"] == "dead" else row["error"],
         changed_at=changed_at, synced_at=synced_at, acl=_told(row["acl"], reader),
+        source_state="orphaned" if row["orphaned"] else None,
     )  # fmt: skip
 
 

@@ -8,13 +8,15 @@ select document_id, collection, source, title, uri, mime_type, metadata, version
        synced_at, acl, state as synced_state,
        case when dead_version > coalesce(version, -1) then 'dead'
             when coalesce(state, 'deleted') <> 'deleted' then state
-            when get_byte(pending_digest, 0) = 0 then 'pending' end as state
+            when get_byte(pending_digest, 0) = 0 then 'pending' end as state,
+       exists (select from sources s where s.tenant_id = $1 and s.name = documents.source and s.left_at is not null) as orphaned
 from documents where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3) and hidden_version is null;
 
 -- name: page_documents
 -- In the order of their ids. $1 text: tenant  $2 text: only ids above this one, '' for all  $3 text: collection, null for all
 -- $4 text: source, null for all  $5 text: state, null for all  $6 integer: rows at most  $7 text[]: principals
-select * from (
+select seen.*, exists (select from sources s where s.tenant_id = $1 and s.name = seen.source and s.left_at is not null) as orphaned
+from (
     select document_id, collection, source, title, uri, mime_type, metadata, version, pending_version, chunk_count, error, dead_error, changed_at,
            synced_at, acl, state as synced_state,
            case when dead_version > coalesce(version, -1) then 'dead'
