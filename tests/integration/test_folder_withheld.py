@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from connectors.filesystem import folder as folder_module
 from pipeline.events import Changed
 from pipeline.intake import Change
 from tests.folders import Folders, counts, scan
+
+RECORDED_S = 0.3
+"""What was published is in the ledger by then."""
 
 
 def _write(folders: Folders, first: int, last: int) -> None:
@@ -41,6 +45,7 @@ async def test_a_withheld_delete_stays_withheld_over_scans_restarts_and_new_file
     async with folders.running():
         (folders.root / "60.md").unlink()  # what is seen to go goes, beside what is withheld
         await folders.intake.until(lambda now: "docs/60.md" not in now)
+        await asyncio.sleep(RECORDED_S)
     assert len(folders.intake.now) == 67
     folders.write("3.md", "3")
     folders.write("4.md", "another")
@@ -70,6 +75,7 @@ async def test_hints_carry_out_no_withheld_delete(folders: Folders) -> None:
         (folders.root / "sub").mkdir()
         folders.write("sub/other.md", "other")
         await folders.intake.until(lambda now: "docs/sub/other.md" in now)
+        await asyncio.sleep(RECORDED_S)
     assert len(folders.intake.now) == 42
     (folders.root / "sub" / "other.md").unlink()
     (folders.root / "sub").rmdir()
@@ -120,6 +126,7 @@ async def test_what_lay_on_a_disk_below_the_folder_stays_while_the_disk_is_not_m
     async with folders.running():
         folders.write("new.md", "new")
         await folders.intake.until(lambda now: "docs/new.md" in now)
+        await asyncio.sleep(RECORDED_S)
     assert len(folders.intake.now) == 34
     disk.mkdir(exist_ok=True)
     with mounted(disk):
@@ -159,6 +166,7 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
         folders.write("bad.md", "y")
         folders.write("good.md", "y")
         await folders.intake.until(lambda now: "docs/good.md" in now)
+        await asyncio.sleep(RECORDED_S)
     monkeypatch.undo()
     report = await scan(folders)
     assert not report.failed
