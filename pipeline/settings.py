@@ -176,7 +176,7 @@ class Settings(BaseSettings):
     reconcile_interval_s: float = setting(300, "seconds between two comparisons of a whole folder with the index", gt=0)
     max_delete_share: float = setting(
         0.5,
-        "if a scan finds a larger share of a source deleted, its deletes are withheld and reported: an unmounted disk looks like that",
+        "if a scan finds a larger share of a source deleted, its deletes are withheld and reported: an unmounted disk looks like that. `livedex sources confirm NAME` carries them out",
         gt=0,
         le=1,
     )
