@@ -30,6 +30,9 @@ class Metrics:
         )
         self.freshness_seconds = Histogram("livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r)
         self.search_seconds = Histogram("livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r)
+        self.records_expired_total = Counter(
+            "livedex_records_expired_total", "Records that Kafka removed before the stage had read them", ["stage"], registry=r
+        )
         self.dead_letters = Gauge("livedex_dead_letters", "Dead letters kept", registry=r)
         for stage in ("chunk", "embed", "sync", "notify"):
             self.stage_waiting.labels(stage)

@@ -13,12 +13,13 @@ from typing import Any
 
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
+from consumers.kafka.announcements import ANNOUNCED, Announcements
 from consumers.kafka.connection import security_of, token_provider, translated
 from consumers.kafka.consumer import StageConsumer
 from consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
 from consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
 from consumers.kafka.topics import ensure_topics
-from consumers.kafka.watch import watch
+from consumers.kafka.watch import Watch
 from consumers.settle import Settler
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED, Changed, Event
@@ -37,6 +38,11 @@ FIRST_TRY_AGAIN_S = 1.0
 _SLOWEST_TRY_S = 10.0
 
 Told = Callable[[str, str | None], None]
+Lost = Callable[[str, int], None]
+
+
+def _nothing(stage: str, count: int) -> None:
+    """Do without."""
 
 
 def _client_log() -> logging.Logger:
@@ -52,24 +58,36 @@ class KafkaBroker:
     Args:
         servers: `host:port` to ask first.
         on_health: told `broker` and the reason when Kafka is away, and with None once it works again.
+        on_lost: told a stage, and how many records of it were removed before it had read them.
     """
 
-    def __init__(self, settings: KafkaSettings, servers: tuple[str, ...], on_health: Told) -> None:
+    def __init__(self, settings: KafkaSettings, servers: tuple[str, ...], on_health: Told, on_lost: Lost = _nothing) -> None:
         self._settings = settings
         self._servers = servers
         self._on_health = on_health
+        self._on_lost = on_lost
         self._broker = FastStreamBroker(
             list(servers), client_id=CLIENT_ID, security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
             allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False, logger=_client_log(), log_level=logging.DEBUG,
             **PRODUCING,
         )  # fmt: skip
         self._producer = Producer(self._broker, settings, servers)
+        self._announcements = Announcements(self._announce, on_health)
         self.stages: list[StageConsumer] = []
         self._leaving = asyncio.Event()
 
     def add(self, settler: Settler) -> None:
         """Run a stage once the broker is started."""
-        self.stages.append(StageConsumer(self._broker, settler, self._settings, lambda reason: self._on_health("broker", reason)))
+        name = settler.stage.name
+        self.stages.append(
+            StageConsumer(
+                self._broker,
+                settler,
+                self._settings,
+                lambda reason: self._on_health("broker", reason),
+                lambda count: self._on_lost(name, count),
+            )
+        )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
         """Put changes on the first topic, in order; see `pipeline.intake.Publisher`."""
@@ -82,9 +100,14 @@ class KafkaBroker:
     async def put(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic, however long Kafka is away; a second copy would help nobody.
 
+        What others are only told (`livedex.synced`, `livedex.dead`) holds up no document: where its topic is missing or forbidden, it waits.
+
         Raises:
             OutageError: Kafka does not take it, or is away while the process ends.
         """
+        if topic in ANNOUNCED:
+            await self._announcements.put(topic, event)
+            return
         with translated(f"publish to {topic}"):
             await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
 
@@ -101,6 +124,11 @@ class KafkaBroker:
         with translated(f"publish to {letter.topic}"):
             async with asyncio.timeout(ACCEPT_S):
                 await (await self._producer.send(topic, value, key, _headers(letter)))
+
+    async def _announce(self, topic: str, event: Event[Any]) -> None:
+        with translated(f"publish to {topic}"):
+            await self._producer.check_topic(self._settings.prefix + topic)
+            await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
 
     async def _send(self, topic: str, value: bytes, key: str) -> Any:
         return await self._producer.send(self._settings.prefix + topic, value, key.encode())
@@ -136,15 +164,12 @@ class KafkaBroker:
         await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            tasks = [
-                asyncio.create_task(supervised(s.committing, f"commit {s.settler.stage.name}"), name=f"commit {s.settler.stage.name}")
-                for s in self.stages
-            ]
-            tasks.append(
-                asyncio.create_task(
-                    supervised(lambda: watch(self._broker, self.stages, self._servers, self._on_health), "watch kafka"), name="watch kafka"
-                )
-            )
+            looking = Watch(self._broker, self.stages, self._servers, self._on_health, self._clients)
+            loops = {f"commit {s.settler.stage.name}": s.committing for s in self.stages} | {
+                "announce": self._announcements.run,
+                "watch kafka": looking.run,
+            }
+            tasks = [asyncio.create_task(supervised(loop, name), name=name) for name, loop in loops.items()]
             try:
                 yield
             finally:
@@ -153,6 +178,12 @@ class KafkaBroker:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                self._announcements.give_up()
+
+    def _clients(self) -> list[Any]:
+        """Return the connections of everything that talks to Kafka here."""
+        admin = getattr(self._broker.config.admin_client, "_client", None)
+        return [client for client in (self._producer.client, admin, *(stage.client for stage in self.stages)) if client is not None]
 
     async def _begin(self, patient: bool) -> None:
         wait_s, away = FIRST_TRY_AGAIN_S, False

@@ -22,6 +22,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     UnsupportedSaslMechanismError,
 )
 from faststream.kafka.security import parse_security
@@ -31,9 +32,15 @@ from pipeline.errors import ConfigError, OutageError, RejectedError
 from pipeline.http_client import http_client
 from pipeline.kafka_settings import KafkaSettings
 
+METADATA_AGE_MS = 10_000
+"""After which partitions and topics are asked for again: new ones are read, and ones that were made again are found, within twice that."""
 _TOKEN_TIMEOUT_S = 10.0
 _HANDSHAKE_MS = 5000
 _EARLY_S = 30.0  # a token is renewed so long before it ends
+
+
+class TopicUnusableError(OutageError):
+    """Kafka is there, and one topic is missing or forbidden."""
 
 
 class _CertificateRefusedError(Exception):
@@ -63,7 +70,9 @@ def translated(what: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as exc:
         raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
     except TopicAuthorizationFailedError as exc:
-        raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+        raise TopicUnusableError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+    except UnknownTopicOrPartitionError as exc:
+        raise TopicUnusableError("broker", f"{what}: the topic is not there: start a stage, or run `livedex migrate`") from exc
     except GroupAuthorizationFailedError as exc:
         raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read the group {exc}") from exc
     except MessageSizeTooLargeError as exc:

@@ -21,6 +21,7 @@ from faststream.kafka import KafkaBroker, KafkaMessage
 
 from consumers.kafka.header_names import read_any_name
 from consumers.kafka.lag import group_of
+from consumers.kafka.partition_watch import PartitionWatch
 from consumers.kafka.records import read_kafka
 from consumers.kafka.window import Raw, Window
 from consumers.settle import Settler
@@ -43,9 +44,13 @@ class StageConsumer:
 
     Args:
         on_error: told what reading met, and None once it works again.
+        on_expired: told how many records retention removed before they were read.
     """
 
-    def __init__(self, broker: KafkaBroker, settler: Settler, settings: KafkaSettings, on_error: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, broker: KafkaBroker, settler: Settler, settings: KafkaSettings, on_error: Callable[[str | None], None],
+        on_expired: Callable[[int], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self.settler = settler
         settler.read = read_kafka
         self.polled_at = time.monotonic()
@@ -56,9 +61,10 @@ class StageConsumer:
         self._polling = False
         self._failing = False
         self.window = Window(settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed)
+        self._partitions = PartitionWatch(settler.stage.name, self.window, on_expired)
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
-            max_records=2 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
+            max_records=4 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
             partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
             rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
@@ -97,6 +103,7 @@ class StageConsumer:
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
         """Commit what has ended up to now; what could not be committed is tried again soon."""
+        await self._partitions.noted()
         offsets = self.window.to_commit()
         consumer = self._subscriber.consumer
         if not offsets or consumer is None:
@@ -142,6 +149,22 @@ class StageConsumer:
         consumer.getmany = getmany
         self.polled_at = time.monotonic()
 
+    @property
+    def client(self) -> Any:
+        """Return the connections of the consumer; None before it is started."""
+        consumer = self._subscriber.consumer
+        return None if consumer is None else consumer._client
+
+    async def look(self) -> None:
+        """Find out what became of the partitions that are read."""
+        consumer = self._subscriber.consumer
+        if consumer is None or self._stopping:
+            return
+        try:
+            await self._partitions.look(consumer)
+        except (KafkaError, IllegalStateError, TimeoutError, UnicodeDecodeError) as exc:
+            log.info("%s: its partitions could not be looked at: %s", self.settler.stage.name, exc or type(exc).__name__)
+
     def standstill(self) -> str | None:
         """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
         silent_s = time.monotonic() - self.polled_at
@@ -185,6 +208,8 @@ class StageConsumer:
         """These are ours now, and no others."""
         self._paused.clear()
         self.window.assign(assigned)
+        if (consumer := self._subscriber.consumer) is not None:
+            self._partitions.assigned(consumer, assigned)
         self._moved.set()  # what could not be committed while they were handed out
         self._hold_or_go_on()
 

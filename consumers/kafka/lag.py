@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from consumers.kafka.connection import client_arguments, connecting, translated
+from consumers.kafka.connection import METADATA_AGE_MS, client_arguments, connecting, translated
 from consumers.kafka.header_names import read_any_name
 from pipeline.backlog import Waiting
 from pipeline.errors import OutageError
@@ -89,7 +89,7 @@ class KafkaBacklog:
                     raise
 
     async def _connect(self) -> tuple[AIOKafkaConsumer, AIOKafkaAdminClient]:
-        arguments = client_arguments(self._settings, self._servers) | {"request_timeout_ms": 5000}
+        arguments = client_arguments(self._settings, self._servers) | {"request_timeout_ms": 5000, "metadata_max_age_ms": METADATA_AGE_MS}
         async with AsyncExitStack() as stack:
             consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
             stack.push_async_callback(consumer.stop)

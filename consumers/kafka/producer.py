@@ -7,10 +7,20 @@ import logging
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
-from consumers.kafka.connection import client_arguments
+from consumers.kafka.connection import METADATA_AGE_MS, client_arguments
 from consumers.kafka.topics import MAX_CHANGE_BYTES
 from pipeline.kafka_settings import KafkaSettings
 
@@ -19,9 +29,16 @@ log = logging.getLogger(__name__)
 CLIENT_ID = "livedex"
 PRODUCING: dict[str, Any] = {
     "acks": "all", "enable_idempotence": True, "compression_type": "lz4", "linger_ms": 2, "max_batch_size": 256 * 1024,
-    "max_request_size": MAX_CHANGE_BYTES,
+    "max_request_size": MAX_CHANGE_BYTES, "metadata_max_age_ms": METADATA_AGE_MS,
 }  # fmt: skip
 """How records are produced, as aiokafka's arguments."""
+
+
+_COLLATERAL = (
+    DuplicateSequenceNumber, InvalidProducerEpoch, InvalidProducerIdMapping, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced,
+)  # fmt: skip
+"""What becomes of the records of a producer once another record of it was refused: they were not written, and are not to blame."""
+_MOST_DELIVERIES = 4
 
 
 class Producer:
@@ -45,24 +62,68 @@ class Producer:
     async def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Any = None) -> asyncio.Future[Any]:
         """Hand a record over; what is returned is done once Kafka holds it, or refused it.
 
+        A record that a former producer could not deliver, because another record of it was refused, is handed to the present one.
+
         Args:
-            headers: they make the record exactly what is given; without them it is an event, and gets FastStream's.
+            headers: of the record.
 
         Raises:
             KafkaError: it cannot be handed over.
         """
-        client = self._client
-        sent: asyncio.Future[Any]
-        if headers is None:
-            sent = await self._broker.publish(value, topic, key=key, no_confirm=True)
-        else:
-            sent = await client.send(topic, value, key=key, headers=headers)
-        sent.add_done_callback(lambda done: self._look(client, done))
-        return sent
+        client, sent = await self._hand_over(topic, value, key, headers)
 
-    def _look(self, client: AIOKafkaProducer, sent: asyncio.Future[Any]) -> None:
-        if sent.cancelled() or (exc := sent.exception()) is None:
+        async def delivered() -> Any:
+            nonlocal client, sent
+            for _ in range(_MOST_DELIVERIES):
+                try:
+                    return await sent
+                except _COLLATERAL as exc:
+                    self._look(client, exc)
+                    client, sent = await self._hand_over(topic, value, key, headers)
+                except KafkaError as exc:
+                    self._look(client, exc)
+                    raise
+            return await sent
+
+        return asyncio.create_task(delivered(), name=f"deliver to {topic}")
+
+    async def check_topic(self, topic: str) -> None:
+        """Pass where a topic is known, or Kafka cannot be asked.
+
+        Raises:
+            UnknownTopicOrPartitionError: it is not there.
+            TopicAuthorizationFailedError: it may not be seen.
+        """
+        client = self.client
+        if client is None or client.cluster.partitions_for_topic(topic) is not None:
             return
+        client.add_topic(topic)
+        for _ in range(2):  # the first answer may be to an earlier question
+            if not await client.force_metadata_update() or client.cluster.partitions_for_topic(topic) is not None:
+                return
+        if topic in client.cluster.unauthorized_topics:
+            raise TopicAuthorizationFailedError(topic)
+        raise UnknownTopicOrPartitionError(topic)
+
+    async def _hand_over(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Any
+    ) -> tuple[AIOKafkaProducer, asyncio.Future[Any]]:
+        """Give a record to the present producer, never to one that is being replaced."""
+        for _ in range(_MOST_DELIVERIES):
+            if self._renewal is not None and not self._renewal.done():
+                await asyncio.shield(self._renewal)
+            client = self._client
+            if client is None:
+                break
+            try:
+                return client, await client.send(topic, value, key=key, headers=headers or [])
+            except ProducerClosed:
+                if client is self._client:
+                    raise
+        raise ProducerClosed
+
+    def _look(self, client: AIOKafkaProducer, exc: KafkaError) -> None:
+        """Renew the producer that a record failed on, once, however many failed."""
         if client is self._client and (self._renewal is None or self._renewal.done()):
             log.info("a new producer for Kafka: %s", type(exc).__name__)
             self._renewal = asyncio.create_task(self._renew(client), name="renew the producer")
@@ -99,6 +160,12 @@ class Producer:
         """Let go of the present producer without a word."""
         if client := self._client:
             await _hang_up(client)
+
+    @property
+    def client(self) -> Any:
+        """Return the connections of the present producer; None where it is closed."""
+        producer = self._client
+        return None if producer is None else producer.client
 
     @property
     def _client(self) -> Any:

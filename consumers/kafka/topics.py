@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -15,6 +16,7 @@ from aiokafka.errors import (
 )
 
 from consumers.kafka.connection import client_arguments, connecting, translated
+from consumers.kafka.topic_check import existing_topics, problems_of
 from pipeline.errors import ConfigError, OutageError
 from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from pipeline.kafka_settings import KafkaSettings
@@ -63,14 +65,19 @@ def planned(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
     return [TopicPlan(settings.prefix + name, settings.partitions, replication, config.get(name, kept)) for name in names]
 
 
-async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> list[str]:
-    """Make the topics that are missing; what is there is left as it is.
+async def ensure_topics(
+    settings: KafkaSettings, servers: tuple[str, ...], told: Callable[[str], None] = lambda said: log.warning("%s", said)
+) -> list[str]:
+    """Make the topics that are missing; what is there is checked and left as it is.
+
+    Args:
+        told: what is not as it should be of topics that are there.
 
     Returns:
         The names of those made.
 
     Raises:
-        ConfigError: some are missing and Kafka forbids making them.
+        ConfigError: some are missing and Kafka forbids making them, or one that is there would lose records.
         OutageError: Kafka does not answer.
     """
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
@@ -80,7 +87,9 @@ async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> li
                 await admin.start()
             there = set(await admin.list_topics())
             brokers = len((await admin.describe_cluster())["brokers"])
-            missing = [plan for plan in planned(settings, brokers) if plan.name not in there]
+            plans = planned(settings, brokers)
+            await _check(admin, [plan for plan in plans if plan.name in there], told)
+            missing = [plan for plan in plans if plan.name not in there]
             if not missing:
                 return []
             answer = await admin.create_topics([_new(plan) for plan in missing])
@@ -92,6 +101,23 @@ async def ensure_topics(settings: KafkaSettings, servers: tuple[str, ...]) -> li
         return [plan.name for plan in missing]
     finally:
         await admin.close()
+
+
+async def _check(admin: AIOKafkaAdminClient, plans: list[TopicPlan], told: Callable[[str], None]) -> None:
+    """Tell what is wrong with topics that are there.
+
+    Raises:
+        ConfigError: records would be lost.
+    """
+    if not plans:
+        return
+    found = await existing_topics(admin, [plan.name for plan in plans])
+    problems = [problem for plan in plans if plan.name in found for problem in problems_of(plan, found[plan.name])]
+    refused = [problem for problem in problems if problem.refused]
+    if refused:
+        raise ConfigError("; ".join(map(str, refused)))
+    for problem in problems:
+        told(str(problem))
 
 
 def _new(plan: TopicPlan) -> NewTopic:

@@ -14,10 +14,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from consumers.fair_slots import FairSlots
+from consumers.kafka.partition import Partition
 from consumers.kafka.records import record_of
 from consumers.settle import Record, Settler, StoppingError
 
@@ -31,36 +31,7 @@ _IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
 READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
 _MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
 Raw: TypeAlias = "ConsumerRecord[Any, Any]"
-Lane: TypeAlias = tuple["TopicPartition", bytes | int]  # partition, and key or, without one, offset
-
-
-@dataclass(slots=True)
-class Partition:
-    """What was delivered of one partition.
-
-    Attributes:
-        taken: offsets in the order of delivery, from the first that has not ended on.
-        ended: of these, those that have.
-        highest: delivered; what is not above it is in the window already.
-        commit: the offset to commit; None while nothing has ended.
-        committed: the offset committed last.
-        open: whether new work may begin.
-    """
-
-    taken: deque[int] = field(default_factory=deque)
-    ended: set[int] = field(default_factory=set)
-    highest: int = -1
-    commit: int | None = None
-    committed: int | None = None
-    open: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def end(self, offset: int) -> None:
-        """Note that a record has its outcome."""
-        self.ended.add(offset)
-        while self.taken and self.taken[0] in self.ended:
-            done = self.taken.popleft()
-            self.ended.discard(done)
-            self.commit = done + 1
+Lane: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
 
 
 class Window:
@@ -112,16 +83,14 @@ class Window:
         for raw in records:
             if state.committed is not None and raw.offset < state.committed:  # the client never goes back behind what it has committed
                 log.warning("%s-%d begins anew at offset %d: the topic was made again", raw.topic, raw.partition, raw.offset)
-                self._forget(partition)
-                self.assign([*self._partitions, partition])
+                self.restart(partition)
                 state = self._partitions[partition]
             if raw.offset <= state.highest:
                 continue
-            state.highest = raw.offset
-            state.taken.append(raw.offset)
+            state.take(raw.offset)
             self._waiting += 1
             self._bytes += _size(raw)
-            lane = _lane_of(partition, raw)
+            lane = _lane_of(partition, state.log, raw)
             self._open_of_lane[lane] += 1
             self._newest[lane] = raw
             if (newer := self._newer.pop(lane, None)) is not None:
@@ -134,6 +103,11 @@ class Window:
     def _begin(self, lane: Lane, state: Partition, raw: Raw, wait_s: float = 0.0) -> None:
         self._lanes[lane] = deque([raw])
         self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
+
+    def restart(self, partition: TopicPartition) -> None:
+        """Take what is read next for another log of the same name; what is here of the old one is still worked on, and commits nothing."""
+        if (old := self._partitions.get(partition)) is not None:
+            self._partitions[partition] = Partition(log=old.log + 1, open=old.open)
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing new of these: they may go to another member."""
@@ -166,11 +140,17 @@ class Window:
         state = self._partitions.get(partition)
         return None if state is None or state.highest < 0 else state.highest + 1
 
+    def take_unread(self, partition: TopicPartition) -> list[tuple[int, int | None]]:
+        """Return the ranges of offsets that were not read, each once; the last one has no end yet."""
+        state = self._partitions.get(partition)
+        return [] if state is None else state.take_unread()
+
     def pass_over(self, partition: TopicPartition, position: int) -> None:
         """Note that there is nothing for us before a position, once all before it has ended."""
         state = self._partitions.get(partition)
         if state is not None and state.open.is_set() and not state.taken and position > max(state.commit or 0, state.highest):
-            state.commit, state.highest = position, position - 1
+            state.commit = position
+            state.skip_to(position)
 
     def committed(self, offsets: dict[TopicPartition, int]) -> None:
         """Note what was committed."""
@@ -189,12 +169,12 @@ class Window:
         for lane in [lane for lane in self._lanes if lane[0] == partition]:
             self._tasks.pop(lane).cancel()
             for raw in self._lanes.pop(lane):
-                self._leave(partition, raw)
+                self._leave(lane, raw)
 
-    def _leave(self, partition: TopicPartition, raw: Raw) -> None:
+    def _leave(self, of: Lane, raw: Raw) -> None:
         self._waiting -= 1
         self._bytes -= _size(raw)
-        lane = _lane_of(partition, raw)
+        lane = _lane_of(of[0], of[1], raw)
         self._open_of_lane[lane] -= 1
         if not self._open_of_lane[lane]:
             del self._open_of_lane[lane], self._newest[lane]
@@ -203,52 +183,52 @@ class Window:
     async def _work(self, lane: Lane, state: Partition, wait_s: float | None) -> None:
         queue = self._lanes[lane]
         if wait_s:
-            await self._sleep(lane[0], queue[0], wait_s)
+            await self._sleep(lane, queue[0], wait_s)
         while queue:
             await state.open.wait()
             try:
-                wait_s = await self._settle(lane[0], queue[0], state)
+                wait_s = await self._settle(lane, queue[0], state)
             except StoppingError:
                 return  # nothing was decided; the next process reads it again
-            own: Lane = (lane[0], queue[0].offset)
+            own: Lane = (lane[0], lane[1], queue[0].offset)
             if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
-                await self._sleep(lane[0], queue[0], wait_s)
+                await self._sleep(lane, queue[0], wait_s)
                 continue
             raw = queue.popleft()
             if wait_s is not None:
                 self._begin(own, state, raw, wait_s)
                 continue
-            self._leave(lane[0], raw)
+            self._leave(lane, raw)
             state.end(raw.offset)
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
 
-    async def _sleep(self, partition: TopicPartition, raw: Raw, wait_s: float) -> None:
+    async def _sleep(self, of: Lane, raw: Raw, wait_s: float) -> None:
         """Wait before a record is tried again, or until a newer one replaces it.
 
         Meanwhile it takes room by its bytes alone, since others are not to blame for it.
         """
         self._sleeping += 1
-        end, lane = time.monotonic() + wait_s, _lane_of(partition, raw)
+        end, lane = time.monotonic() + wait_s, _lane_of(of[0], of[1], raw)
         try:
             self._progressed()
-            while (left_s := end - time.monotonic()) > 0 and not self._is_replaced(partition, raw):
+            while (left_s := end - time.monotonic()) > 0 and not self._is_replaced(of, raw):
                 newer = self._newer.setdefault(lane, asyncio.Event())
                 with suppress(TimeoutError):
                     await asyncio.wait_for(newer.wait(), left_s)
         finally:
             self._sleeping -= 1
 
-    def _is_replaced(self, partition: TopicPartition, raw: Raw) -> bool:
-        newest = self._newest.get(_lane_of(partition, raw), raw)
+    def _is_replaced(self, of: Lane, raw: Raw) -> bool:
+        newest = self._newest.get(_lane_of(of[0], of[1], raw), raw)
         return newest is not raw and self._settler.is_replaced(self._record(raw), self._record(newest))
 
     def _record(self, raw: Raw) -> Record:
         return record_of(raw, self._prefix)
 
-    async def _settle(self, partition: TopicPartition, raw: Raw, state: Partition) -> float | None:
+    async def _settle(self, of: Lane, raw: Raw, state: Partition) -> float | None:
         """Seconds to wait before it is tried again; None when it has its outcome."""
-        if self._is_replaced(partition, raw):
+        if self._is_replaced(of, raw):
             self._settler.end_replaced(self._record(raw))
             return None
         async with self._slots.hold(_tenant_of(raw)):
@@ -267,8 +247,8 @@ class Window:
         return None if again is None else again.after_s
 
 
-def _lane_of(partition: TopicPartition, raw: Raw) -> Lane:
-    return partition, raw.offset if raw.key is None else raw.key
+def _lane_of(partition: TopicPartition, log_number: int, raw: Raw) -> Lane:
+    return partition, log_number, raw.offset if raw.key is None else raw.key
 
 
 def _tenant_of(raw: Raw) -> str:

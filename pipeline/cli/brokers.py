@@ -95,12 +95,14 @@ async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[
 @asynccontextmanager
 async def _kafka(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], patient: bool) -> AsyncIterator[Broker]:
     from consumers.kafka import KafkaBroker
+    from consumers.lost_records import LossWatch, LostRecords, watching_losses
 
-    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, s.tell)
+    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, s.tell, lambda stage, count: losses.lost(stage, count))
+    losses = LossWatch(LostRecords(s.database, s.operations, broker), s.metrics, s.tell)
     outlet.connect(broker)
     for settler in settlers:
         broker.add(settler)
-    async with broker.running(patient=patient):
+    async with broker.running(patient=patient), watching_losses(losses):
         for stage in broker.stages:
             s.liveness.watch(stage.standstill)
         yield broker

@@ -32,13 +32,16 @@ def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int
 
     set_up_logging("critical")
     applied = run_to_end(_apply(data))
-    topics = run_to_end(_make_topics())
+    problems: list[str] = []
+    topics = run_to_end(_make_topics(problems))
     if as_json:
-        print_json({"applied": applied} | ({} if topics is None else {"topics": topics}))
+        print_json({"applied": applied} | ({} if topics is None else {"topics": topics, "topic_problems": problems}))
         return 0
     click.echo("applied " + ", ".join(applied) if applied else "the schema is up to date")
     if topics is not None:
         click.echo("made the topics " + ", ".join(topics) if topics else "the topics are there")
+        for problem in problems:
+            click.echo(f"warning: {problem}", err=True)
     return 0
 
 
@@ -49,8 +52,12 @@ def _commands() -> list[str]:
     return [plan.command() for plan in planned(load_settings(Path.cwd()).kafka)]
 
 
-async def _make_topics() -> list[str] | None:
-    """The topics that were missing; None where the broker is not Kafka."""
+async def _make_topics(problems: list[str]) -> list[str] | None:
+    """The topics that were missing; None where the broker is not Kafka.
+
+    Args:
+        problems: gets what is wrong with topics that are there.
+    """
     from pipeline.settings import load_settings
 
     settings = load_settings(Path.cwd())
@@ -58,7 +65,7 @@ async def _make_topics() -> list[str] | None:
         return None
     from consumers.kafka.topics import ensure_topics
 
-    return await ensure_topics(settings.kafka, settings.kafka_servers)
+    return await ensure_topics(settings.kafka, settings.kafka_servers, problems.append)
 
 
 async def _apply(data: Path) -> list[str]:

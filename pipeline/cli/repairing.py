@@ -7,6 +7,7 @@ from typing import get_args
 
 from consumers.embed import open_gatherer
 from consumers.generation_filler import GenerationFiller
+from consumers.lost_records import LostRecords
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.opening import is_running
 from pipeline.cli.proving import Kind, Proof, TenantProof
@@ -21,6 +22,7 @@ from pipeline.model import DocumentId, PassageId, TenantId
 from pipeline.store.generation_backlog import GenerationBacklog
 from pipeline.store.sources import Sources
 
+_LOOK_S, _IDLE_LOOKS = 5.0, 2
 FROM_THE_FILE: frozenset[Kind] = frozenset({"missing", "stale", "under_way", "dead", "attributes", "chunks", "passage"})
 """Differences that are mended by publishing the file again."""
 
@@ -45,6 +47,7 @@ async def repair(s: Surroundings, proof: Proof, *, timeout_s: float) -> None:
     async with open_broker(s, stages, fills=False) as running:  # what lacks vectors is embedded below
         for tenant_id, source in sorted(proof.orphaned):
             await remove_source(Sources(s.database), running.intake, tenant_id, source)
+        await LostRecords(s.database, s.operations, running.broker).republish(older_than_s=0)
         await _publish_again(s, proof, running.intake, timeout_s)
         await _embed(s, proof)
 
@@ -65,7 +68,17 @@ async def _publish_again(s: Surroundings, proof: Proof, intake: Intake, timeout_
         tenant = proof.tenants[folder.tenant_id]
         await tenant.inspection.forget_files(folder.source.name, _documents_to_publish(tenant))
         await make_connector(s, folder.source, intake).reconcile(repair=True)
-    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+    await _wait(s, timeout_s)
+
+
+async def _wait(s: Surroundings, timeout_s: float) -> None:
+    """Wait until everything has ended, or nothing more comes of it: a document may be under way whose record is lost and whose content nobody has."""
+    end, idle = time.monotonic() + timeout_s, 0
+    while time.monotonic() < end and idle < _IDLE_LOOKS:
+        ended = await wait_for_all(s.operations, s.backlog, deadline=min(end, time.monotonic() + _LOOK_S), scan=False)
+        if ended.all:
+            return
+        idle = 0 if any(stage.waiting for stage in (await s.backlog.waiting()).values()) else idle + 1
 
 
 def _documents_to_publish(tenant: TenantProof) -> list[DocumentId]:

@@ -69,7 +69,9 @@ def buried(letter: Letter, *, brief: bool = False) -> Event[Buried]:
     """
     now = datetime.now(UTC)
     fits = len(letter.payload) <= _MOST_TOLD_BYTES and not brief
-    place = {name: value for name, value in letter.place.items() if not (brief and name == "key")}
+    place = {
+        name: value for name, value in letter.place.items() if not (name == "key" and (brief or len(value or "") > _MOST_TOLD_BYTES // 4))
+    }
     headers = dict(letter.headers) if len(orjson.dumps(letter.headers)) <= _MOST_TOLD_BYTES // 4 and not brief else {}
     data = Buried(
         letter_id=letter.letter_id, tenant_id=letter.tenant_id, document_id=letter.document_id or "", version=letter.version, stage=letter.stage,

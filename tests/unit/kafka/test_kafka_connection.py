@@ -17,7 +17,7 @@ import pytest
 from aiokafka import errors
 
 from consumers.kafka import connection
-from consumers.kafka.connection import ClientCredentials, client_arguments, translated
+from consumers.kafka.connection import ClientCredentials, TopicUnusableError, client_arguments, translated
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError
 from pipeline.kafka_settings import KafkaSettings
 
@@ -152,7 +152,8 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     ("error", "kind", "said"),
     [
         (errors.AuthenticationFailedError("no"), ConfigError, "LIVEDEX_KAFKA_SASL_"),
-        (errors.TopicAuthorizationFailedError("livedex.changed"), OutageError, "right"),
+        (errors.TopicAuthorizationFailedError("livedex.changed"), TopicUnusableError, "right"),
+        (errors.UnknownTopicOrPartitionError("livedex.changed"), TopicUnusableError, "livedex migrate"),
         (errors.MessageSizeTooLargeError("9 MB"), RejectedError, "too large"),
         (errors.KafkaConnectionError("gone"), OutageError, "publish"),
         (errors.KafkaTimeoutError(), OutageError, "publish"),

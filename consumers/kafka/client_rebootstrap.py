@@ -1,0 +1,66 @@
+"""Clients that have lost every broker begin again with the servers of `LIVEDEX_BROKER_URL`.
+
+The client library knows only the brokers that Kafka last told it of. Where all of their addresses change behind the same bootstrap address (a cluster that
+was moved, new advertised listeners), it would ask the old ones for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from aiokafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from aiokafka.client import AIOKafkaClient
+
+log = logging.getLogger(__name__)
+
+LOST_AFTER_S = 20.0  # without a connection; an idle client refreshes its metadata more often than that
+_AGAIN_AFTER_S = 10.0
+_ANSWER_S = 10.0
+
+
+class ClientRebootstrap:
+    """Watches clients of one process.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._connected_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
+        self._tried_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
+
+    async def look(self, clients: Iterable[AIOKafkaClient]) -> None:
+        """Let those begin again that have had no connection to any broker for `LOST_AFTER_S`."""
+        await asyncio.gather(*(self._rebootstrap(client) for client in clients if self._is_lost(client)))
+
+    def _is_lost(self, client: AIOKafkaClient) -> bool:
+        now = self._clock()
+        if any(connection.connected() for connection in client._conns.values()):
+            self._connected_at[client] = now
+            return False
+        since = self._connected_at.setdefault(client, now)
+        return now - since >= LOST_AFTER_S and now - self._tried_at.get(client, -_AGAIN_AFTER_S) >= _AGAIN_AFTER_S
+
+    async def _rebootstrap(self, client: AIOKafkaClient) -> None:
+        self._tried_at[client] = self._clock()
+        before = _addresses(client)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await client.bootstrap()
+        except (KafkaError, OSError, TimeoutError):
+            return  # they are away as well; the watch says so
+        if _addresses(client) != before:
+            log.warning("the brokers of Kafka have other addresses now: %s", ", ".join(sorted(_addresses(client))))
+        client.force_metadata_update()
+
+
+def _addresses(client: AIOKafkaClient) -> set[str]:
+    return {f"{broker.host}:{broker.port}" for broker in client.cluster.brokers()}

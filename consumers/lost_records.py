@@ -1,0 +1,190 @@
+"""What is done where a broker lost records before they were read: everything that the database and the folders still know of is published again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pipeline.errors import LivedexError
+from pipeline.events import CHUNKED, Changed, Event, Step, changed
+from pipeline.metrics import Metrics
+from pipeline.model import TenantId
+from pipeline.store.database import Database
+from pipeline.store.operations import Operations
+from pipeline.store.statements import sql
+
+if TYPE_CHECKING:
+    from consumers.app import Broker
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "retention"
+_PAGE = 500
+_PUT_TOGETHER = 50
+_UNDER_WAY_S = 30.0  # what is younger is on its way
+_GATHER_S = 3.0
+_SAID_S = 3600.0
+_AGAIN_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Republished:
+    """What was published again.
+
+    Attributes:
+        steps: versions whose manifest is there, and whose next step was lost.
+        deletes: of files that are gone.
+        files: that are read again at the next scan, which was asked for.
+    """
+
+    steps: int = 0
+    deletes: int = 0
+    files: int = 0
+
+
+class LostRecords:
+    """Publishes documents again whose records were lost.
+
+    Args:
+        broker: to publish with.
+    """
+
+    def __init__(self, database: Database, operations: Operations, broker: Broker) -> None:
+        self._database, self._operations, self._broker = database, operations, broker
+
+    async def republish(self, *, older_than_s: float | None = None) -> Republished:
+        """Publish again what is under way and has no record any more, as far as that can be told; a record too many changes nothing.
+
+        Args:
+            older_than_s: since the change was accepted, >= 0; what is younger is on its way. None: half a minute.
+
+        Raises:
+            OutageError, RetryableError: as the database and the broker do.
+        """
+        older_than_s = _UNDER_WAY_S if older_than_s is None else older_than_s
+        steps = deletes = files = 0
+        for tenant_id in await self._database.tenants():
+            async for rows in self._pages("pending_with_manifest", tenant_id, older_than_s):
+                for at in range(0, len(rows), _PUT_TOGETHER):
+                    events = [_step(tenant_id, row) for row in rows[at : at + _PUT_TOGETHER]]
+                    await asyncio.gather(*(self._broker.put(CHUNKED, event) for event in events))
+                steps += len(rows)
+            async for rows in self._pages("published_and_unknown", tenant_id, older_than_s):
+                gone = [row for row in rows if not row["present"]]
+                await self._broker.publish([_delete(tenant_id, row) for row in gone])
+                deletes += len(gone)
+                files += await self._forget(tenant_id, [row for row in rows if row["present"]])
+        if files:
+            await self._operations.request_reconcile()
+        return Republished(steps, deletes, files)
+
+    async def _pages(self, name: str, tenant_id: TenantId, older_than_s: float) -> AsyncIterator[list[Any]]:
+        behind = ""
+        while True:
+            async with self._database.tenant(tenant_id, "documents whose records were lost") as connection:
+                rows = await connection.fetch(sql(name), tenant_id, older_than_s, behind, _PAGE)
+            if rows:
+                yield rows
+            if len(rows) < _PAGE:
+                return
+            behind = rows[-1]["document_id"]
+
+    async def _forget(self, tenant_id: TenantId, rows: list[Any]) -> int:
+        """Forget what was published of some files, so that the next scan publishes them again."""
+        sources: dict[str, list[str]] = {}
+        for row in rows:
+            sources.setdefault(row["source"], []).append(row["document_id"])
+        async with self._database.tenant(tenant_id, "forget files") as connection:
+            for source, documents in sorted(sources.items()):
+                await connection.execute(sql("forget_files"), tenant_id, source, documents)
+        return len(rows)
+
+
+class LossWatch:
+    """Counts records that were lost, says so, and has them published again.
+
+    Args:
+        tell: notes in the health what happened and what to do.
+    """
+
+    def __init__(self, records: LostRecords, metrics: Metrics, tell: Callable[[str, str | None], None]) -> None:
+        self._records, self._metrics, self._tell = records, metrics, tell
+        self._lost: dict[str, int] = {}
+        self._news = asyncio.Event()
+
+    def lost(self, stage: str, count: int) -> None:
+        """Note that records of a stage were removed before it read them; 0: nobody knows how many."""
+        self._metrics.records_expired_total.labels(stage).inc(count)
+        self._lost[stage] = self._lost.get(stage, 0) + count
+        counts = ", ".join(f"{number or 'an unknown number'} of the stage {name}" for name, number in sorted(self._lost.items()))
+        self._tell(
+            COMPONENT,
+            f"records were removed from Kafka before they were read ({counts}): files are published again by themselves; documents that were sent "
+            "by API, webhook or Kafka have to be sent again. Raise the retention of the topics (LIVEDEX_KAFKA_RETENTION_DAYS), or run more processes",
+        )
+        self._news.set()
+
+    async def run(self) -> None:
+        """Publish again what was lost, whenever something was, for ever."""
+        while True:
+            try:
+                await asyncio.wait_for(self._news.wait(), _SAID_S)
+            except TimeoutError:
+                if self._lost:
+                    self._lost.clear()
+                    self._tell(COMPONENT, None)
+                continue
+            await asyncio.sleep(_GATHER_S)  # other partitions and stages have lost some too
+            self._news.clear()
+            try:
+                await self._republish()
+                await asyncio.sleep(_UNDER_WAY_S)
+                await self._republish()  # what was too young before
+            except LivedexError as exc:
+                log.warning("what was lost could not be published again, it is tried again: %s", exc)
+                await self._later()
+            except Exception:
+                log.exception("what was lost could not be published again; it is tried again")
+                await self._later()
+
+    async def _republish(self) -> None:
+        done = await self._records.republish()
+        log.warning("published again: %d steps, %d deletes; %d files are read again", done.steps, done.deletes, done.files)
+
+    async def _later(self) -> None:
+        await asyncio.sleep(_AGAIN_S)
+        self._news.set()
+
+
+@asynccontextmanager
+async def watching_losses(watch: LossWatch) -> AsyncIterator[None]:
+    """Publish again what is lost, for as long as the block lasts."""
+    task = asyncio.create_task(watch.run(), name="publish again what was lost")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _step(tenant_id: TenantId, row: Any) -> Event[Step]:
+    data = Step(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], digest=row["digest"].hex())
+    return Event[Step](
+        id=uuid4().hex,
+        source="/recovery",
+        type=CHUNKED,
+        subject=row["document_id"],
+        time=datetime.now(UTC),
+        accepted=row["accepted_at"],
+        data=data,
+    )
+
+
+def _delete(tenant_id: TenantId, row: Any) -> Event[Changed]:
+    return changed(Changed(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], deleted=True, source=row["source"]))
