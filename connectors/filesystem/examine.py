@@ -39,6 +39,7 @@ class Request:
         quiet_s: how long it must have rested.
         unchanged_s: how long it has been seen unchanged.
         absent_s: how long it has been seen absent; infinite when that is no matter.
+        read_wait_s: a file that grew is not read for so long, see `read_budget`.
         confirmed: somebody said that a document whose file is gone is to go, whatever may be the reason.
     """
 
@@ -49,6 +50,7 @@ class Request:
     unchanged_s: float = 0.0
     absent_s: float = float("inf")
     confirmed: bool = False
+    read_wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ def _document(folder: Folder, root: int, request: Request, found: os.stat_result
     wait_s = _wait_s(request, found, before, writing=False)
     if wait_s and not request.overdue:
         return Finding(request.path, "wait", "file", found, wait_s)
+    if request.read_wait_s > 0 and before is not None and before.attributes == now.attributes and found.st_size >= before.size > 0:
+        return Finding(request.path, "wait", "file", found, request.read_wait_s)
     if now.how == TOO_LARGE:
         return _without_content(request, found, now, before)
     reading = disk.read(root, request.path, max_bytes=folder.max_bytes, even_if_open=request.overdue)

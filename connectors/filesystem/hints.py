@@ -12,6 +12,7 @@ from connectors.filesystem.examine import Finding, Request
 from connectors.filesystem.fingerprint import Fingerprint
 from connectors.filesystem.folder import Folder
 from connectors.filesystem.following import Following, pause_s, wait_for
+from connectors.filesystem.read_budget import ReadBudget
 from connectors.filesystem.settling import Settling, Waiting
 from connectors.filesystem.updating import BATCH_FILES, Updating
 from pipeline.errors import RetryableError
@@ -56,6 +57,8 @@ class Hints:
         self._on_flood = on_flood
         self._on_root = on_root
         self._settling = Settling(max_delay_s)
+        self._budget = ReadBudget()
+        self._hurried: set[bytes] = set()
         self._added = asyncio.Event()
 
     def take(self, paths: Collection[bytes]) -> None:
@@ -104,12 +107,15 @@ class Hints:
         Raises:
             RootGoneError, RetryableError: see `Updating.update`.
         """
+        self._hurried |= paths  # somebody waits: what a file costs is no matter
+        self.add(path for path in paths if self._settling.is_pending(path))
         end = time.monotonic() + self._settling.max_delay_s + 1
         while any(self._settling.is_pending(path) for path in paths) and time.monotonic() < end:
             if not self._following.is_running and self._settling.next_due() <= time.monotonic():
                 await self._settle_due()
             else:
                 await asyncio.sleep(0.005)
+        self._hurried -= paths
 
     async def keep_settling(self) -> None:
         """Deal with hints for ever; outages and a folder that is away are waited for."""
@@ -148,6 +154,7 @@ class Hints:
     def _request(self, waiting: Waiting, now: float) -> Request:
         return Request(
             waiting.path,
+            read_wait_s=0.0 if waiting.path in self._hurried else self._budget.wait_s(waiting.path, now),
             overdue=self._settling.is_overdue(waiting, now),
             quiet_s=self._settling.quiet_s(waiting.path, now),
             unchanged_s=now - waiting.seen_since if waiting.seen is not None else 0.0,
@@ -159,6 +166,8 @@ class Hints:
         waiting.note(finding.kind, finding.stat, now)
         if finding.is_new:
             self._settling.published(waiting.path, now)
+            if finding.stat is not None:
+                self._budget.note(waiting.path, finding.stat.st_size, now)
             waiting.first = now
         if finding.kind == "folder":
             self._on_folder(waiting.path)

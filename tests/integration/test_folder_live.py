@@ -6,6 +6,8 @@ import asyncio
 import os
 import time
 
+import pytest
+
 from tests.folders import Folders, after_all
 
 
@@ -167,3 +169,23 @@ async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(fol
             await folders.intake.until(lambda now, name=name: set(now.values()) == {f"by {name}".encode()})
         await asyncio.sleep(0.3)
         assert [len(folders.intake.versions(f"docs/{name}")) for name in ("a.md", "b.md", "below/c.md")] == [3, 3, 3]
+
+
+async def test_a_large_file_that_grows_is_read_less_often_and_at_once_by_whoever_asks(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.filesystem.read_budget.BYTES_A_SECOND", 2_000)
+    log = folders.write("log.txt", "x" * 100_000)
+    async with folders.running() as connector:
+        for n in range(40):
+            with log.open("a") as file:
+                file.write(f"line {n}\n")
+            await asyncio.sleep(0.05)
+        assert len(folders.intake.versions("docs/log.txt")) <= 5
+        await connector.reconcile()
+        assert folders.intake.now["docs/log.txt"] == log.read_bytes()
+        with log.open("a") as file:
+            file.write("more\n")
+        await asyncio.sleep(0.2)
+        log.unlink()
+        await folders.intake.until(lambda now: "docs/log.txt" not in now)
