@@ -21,8 +21,9 @@ ELSEWHERE = {
     "pipeline/cli/first_load.py run": "supervised",
     "consumers/notify/couriers.py _keep": "supervised",
     "consumers/kafka/consumer.py committing": "supervised",
-    "consumers/kafka/watch.py watch": "supervised",
+    "consumers/kafka/announcements.py run": "supervised",
     "pipeline/cli/watching.py answer_requests": "kept_alive",
+    "pipeline/cli/source_registration.py keep_reporting": "kept_alive",
     "consumers/notify/courier.py run": "kept_alive",
     "connectors/filesystem/connector.py _keep_watching": "kept_alive",
     "connectors/filesystem/connector.py _keep_reconciling": "kept_alive",
@@ -37,7 +38,7 @@ ELSEWHERE = {
 """Loops that let unforeseen errors out, and who goes on after them."""
 
 WITHIN_A_CALL = {
-    "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued",
+    "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued", "consumers/lost_records.py _pages",
     "pipeline/store/verification.py documents", "pipeline/cli/progress.py show_progress", "pipeline/cli/search.py _wait_for_model",
     "pipeline/cli/subscribers.py _read", "pipeline/cli/waiting.py wait_for_scan", "pipeline/cli/waiting.py _wait_once", "pipeline/cli/waiting.py _patiently",
 }  # fmt: skip
