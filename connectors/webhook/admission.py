@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from pipeline.api.bodies import declared_bytes, read_bounded, require_plain
+from pipeline.api.bodies import declared_bytes, require_plain, too_large
 from pipeline.errors import RetryableError
 
 PATIENCE_S = 5.0
@@ -21,46 +23,70 @@ class Admission:
 
     Args:
         requests: at once, >= 1.
-        room_bytes: of all bodies together; the largest that is allowed must fit.
+        room_bytes: of all bodies together, half of them of one tenant; twice the largest that is allowed must fit.
         read_s: the longest that a body may take to come; None: `READ_S`.
     """
 
     def __init__(self, *, requests: int, room_bytes: int, read_s: float | None = None) -> None:
         self._read_s = READ_S if read_s is None else read_s
         self._requests = requests
-        self._bytes = room_bytes
+        self._room = room_bytes
+        self._taken = 0
+        self._of_owner: defaultdict[str, int] = defaultdict(int)
         self._left = asyncio.Condition()
 
     @asynccontextmanager
     async def body(self, request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-        """The body of a request, which has its room for as long as the block lasts.
+        """The body of a request, which has its room for as long as the block lasts. Room is taken as bytes arrive: what is only announced takes none.
 
         Raises:
             HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come; 415, it is compressed.
             RetryableError: too much is under way.
         """
         require_plain(request)
-        declared = declared_bytes(request)
-        size = most_bytes if declared is None else min(declared, most_bytes)
-        await self._enter(size)
+        if (declared_bytes(request) or 0) > most_bytes:
+            raise too_large(most_bytes)
+        owner, body, is_entered = _owner(request), bytearray(), False
         try:
             try:
                 async with asyncio.timeout(self._read_s):
-                    body = await read_bounded(request, most_bytes)
+                    async for part in request.stream():
+                        if len(body) + len(part) > most_bytes:
+                            raise too_large(most_bytes)
+                        await self._wait(partial(self._fits, owner, len(part)))
+                        self._taken += len(part)
+                        self._of_owner[owner] += len(part)
+                        body += part
             except TimeoutError as exc:
                 raise HTTPException(408, f"the body did not come within {self._read_s:.0f} s: send less at once") from exc
-            yield body
+            await self._wait(lambda: self._requests > 0)
+            self._requests -= 1
+            is_entered = True
+            yield bytes(body)
         finally:
-            self._requests += 1
-            self._bytes += size
+            self._requests += is_entered
+            self._taken -= len(body)
+            self._of_owner[owner] -= len(body)
+            if not self._of_owner[owner]:
+                del self._of_owner[owner]
             async with self._left:
                 self._left.notify_all()
 
-    async def _enter(self, size: int) -> None:
+    def _fits(self, owner: str, size: int) -> bool:
+        """Whether there is room for a part; one owner leaves half of it to others."""
+        return self._taken + size <= self._room and self._of_owner[owner] + size <= self._room // 2
+
+    async def _wait(self, is_free: Callable[[], bool]) -> None:
+        if is_free():
+            return
         try:
             async with asyncio.timeout(PATIENCE_S), self._left:
-                await self._left.wait_for(lambda: self._requests > 0 and self._bytes >= size)
-                self._requests -= 1
-                self._bytes -= size
+                await self._left.wait_for(is_free)
         except TimeoutError as exc:
             raise RetryableError("too many requests are under way", retry_after_s=2) from exc
+
+
+def _owner(request: Request) -> str:
+    """Whose body it is: the tenant's, or of the address that sent it where nobody is known yet."""
+    caller = getattr(request.state, "caller", None)
+    return f"tenant {caller.tenant_id}" if caller is not None else f"address {request.client.host if request.client else ''}"

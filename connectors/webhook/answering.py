@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import orjson
@@ -9,10 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 
 from connectors.webhook.incoming import refused
+from pipeline.api.bodies import OFF_LOOP_BYTES
 from pipeline.api.shapes import Version, problems
+from pipeline.json_budget import MOST_VALUES, has_more_values, objection
 from pipeline.json_reading import read_json
 
 Model = TypeVar("Model", bound=BaseModel)
+Read = TypeVar("Read")
 Place = tuple[str | int, ...]
 
 REFUSALS = (401, 403, 408, 409, 413, 415, 422, 429, 503)
@@ -50,12 +55,19 @@ def parsed(body: bytes) -> Any:
     """The value of a body.
 
     Raises:
-        RequestValidationError: it is no JSON.
+        RequestValidationError: it is no JSON, or holds too many values.
     """
+    if has_more_values(body):
+        raise refused(("body",), f"a body holds at most {MOST_VALUES} values")
     try:
         return read_json(body)
     except orjson.JSONDecodeError as exc:
         raise refused(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
+
+
+async def off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
+    """Return what is read of a body, beside the loop where it is large."""
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
 
 
 def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
@@ -69,6 +81,8 @@ def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
     """
     if not isinstance(value, dict):
         raise refused(place or ("body",), "it is a JSON object")
+    if (why := objection(value)) is not None:
+        raise refused(place or ("body",), why)
     try:
         return model.model_validate(value)
     except ValidationError as exc:

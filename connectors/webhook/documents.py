@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
-from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, parsed, validated
+from connectors.webhook.answering import REFUSALS, AcceptedDocument, accepted, described, off_loop, parsed, validated
 from connectors.webhook.events import check_content, check_urls
 from connectors.webhook.incoming import DocumentBody, Id, Incoming, LinkedBody, PatchBody, Version, refused
 from connectors.webhook.receiver import Receiver
@@ -74,7 +74,7 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
                 return await _accept(receiver, caller.tenant_id, of_bytes(request, DocumentId(document_id), raw))
         check_query(request, ())
         async with admission.body(request, most_bytes) as raw:
-            incoming = of_body(DocumentId(document_id), validated(LinkedBody, parsed(raw)))
+            incoming = of_body(DocumentId(document_id), validated(LinkedBody, await off_loop(parsed, raw)))
             check_content(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
@@ -101,7 +101,7 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
                 named = validated(NewDocument, {"text": "", "document_id": document_id}).document_id
                 incoming = of_bytes(request, DocumentId(named or new_id("")), raw)
             else:
-                incoming = of_new(raw) if is_json(media) else of_form(request, raw)
+                incoming = await off_loop(of_new, raw) if is_json(media) else of_form(request, raw)
             check_content(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)

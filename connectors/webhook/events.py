@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
-from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described
+from connectors.webhook.answering import REFUSALS, AcceptedEvents, Place, accepted, described, off_loop
 from connectors.webhook.cloudevents import BATCH, MOST_EVENTS, STRUCTURED, read_events, schema
 from connectors.webhook.incoming import Incoming, refused
 from connectors.webhook.receiver import Accepted, Receiver
@@ -46,7 +47,7 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
         The events of a request are accepted or refused as a whole. An event that comes again, by its `source` and `id`, has one effect.
         """
         async with admission.body(request, most_bytes) as raw:
-            incoming = read_events(media_type(request), request.headers, raw)
+            incoming = await off_loop(partial(read_events, media_type(request), request.headers), raw)
             places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
             check_content(receiver, incoming, places, max_document_bytes)
             check_urls(receiver, caller.tenant_id, incoming, places)

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from connectors.webhook.admission import Admission
-from connectors.webhook.answering import AcceptedEvents, accepted, described, parsed
+from connectors.webhook.answering import AcceptedEvents, accepted, described, off_loop, parsed
 from connectors.webhook.events import answer, check_content
 from connectors.webhook.handshake import Handshake
 from connectors.webhook.incoming import Incoming
@@ -116,7 +116,7 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
             delivery_id = named_by(hook.source, hook.verify(request.headers, raw), raw)
             if not is_json(media_type(request)):
                 raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")
-            incoming = _named(hook.source, hook.read(parsed(raw)), delivery_id)
+            incoming = _named(hook.source, hook.read(await off_loop(parsed, raw)), delivery_id)
             check_content(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
             tenant_id = TenantId(hook.source.tenant)
             return answer(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))

@@ -7,6 +7,7 @@ compressed (415): how much a few bytes become is known only once they are unpack
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -18,8 +19,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pipeline.api.services import entrance_of
+from pipeline.json_budget import has_more_values, objection
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+OFF_LOOP_BYTES = 256 * 1024
+"""Larger bodies are parsed beside the loop."""
+_MOST_VALUES = 50_000
+_MOST_ITEMS = 4_096
 
 
 async def read_bounded(request: Request, most_bytes: int) -> bytes:
@@ -38,8 +44,13 @@ async def read_bounded(request: Request, most_bytes: int) -> bytes:
                 break
             parts.append(part)
     if size > most_bytes:
-        raise HTTPException(413, f"a body has at most {most_bytes} bytes here: send less at once")
+        raise too_large(most_bytes)
     return b"".join(parts)
+
+
+def too_large(most_bytes: int) -> HTTPException:
+    """Return the refusal of a body above a limit."""
+    return HTTPException(413, f"a body has at most {most_bytes} bytes here: send less at once")
 
 
 def declared_bytes(request: Request) -> int | None:
@@ -95,8 +106,24 @@ class StrictRequest(Request):
 
         Raises:
             json.JSONDecodeError: it is none.
+            HTTPException: 422, it holds more values than any request needs.
         """
-        return orjson.loads((await self.body()).removeprefix(codecs.BOM_UTF8))
+        raw = await self.body()
+        return bounded_json(raw) if len(raw) <= OFF_LOOP_BYTES else await asyncio.to_thread(bounded_json, raw)
+
+
+def bounded_json(raw: bytes) -> Any:
+    """Return the value of a body, also behind a byte-order mark.
+
+    Raises:
+        json.JSONDecodeError: it is none.
+        HTTPException: 422, it holds more values than any request needs.
+    """
+    why = f"a body holds at most {_MOST_VALUES} values here" if has_more_values(raw, _MOST_VALUES) else None
+    value = None if why else orjson.loads(raw.removeprefix(codecs.BOM_UTF8))
+    if why := why or objection(value, _MOST_ITEMS):
+        raise HTTPException(422, why)
+    return value
 
 
 class StrictRoute(APIRoute):

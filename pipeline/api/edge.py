@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.api.allowed_hosts import AllowedHosts
@@ -68,8 +69,11 @@ class Edge:
                 await problem(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
             elif self._hosts is not None and scope["path"] not in _PROBES and not self._hosts.allow(Headers(scope=scope)):
                 await problem(403, _OTHER_HOST)(scope, receive, send_with_id)
+            elif scope["method"] == "OPTIONS" and scope["path"] in _PROBES:
+                await Response(status_code=204, headers={"Allow": "GET, HEAD, OPTIONS"})(scope, receive, send_with_id)
             else:
-                await self._app(scope, receive, send_with_id)
+                is_head = scope["method"] == "HEAD"  # the server leaves the body out
+                await self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
             if status:

@@ -79,7 +79,7 @@ class SearchRequest(BaseModel):
     fusion: Literal["rrf", "weighted"] = "rrf"
     rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
     alpha: Share = 0.5
-    include: list[Field_] = Field(default=["content", "metadata"])
+    include: list[Field_] = Field(default=["content", "metadata"], max_length=16)
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
 

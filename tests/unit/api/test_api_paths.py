@@ -90,6 +90,15 @@ async def test_what_is_not_there_is_a_problem(http, problem_of, path):
     problem_of(await http.get(path), 404)
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/v1/documents", "/v1/documents/a", "/docs", "/openapi.json"])
+async def test_head_answers_as_get_does(http, path):
+    answer, asked = await http.head(path), await http.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (asked.status_code, asked.headers["content-type"])
+    if not path.startswith(("/v1", "/docs", "/open")):
+        options = await http.options(path)
+        assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/v1/search"), ("DELETE", "/v1/search"), ("POST", "/v1/documents/a"), ("PATCH", "/v1/documents"), ("PUT", "/v1/collections"),
@@ -98,7 +107,7 @@ async def test_what_is_not_there_is_a_problem(http, problem_of, path):
 async def test_the_wrong_method_is_a_problem_that_names_the_right_ones(http, problem_of, method, path):
     answer = await http.request(method, path)
     problem_of(answer, 405)
-    taken = {tried for tried in ("GET", "POST", "PUT", "DELETE", "PATCH") if (await http.request(tried, path)).status_code != 405}
+    taken = {tried for tried in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH") if (await http.request(tried, path)).status_code != 405}
     assert set(answer.headers["allow"].split(", ")) == taken != set()
 
 

@@ -155,3 +155,16 @@ async def test_a_compressed_request_is_refused_with_what_to_do(http, problem_of)
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     problem = problem_of(await http.post("/v1/search", content=gzip.compress(b'{"query": "a"}'), headers=headers), 415)
     assert "without Content-Encoding" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"query": "a", "include": [%s0]}' % (b"0," * 1_000_000), b'{"query": "a", "include": [%s0]}' % (b"0," * 40_000), b"[%s0]" % (b"[]," * 400_000),
+     b"{%s}" % b",".join(b'"x%d": 0' % n for n in range(100)), b'{"query": "a", "include": [%s"x"]}' % (b'"content",' * 20)],
+    ids=["a-million", "thousands", "lists", "fields", "include"],
+)  # fmt: skip
+async def test_a_body_with_more_values_than_a_search_needs_is_refused_in_few_words(http, problem_of, engine, body):
+    answer = await http.post("/v1/search", content=body, headers={"content-type": "application/json"})
+    problem_of(answer, 422)
+    assert len(answer.content) < 1_000
+    assert engine.asked == []
