@@ -21,16 +21,19 @@ def has_more_values(raw: bytes, most: int = MOST_VALUES) -> bool:
         return False
     found, in_text, escapes = 0, False, 0
     for begin in range(0, len(raw), _BLOCK_BYTES):
-        block = np.frombuffer(raw, np.uint8, min(_BLOCK_BYTES, len(raw) - begin), begin)
+        end = min(begin + _BLOCK_BYTES, len(raw))
+        block = np.frombuffer(raw, np.uint8, end - begin, begin)
         quotes = np.flatnonzero(block == ord('"'))
         kept = quotes[~_escaped(block, quotes, escapes)]
+        escapes = _trailing(raw[max(0, end - 4096) : end])
+        if in_text and not len(kept):
+            continue  # all of it stands in one string
         signs = np.flatnonzero((block == ord(",")) | (block == ord(":")) | (block == ord("[")) | (block == ord("{")))
         before = np.searchsorted(kept, signs)
         found += int(np.count_nonzero(before % 2 == int(in_text)))
         if found > most:
             return True
         in_text ^= bool(len(kept) % 2)
-        escapes = _trailing(raw[: begin + len(block)][-4096:])
     return False
 
 
