@@ -5,10 +5,11 @@ The list is about names that are used for keys and passwords and for little else
 
 from __future__ import annotations
 
+import fnmatch
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
-
-import pathspec
 
 SECRET_GLOBS = (
     # environments
@@ -31,15 +32,40 @@ SECRET_GLOBS = (
     "secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml", "secrets.ini", "secrets.env", "secret.json", "secret.yml", "secret.yaml", "secret.toml",
     "*.secret", "*.secrets",
 )  # fmt: skip
-"""Globs as of `.gitignore`, in lower case."""
+"""Globs of names in lower case; those with a slash are of the last parts of a path, `/**` of all that is below, `!` makes an exception."""
 
-_SPEC = pathspec.GitIgnoreSpec.from_lines(SECRET_GLOBS)
 _WILDCARD = re.compile(r"\[[^\]/]*\]|[*?]")
 
 
+def _either(globs: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+
+
+def _by_extension(globs: Iterable[str]) -> dict[str, re.Pattern[str]]:
+    """One expression for each extension, with '*' for the globs that leave it open: most names are then compared with a few."""
+    found = defaultdict[str, list[str]](list)
+    for glob in globs:
+        extension = glob.rpartition(".")[2] if "." in glob else ""
+        found["*" if _WILDCARD.search(extension) and "." in glob else extension].append(glob)
+    return {extension: _either(group) for extension, group in found.items()}
+
+
+_EXCEPTIONS = _either(glob[1:] for glob in SECRET_GLOBS if glob.startswith("!"))
+_NAMES = _by_extension(glob for glob in SECRET_GLOBS if "/" not in glob and not glob.startswith("!"))
+_PLACES = _either(f"*/{glob}" for glob in SECRET_GLOBS if "/" in glob)
+_DOTTED = "/."
+
+
 def is_secret(path: str) -> bool:
-    """Return whether a file of this relative path holds credentials, by its name."""
-    return _SPEC.match_file(path.lower())
+    """Return whether a file of this relative path holds credentials, by its name; a folder's name alone says nothing, but for `.ssh` and `.gnupg`."""
+    path = path.lower()
+    name = path.rpartition("/")[2]
+    for extension in ("*", name.rpartition(".")[2] if "." in name else ""):
+        globs = _NAMES.get(extension)
+        if globs is not None and globs.match(name) is not None and _EXCEPTIONS.match(name) is None:
+            return True
+    path = f"/{path}"
+    return _DOTTED in path and path.count("/") > 1 and _PLACES.match(path) is not None
 
 
 @lru_cache(maxsize=1_000)

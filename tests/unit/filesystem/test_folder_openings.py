@@ -53,6 +53,7 @@ SECRETS = [
 ]  # fmt: skip
 NO_SECRETS = [
     "a.md", "id_rsa.pub", "environment.md", "keys.md", "secrets.md", ".env.example", "package.json", "env.py", "key.md", "a.cert.md",
+    "credentials/guide.md", "x/secrets.yaml/a.md", "keys.key/a.md", "ssh/a.md",
 ]  # fmt: skip
 
 
