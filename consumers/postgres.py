@@ -46,7 +46,7 @@ from pipeline.store.statements import sql
 log = logging.getLogger(__name__)
 
 TABLE = "queue"
-LEASE_S = 60.0
+LEASE_S = 20.0  # what a process that stands still holds is taken over after this
 DRAIN_S = 25.0
 _PUT_TOGETHER = 64
 _BUSY_S = 0.25  # until a version is delivered again, behind several others of its document

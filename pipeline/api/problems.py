@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from pipeline.api.field_hints import with_hints
 from pipeline.errors import (
     ConflictError,
     ForbiddenError,
@@ -163,7 +164,7 @@ def _methods_here(request: Request) -> str:
 
 async def _on_invalid(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError | ValidationError)
-    return invalid(exc.errors())
+    return invalid(with_hints(exc.errors(), request))
 
 
 async def _on_disconnect(request: Request, exc: Exception) -> Response:
