@@ -175,6 +175,7 @@ class KafkaBroker:
             finally:
                 self._leaving.set()
                 await asyncio.gather(*(stage.drain(DRAIN_S) for stage in self.stages))
+                self._producer.ending = True
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)

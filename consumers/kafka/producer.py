@@ -50,12 +50,16 @@ class Producer:
 
     Args:
         broker: its producer is opened by its start, with `PRODUCING`.
+
+    Attributes:
+        ending: the process ends, and no new producer is opened any more.
     """
 
     def __init__(self, broker: FastStreamBroker, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
         self._broker = broker
         self._settings = settings
         self._servers = servers
+        self.ending = False
         self._renewal: asyncio.Task[None] | None = None
         self._before: list[tuple[AIOKafkaProducer, asyncio.Task[None]]] = []
 
@@ -124,7 +128,7 @@ class Producer:
 
     def _look(self, client: AIOKafkaProducer, exc: KafkaError) -> None:
         """Renew the producer that a record failed on, once, however many failed."""
-        if client is self._client and (self._renewal is None or self._renewal.done()):
+        if not self.ending and client is self._client and (self._renewal is None or self._renewal.done()):
             log.info("a new producer for Kafka: %s", type(exc).__name__)
             self._renewal = asyncio.create_task(self._renew(client), name="renew the producer")
 
@@ -137,6 +141,9 @@ class Producer:
             log.warning("a new producer for Kafka could not be opened, so the old one is kept until it is refused again: %s", exc)
             await new.stop()
             return
+        except asyncio.CancelledError:
+            await new.stop()
+            raise
         self._before = [(client, task) for client, task in self._before if not task.done()]
         self._before.append((old, asyncio.create_task(old.stop(), name="let a producer send what it has")))
 

@@ -61,8 +61,9 @@ async def test_a_slow_document_is_embedded_once_while_two_members_go_on(
 
 
 async def test_a_full_window_is_polled_on_and_nothing_more_is_read(
-    kafka: str, database: Database, caplog: pytest.LogCaptureFixture
+    kafka: str, database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("consumers.kafka.window.READ_AHEAD", 4)
     caplog.set_level(logging.INFO, JOINED.name)
     settings, gate, done = kafka_settings(partitions=1, max_poll_interval_s=1), asyncio.Event(), list[str]()
     outside = Outside(kafka, settings.prefix)
