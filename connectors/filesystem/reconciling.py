@@ -99,6 +99,10 @@ class Reconciling:
         await self._withheld.end_scan(expected, report)
         return report
 
+    async def refresh_mounts(self) -> None:
+        """See what is mounted, before files below are published by who does not scan the whole folder."""
+        await self._withheld.refresh_mounts()
+
     async def _publish(self, block: Block, expected: Identity, report: Report) -> set[bytes]:
         """Publish what is new, changed or outdated; the hashes of what was added."""
         known = {row.path for _, row in block.differing if row is not None} | {row.path for row, _ in block.outdated}

@@ -130,6 +130,7 @@ class Scanning:
                 await watcher.watch(new)
         later: set[bytes] = set()
         async with self._turn:
+            await self._reconciling.refresh_mounts()
             for tree in trees:
                 later.update(await self._one(tree))
         await asyncio.sleep(max(time.monotonic() - began, _REARM_S))  # while a tree grows, half of the time at most goes into it

@@ -75,11 +75,19 @@ class WithheldState:
             stored = await self._store.folder()
             mounts.known = {**stored.mounts, **mounts.known}
             remounted, self._is_loaded = stored.identity not in (None, identity), True
+        swapped = await self.refresh_mounts()
+        return Withheld(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
+
+    async def refresh_mounts(self) -> set[bytes]:
+        """Keep mount points that are new, before any file below them is published; those at which something else is mounted than before."""
+        mounts = self._folder.mounts
+        if not self._is_loaded:
+            return set()  # the first scan comes first: it knows what was mounted before
         before = dict(mounts.known)
         swapped = await asyncio.to_thread(mounts.refresh)
         if mounts.known != before:
             await self._store.keep_mounts(self._state(None))
-        return Withheld(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
+        return swapped
 
     async def sort_out(self, withheld: Withheld, gone: Sequence[Gone], expected: Identity, *, confirmed: bool) -> list[Gone]:
         """Return the files that are gone with the fate of each; deletes of files that are there again are no longer withheld.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from pipeline.cli.opening import is_running, opened
-from pipeline.cli.options import data_option, example, json_option
+from pipeline.cli.options import data_option, example, json_option, tenant_name
 from pipeline.cli.output import count, moment, print_list
 from pipeline.cli.process import run_to_end
 from pipeline.errors import ConfigError
@@ -26,6 +26,8 @@ _SCAN_S = 120.0
 _REPORTED_WITHIN = timedelta(minutes=2)
 
 _timeout = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=_WAIT_S, show_default=True, help="Seconds to wait until it is done.")  # fmt: skip
+
+_tenant = click.option("--tenant", callback=tenant_name, help="Of this tenant only; default: wherever there is a source of this name.")
 
 
 @click.group(
@@ -47,11 +49,12 @@ def list_sources(data: Path, as_json: bool) -> int:
 
 @sources.command("remove", epilog=example("livedex sources remove old-wiki"))
 @click.argument("name")
+@_tenant
 @_timeout
 @data_option
-def remove(name: str, timeout_s: float, data: Path) -> int:
+def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
     """Delete every document of NAME, and forget it. A folder that is watched has to leave the settings first."""
-    deleted = run_to_end(_remove(data, name, timeout_s))
+    deleted = run_to_end(_remove(data, name, tenant, timeout_s))
     click.echo(f"{name} is removed; {count(deleted, 'document')} deleted")
     return 0
 
@@ -59,21 +62,23 @@ def remove(name: str, timeout_s: float, data: Path) -> int:
 @sources.command("rename", epilog=example("livedex sources rename docs handbook"))
 @click.argument("old")
 @click.argument("new")
+@_tenant
 @data_option
-def rename(old: str, new: str, data: Path) -> int:
+def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
     """Call the source OLD NEW. Its documents get their new ids at the next scan under this name; nothing is embedded again."""
-    documents = run_to_end(_rename(data, old, new))
+    documents = run_to_end(_rename(data, old, new, tenant))
     click.echo(f"{old} is {new} now: start Livedex with the folder under this name; {count(documents, 'document')} get new ids")
     return 0
 
 
 @sources.command("confirm", epilog=example("livedex sources confirm docs"))
 @click.argument("name")
+@_tenant
 @_timeout
 @data_option
-def confirm(name: str, timeout_s: float, data: Path) -> int:
+def confirm(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
     """Carry out the deletes of NAME that were withheld: its files are gone, and their documents are to go."""
-    confirmed, left = run_to_end(_confirm(data, name, timeout_s))
+    confirmed, left = run_to_end(_confirm(data, name, tenant, timeout_s))
     if not confirmed:
         click.echo(f"no delete of {name} is withheld")
     elif left:
@@ -90,7 +95,7 @@ async def _list(data: Path) -> list[SourceView]:
         return await Sources(s.database).all()
 
 
-async def _remove(data: Path, name: str, timeout_s: float) -> int:
+async def _remove(data: Path, name: str, tenant: str | None, timeout_s: float) -> int:
     from pipeline.cli.brokers import open_broker
     from pipeline.cli.source_removal import remove_source
     from pipeline.cli.waiting import wait_for_all
@@ -99,7 +104,7 @@ async def _remove(data: Path, name: str, timeout_s: float) -> int:
 
     async with opened(data) as s:
         sources = Sources(s.database)
-        found = await sources.find(name)
+        found = await sources.find(name, tenant)
         for each in found:
             _refuse_watched(s, each)
         async with open_broker(s, () if is_running(s.data) else get_args(StageName), fills=False) as running:
@@ -122,7 +127,7 @@ def _is_reported(s: Surroundings, source: SourceView) -> bool:
     return s.settings.database_url is not None and reported is not None and datetime.now(UTC) - reported < _REPORTED_WITHIN
 
 
-async def _rename(data: Path, old: str, new: str) -> int:
+async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
     from pipeline.settings import FolderSource
     from pipeline.store.sources import Sources
 
@@ -132,7 +137,7 @@ async def _rename(data: Path, old: str, new: str) -> int:
         raise ConfigError(f"{new!r} cannot be the name of a source: 1 to 200 characters, without a slash") from exc
     async with opened(data) as s:
         sources = Sources(s.database)
-        found = [each for each in await sources.find(old) if each.is_folder]
+        found = [each for each in await sources.find(old, tenant) if each.is_folder]
         if not found:
             raise ConfigError(f"{old} is no folder: documents that were sent keep the ids that they were sent with")
         if is_running(s.data) or any(not each.orphaned and _is_reported(s, each) for each in found):
@@ -142,14 +147,14 @@ async def _rename(data: Path, old: str, new: str) -> int:
     return sum(each.documents for each in found)
 
 
-async def _confirm(data: Path, name: str, timeout_s: float) -> tuple[int, int]:
+async def _confirm(data: Path, name: str, tenant: str | None, timeout_s: float) -> tuple[int, int]:
     """How many deletes were confirmed, and how many of them wait for a scan."""
     from pipeline.cli.waiting import wait_for_all, wait_for_scan
     from pipeline.cli.wiring import working_folders
     from pipeline.store.sources import Sources, WithheldDeletes
 
     async with opened(data) as s:
-        found = await Sources(s.database).find(name)
+        found = await Sources(s.database).find(name, tenant)
         stores = [WithheldDeletes(s.database, each.tenant_id, name) for each in found]
         confirmed = sum(each.withheld for each in found)
         if not confirmed:

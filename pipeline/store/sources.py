@@ -145,13 +145,16 @@ class Sources:
             found += [_view(tenant_id, row) for row in rows]
         return found
 
-    async def find(self, name: str) -> list[SourceView]:
+    async def find(self, name: str, tenant: str | None = None) -> list[SourceView]:
         """The sources of this name, one a tenant at most.
+
+        Args:
+            tenant: only of this one; None: of all.
 
         Raises:
             NotFoundError: there is none.
         """
-        found = [source for source in await self.all() if source.name == name]
+        found = [source for source in await self.all() if source.name == name and tenant in (None, source.tenant_id)]
         if not found:
             raise NotFoundError(f"there is no source {name}: `livedex sources list` shows what there is")
         return found
