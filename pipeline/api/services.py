@@ -8,12 +8,11 @@ from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
 from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.first_load import LoadReport
 from pipeline.api.limits import Limits, NoLimits
+from pipeline.api.query_names import check_query_names
 from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
 from pipeline.api.waiting import Waiter
 from pipeline.backlog import Backlog
@@ -32,8 +31,6 @@ from pipeline.store.operations import Operations
 from pipeline.store.read_limits import credential
 
 _CHECKS: set[Any] = set()
-_PRINCIPAL = "principal"
-_CHANGING = frozenset({"PUT", "PATCH", "DELETE"})
 
 
 class Searcher(Protocol):
@@ -118,7 +115,7 @@ def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
         found = await services.tenancy.caller_of(request.headers)
         request.state.admission = await services.limits.admit(found)
         found.require(*scopes)
-        _check_names(request)
+        check_query_names(request)
         request.state.caller = found
         credential.set(found.credential)
         return found
@@ -142,31 +139,6 @@ Follower = Annotated[Caller, Depends(needs("search", "documents:write", "events:
 Writer = Annotated[Caller, Depends(needs("documents:write"))]
 Sender = Annotated[Caller, Depends(needs("events:write"))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
-
-
-def _check_names(request: Request) -> None:
-    """Go on only with a query that is not misheard: who means to say on whose behalf they ask would be shown too much, and a change would not be
-    the one that was meant. Other reads leave aside what they do not know.
-
-    Raises:
-        RequestValidationError: a name in the query is none of this operation.
-    """
-    if not request.query_params:
-        return
-    names, changes = _names(request), request.method in _CHANGING
-    unknown = [name for name in request.query_params if name not in names and (changes or name.strip().lower().startswith(_PRINCIPAL))]
-    if unknown:
-        known = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
-        raise RequestValidationError(
-            [{"loc": ("query", name), "msg": f"no such parameter: {known}", "type": "extra_forbidden"} for name in unknown]
-        )
-
-
-def _names(request: Request) -> frozenset[str]:
-    """What the description of the API says that a query of this operation takes."""
-    route: APIRoute = request.scope["route"]
-    operation = request.app.openapi()["paths"][route.path_format][request.method.lower()]
-    return frozenset(parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
 
 
 OnBehalf = Annotated[

@@ -140,7 +140,8 @@ async def test_a_wrong_key_is_refused_though_none_is_needed(http, engine, proble
 
 
 async def test_the_tenant_is_not_taken_from_the_request(http, engine):
-    await http.post("/v1/search?tenant_id=other", json={"query": "a"}, headers={"X-Tenant": "other", "X-Tenant-Id": "other"})
+    assert (await http.post("/v1/search?tenant_id=other", json={"query": "a"})).status_code == 422
+    await http.post("/v1/search", json={"query": "a"}, headers={"X-Tenant": "other", "X-Tenant-Id": "other"})
     assert engine.asked[0][0] == Reader("default")
 
 

@@ -145,3 +145,10 @@ async def test_content_that_would_have_to_be_fetched_is_refused_where_nothing_is
 async def test_a_ping_means_nothing_and_is_accepted(http, intake):
     answer = await send(http, "hub", {"zen": "Keep it logically awesome.", "hook_id": 1})
     assert (answer.status_code, answer.json(), intake.changes) == (202, {"tokens": []}, [])
+
+
+async def test_a_query_of_an_address_is_the_senders_own_and_not_that_of_events(http, intake):
+    raw = json.dumps({"id": "b", "text": "x"}).encode()
+    signed = {"content-type": "application/json", "x-hub-signature-256": f"sha256={hmac.new(b'crm', raw, hashlib.sha256).hexdigest()}"}
+    assert (await http.post("/v1/hooks/crm?utm=1&utm=2", content=raw, headers=signed)).status_code == 202
+    assert (await http.post("/v1/events?utm=1", content=b"{}", headers={"content-type": "application/cloudevents+json"})).status_code == 422
