@@ -121,7 +121,7 @@ class Reconciling:
     def _count(finding: Finding, report: Report, *, is_known: bool) -> None:
         if finding.error is not None or finding.kind == "hidden":
             report.unreadable += 1
-        if finding.wait_s is not None:
+        if finding.wait_s is not None and finding.error is None:
             report.waiting.add(finding.path)
         if finding.action in ("publish", "wait"):
             if is_known:

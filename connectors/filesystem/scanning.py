@@ -79,7 +79,7 @@ class Scanning:
             self._lost_since_ns, self._withholds = None, report.withheld > 0
             if not self._withholds:
                 self._device = expected[0]
-        self._hints.add(report.waiting)
+        self._hints.add(report.waiting | report.failed.keys())
         for folder in report.folders:
             if not self._following.is_watched(folder):
                 self.want(folder)

@@ -22,6 +22,9 @@ from pipeline.store.source_files import FileRecord, KnownFile, SourceFiles
 from pipeline.store.versions import LIMIT
 
 BATCH_FILES = 200
+FAILED_AGAIN_S = 30.0
+"""Seconds until a file is tried again that raised an error nobody foresaw: it may have been ours, and pass."""
+
 _MOST_TOLD = 1_000
 
 logger = logging.getLogger(__name__)
@@ -31,7 +34,7 @@ class Updating:
     """One batch at a time, so that two looks at a path never overtake each other.
 
     Attributes:
-        problems: files that could not be published, with what is wrong; they are tried again at the next look.
+        problems: files that could not be published, with what is wrong; they are tried again after a while, and at each scan.
     """
 
     def __init__(self, folder: Folder, ledger: SourceFiles, intake: Intake) -> None:
@@ -76,7 +79,7 @@ class Updating:
                 path,
                 f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where",
             )
-            return [Finding(path, "none", "hidden", error=self.problems[path])]
+            return [Finding(path, "none", "hidden", wait_s=FAILED_AGAIN_S, error=self.problems[path])]
 
     async def _batch(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
         async with self._turn:

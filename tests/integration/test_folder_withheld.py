@@ -154,6 +154,7 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
         return real(self, path, version, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(folder_module.Folder, "changed", changed)
+    monkeypatch.setattr("connectors.filesystem.updating.FAILED_AGAIN_S", 0.2)
     _write(folders, 0, 7)
     folders.write("bad.md", "x")
     folders.write("bad2.md", "x")
@@ -166,8 +167,10 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
         folders.write("bad.md", "y")
         folders.write("good.md", "y")
         await folders.intake.until(lambda now: "docs/good.md" in now)
+        monkeypatch.undo()
+        await folders.intake.until(lambda now: {"docs/bad.md", "docs/bad2.md"} <= set(now))  # tried again by itself
+        await folders.until_health("ok", None)
         await asyncio.sleep(RECORDED_S)
-    monkeypatch.undo()
     report = await scan(folders)
     assert not report.failed
     assert folders.intake.now == folders.on_disk()
