@@ -12,17 +12,18 @@ class Liveness:
     """What stands still, by checks that whoever does the work puts here."""
 
     def __init__(self) -> None:
-        self._checks: list[Check] = []
+        self._checks: list[tuple[str, Check]] = []
 
-    def watch(self, check: Check) -> None:
+    def watch(self, check: Check, name: str = "work") -> None:
         """Ask this from now on.
 
         Args:
             check: what stands still, in words; None while it gets on.
+            name: of what is checked, for everybody.
         """
-        self._checks.append(check)
+        self._checks.append((name, check))
 
     @property
-    def problems(self) -> list[str]:
-        """All that stands still now."""
-        return [problem for check in self._checks if (problem := check()) is not None]
+    def problems(self) -> dict[str, str]:
+        """What stands still now, in words, by its name."""
+        return {name: problem for name, check in self._checks if (problem := check()) is not None}

@@ -51,6 +51,9 @@ class KeyRing:
 
     Args:
         clock: seconds, monotonic.
+
+    Attributes:
+        knew_of_none: when the database was last asked there was no key, and nobody has said otherwise since.
     """
 
     def __init__(self, keys: ApiKeys, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,6 +64,7 @@ class KeyRing:
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._noting: set[asyncio.Task[None]] = set()
         self._any_made = False
+        self.knew_of_none = False
         self._none_until = float("-inf")
         self._told = 0  # how often it was said that keys have changed
 
@@ -91,6 +95,7 @@ class KeyRing:
             self._any_made = await self._keys.ever_made()
             if told == self._told:
                 self._none_until = begin + NONE_MADE_S
+                self.knew_of_none = not self._any_made
         return self._any_made
 
     def forget(self, key_id: str) -> None:
@@ -108,6 +113,7 @@ class KeyRing:
     def _doubt_none(self) -> None:
         self._told += 1
         self._none_until = float("-inf")
+        self.knew_of_none = False
 
     async def close(self) -> None:
         """Wait for what is being written down."""

@@ -10,7 +10,7 @@ from pipeline.access.ring import KeyRing
 from pipeline.access.tokens import UNKNOWN as UNKNOWN_TOKEN
 from pipeline.access.tokens import TokenTenancy, looks_like_token
 from pipeline.api.tenancy import SCOPES, Caller, Scope
-from pipeline.errors import TenantRequiredError
+from pipeline.errors import ForbiddenError, TenantRequiredError
 from pipeline.model import TenantId
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="livedex"'}
@@ -58,6 +58,19 @@ class KeyTenancy:
         if holder is None:
             raise refused()
         return Caller(holder.key.tenant_id, scopes_of(holder.key.scopes), credential=holder.key_id)
+
+    def was_open_to(self, headers: Headers) -> bool:
+        """See the protocol."""
+        if self._nobody is None or not self._ring.knew_of_none:
+            return False
+        try:
+            if credential_in(headers) is not None:
+                return False
+            if self._keyless is not None:
+                self._keyless.check(headers)
+        except (HTTPException, ForbiddenError):
+            return False
+        return True
 
 
 def refused(detail: str = UNKNOWN) -> HTTPException:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
 from pipeline.api.answers import Json
+from pipeline.api.health_audience import may_know_reasons, names_of, without_reasons
 from pipeline.api.services import ApiServices, Services
 from pipeline.api.shapes import Alive, Readiness, answers
 from pipeline.backlog import Waiting
@@ -30,10 +31,13 @@ _SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not
     name="get_health",
     responses={**answers(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}},
 )
-async def alive(services: Services) -> Response:
+async def alive(request: Request, services: Services) -> Response:
     """Whether the process answers and what runs in it gets on. An outage of something it needs is none of its faults."""
     problems = services.liveness.problems
-    return Json({"status": "stalled" if problems else "ok", "reasons": problems}, 503 if problems else 200)
+    if not problems:
+        return Json({"status": "ok", "reasons": []})
+    reasons = problems.values() if await may_know_reasons(request, services) else names_of(problems)
+    return Json({"status": "stalled", "reasons": list(reasons)}, 503)
 
 
 @router.get(
@@ -41,8 +45,10 @@ async def alive(services: Services) -> Response:
     name="get_readiness",
     responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
 )
-async def ready(services: Services) -> Response:
-    """Whether what is served here can be served: searches, or, where only changes are taken, these. What else is unavailable is told as `degraded`."""
+async def ready(request: Request, services: Services) -> Response:
+    """Whether what is served here can be served: searches, or, where only changes are taken, these. What else is unavailable is told as `degraded`. Why, is
+    told to callers with the scope `admin`, and to everybody where no credential is needed; others see `unavailable`."""
+    audience = asyncio.create_task(may_know_reasons(request, services))
     unreadable = None
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -57,7 +63,7 @@ async def ready(services: Services) -> Response:
         down = {"database": unreadable}
     down |= services.health.down
     needed = (_FOR_READS if unreadable else frozenset()) if services.reads else _FOR_CHANGES
-    reasons = [f"{component}: {reason}" for component, reason in down.items() if component in needed]
+    unmet = {component: reason for component, reason in down.items() if component in needed}
     degraded = {
         component: reason
         for component, reason in down.items()
@@ -67,7 +73,10 @@ async def ready(services: Services) -> Response:
         degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     if unread := sum(component.startswith(_SOURCE) for component in down):
         degraded["sources"] = f"{unread} not followed as they should be: `livedex status` shows which"
-    return Json({"status": "unready" if reasons else "ok", "degraded": degraded, "reasons": reasons}, 503 if reasons else 200)
+    if not await audience:
+        unmet, degraded = without_reasons(unmet), without_reasons(degraded)
+    reasons = [f"{component}: {reason}" for component, reason in unmet.items()]
+    return Json({"status": "unready" if unmet else "ok", "degraded": degraded, "reasons": reasons}, 503 if unmet else 200)
 
 
 @router.get(

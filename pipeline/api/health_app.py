@@ -20,9 +20,13 @@ class NoCallers:
         """Refuse; see `pipeline.api.tenancy.Tenancy`."""
         raise ForbiddenError("no credential is taken on this port: ask the API")
 
+    def was_open_to(self, headers: Headers) -> bool:
+        """Never; see `pipeline.api.tenancy.Tenancy`."""
+        return False
+
 
 def create_health_app(services: ApiServices) -> FastAPI:
-    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`; it takes no credential and serves no document.
+    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`; it takes no credential, serves no document, and tells no reasons.
 
     Args:
         services: whose `tenancy` is a `NoCallers`.

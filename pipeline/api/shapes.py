@@ -185,8 +185,8 @@ class Readiness(BaseModel):
     """Able to serve, perhaps with less than everything."""
 
     status: Literal["ok", "unready"]
-    degraded: dict[str, str] = Field(description="what is away though searches are answered, with the reason")
-    reasons: list[str] = Field(description="why it cannot serve")
+    degraded: dict[str, str] = Field(description="what is away though what is served here works, with the reason for who may know it")
+    reasons: list[str] = Field(description="why it cannot serve: each component, with the reason for who may know it")
 
 
 _SAID = {

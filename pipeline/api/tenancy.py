@@ -77,6 +77,10 @@ class Tenancy(Protocol):
         """
         ...
 
+    def was_open_to(self, headers: Headers) -> bool:
+        """Return whether a request without a credential, as these headers say, was answered when that was last found out; nothing is asked."""
+        ...
+
 
 class OneTenant:
     """A service with one tenant and no keys: nobody needs one, and whoever gives one gives a wrong one."""
@@ -89,3 +93,7 @@ class OneTenant:
         if headers.get("authorization", "").strip() or headers.get("x-api-key", "").strip():
             raise HTTPException(401, "this key is not known: this service has no keys, ask without one", {"WWW-Authenticate": "Bearer"})
         return self._caller
+
+    def was_open_to(self, headers: Headers) -> bool:
+        """Always; see `Tenancy`."""
+        return True

@@ -104,5 +104,5 @@ async def _kafka(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Set
         broker.add(settler)
     async with broker.running(patient=patient), watching_losses(losses):
         for stage in broker.stages:
-            s.liveness.watch(stage.standstill)
+            s.liveness.watch(stage.standstill, stage.settler.stage.name)
         yield broker
