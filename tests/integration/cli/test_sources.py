@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import source_registration
+from pipeline.cli import sources as command
 from pipeline.cli.brokers import open_broker
 from pipeline.cli.proving import prove
 from pipeline.cli.source_registration import register_sources
 from pipeline.cli.waiting import wait_for_all
 from pipeline.cli.watching import make_connector
 from pipeline.cli.wiring import remember
+from pipeline.errors import ConfigError, NotFoundError
 from pipeline.model import DocumentId, Reader, TenantId
 from pipeline.settings import FolderSource
 from pipeline.store.documents import Documents
@@ -107,3 +109,50 @@ async def test_watchers_with_other_settings_orphan_nothing_of_each_other(
         monkeypatch.setattr(source_registration, "watcher_name", lambda _: "first")
         await register_sources(elsewhere, [docs, extra])
         assert not any(each.orphaned for each in await Sources(s.database).all())
+
+
+@pytest.fixture
+def called(indexed: Indexed, owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data directory, for commands that are called in the working folder of the index."""
+    monkeypatch.setenv("LIVEDEX_DATABASE_URL", owner_url)
+    monkeypatch.chdir(tmp_path)
+    return indexed.s.data
+
+
+async def test_withheld_deletes_are_carried_out_by_confirm_alone(indexed: Indexed, called: Path) -> None:
+    docs = FolderSource(name="docs", path=indexed.folder)
+    for n in range(20):
+        indexed.write(f"more/{n}.txt", f"text {n}")
+    await _watch(indexed, docs)
+    for n in range(20):
+        (indexed.folder / "more" / f"{n}.txt").unlink()
+    await _watch(indexed, docs)
+    [source] = await Sources(indexed.s.database).all()
+    assert (source.withheld, source.documents) == (20, 23)
+    assert await command._confirm(called, "docs", None, 60) == (20, 0)
+    assert await _ids(indexed) == {"docs/one.md", "docs/two.md", "docs/notes/three.txt"}
+    assert await command._confirm(called, "docs", None, 60) == (0, 0)
+    assert await indexed.differences() == set()
+
+
+async def test_remove_and_rename_refuse_what_would_not_last(indexed: Indexed, called: Path) -> None:
+    docs = FolderSource(name="docs", path=indexed.folder)
+    await _watch(indexed, docs)
+    with pytest.raises(NotFoundError, match="no source nothing"):
+        await command._remove(called, "nothing", None, 60)
+    with pytest.raises(NotFoundError, match="no source docs"):
+        await command._remove(called, "docs", "acme", 60)
+    with pytest.raises(ConfigError, match="docs is watched"):
+        await command._remove(called, "docs", None, 60)
+    with pytest.raises(ConfigError, match="docs is watched"):
+        await command._rename(called, "docs", "papers", None)
+    with pytest.raises(ConfigError, match="cannot be the name"):
+        await command._rename(called, "docs", "a/b", None)
+    await _watch(indexed)
+    assert await command._rename(called, "docs", "papers", None) == 3
+    await _watch(indexed, FolderSource(name="papers", path=indexed.folder))
+    assert await _ids(indexed) == {"papers/one.md", "papers/two.md", "papers/notes/three.txt"}
+    await _watch(indexed)
+    assert await command._remove(called, "papers", None, 60) == 3
+    assert await _ids(indexed) == set()
+    assert await Sources(indexed.s.database).all() == []
