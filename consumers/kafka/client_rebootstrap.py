@@ -6,14 +6,13 @@ was moved, new advertised listeners), it would ask the old ones for ever.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from aiokafka.errors import KafkaError
+from aiokafka.structs import BrokerMetadata
 
 if TYPE_CHECKING:
     from aiokafka.client import AIOKafkaClient
@@ -22,7 +21,6 @@ log = logging.getLogger(__name__)
 
 LOST_AFTER_S = 20.0  # without a connection; an idle client refreshes its metadata more often than that
 _AGAIN_AFTER_S = 10.0
-_ANSWER_S = 10.0
 
 
 class ClientRebootstrap:
@@ -37,9 +35,11 @@ class ClientRebootstrap:
         self._connected_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
         self._tried_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
 
-    async def look(self, clients: Iterable[AIOKafkaClient]) -> None:
+    def look(self, clients: Iterable[AIOKafkaClient]) -> None:
         """Let those begin again that have had no connection to any broker for `LOST_AFTER_S`."""
-        await asyncio.gather(*(self._rebootstrap(client) for client in clients if self._is_lost(client)))
+        for client in clients:
+            if self._is_lost(client):
+                self._rebootstrap(client)
 
     def _is_lost(self, client: AIOKafkaClient) -> bool:
         now = self._clock()
@@ -49,18 +49,11 @@ class ClientRebootstrap:
         since = self._connected_at.setdefault(client, now)
         return now - since >= LOST_AFTER_S and now - self._tried_at.get(client, -_AGAIN_AFTER_S) >= _AGAIN_AFTER_S
 
-    async def _rebootstrap(self, client: AIOKafkaClient) -> None:
+    def _rebootstrap(self, client: AIOKafkaClient) -> None:
+        """Let its next question for metadata go to the bootstrap servers too; the answer takes the place of all brokers that it knows."""
         self._tried_at[client] = self._clock()
-        before = _addresses(client)
-        try:
-            async with asyncio.timeout(_ANSWER_S):
-                await client.bootstrap()
-        except (KafkaError, OSError, TimeoutError):
-            return  # they are away as well; the watch says so
-        if _addresses(client) != before:
-            log.warning("the brokers of Kafka have other addresses now: %s", ", ".join(sorted(_addresses(client))))
+        log.info("a client of Kafka has no connection and asks the bootstrap servers again")
+        for number, (host, port, _) in enumerate(client.hosts):
+            name = f"bootstrap-{number}"
+            client.cluster._brokers[name] = BrokerMetadata(name, host, port, None)
         client.force_metadata_update()
-
-
-def _addresses(client: AIOKafkaClient) -> set[str]:
-    return {f"{broker.host}:{broker.port}" for broker in client.cluster.brokers()}

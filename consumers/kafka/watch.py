@@ -49,7 +49,7 @@ class Watch:
                 log.exception("Kafka could not be looked at; it is tried again")
 
     async def _look(self) -> None:
-        await self._rebootstrap.look(self._clients())
+        self._rebootstrap.look(self._clients())
         if not await self._broker.ping(ANSWER_S):
             if self._away_since is None:
                 self._away_since = time.monotonic()
