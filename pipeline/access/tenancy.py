@@ -45,7 +45,9 @@ class KeyTenancy:
         credential = credential_in(headers)
         if credential is None:
             if self._nobody is None or await self._ring.was_any_made():
-                raise TenantRequiredError("this service has several tenants: send a key, as Authorization: Bearer KEY or X-API-Key: KEY")
+                raise TenantRequiredError(
+                    "this service asks for a key (`livedex keys create` makes one): send it as Authorization: Bearer KEY or X-API-Key: KEY"
+                )
             if self._keyless is not None:
                 self._keyless.check(headers)
             return self._nobody

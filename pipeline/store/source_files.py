@@ -45,7 +45,7 @@ class ListedFile:
 
     Attributes:
         outdated: its document is cut in another way, or has vectors of another generation.
-        missing: the index knows nothing as new as what was published: under way, dropped, or lost.
+        missing: the index knows nothing as new as what was published (under way, dropped, or lost), or others wrote or deleted the document since.
     """
 
     path: bytes

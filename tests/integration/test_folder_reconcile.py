@@ -264,17 +264,21 @@ async def test_a_document_that_no_file_stands_for_is_deleted(folders: Folders, o
 
 
 async def test_what_the_index_has_lost_is_published_when_asked_to_repair(folders: Folders, owner: asyncpg.Connection) -> None:
-    for name in ("kept", "lost", "deleted-by-hand"):
+    for name in ("kept", "lost", "deleted-by-others", "written-by-others"):
         folders.write(f"{name}.md", name)
     await scan(folders)
     versions = {change.data.document_id: change.data.version for change in folders.intake.changes}
     await insert_document(owner, "docs/kept.md", versions["docs/kept.md"])
-    await insert_document(owner, "docs/deleted-by-hand.md", versions["docs/deleted-by-hand.md"] + 1, state="deleted")
-    assert counts(await scan(folders)) == (0, 0, 0, 3)
+    await insert_document(owner, "docs/deleted-by-others.md", versions["docs/deleted-by-others.md"] + 1, state="deleted")
+    await insert_document(owner, "docs/written-by-others.md", versions["docs/written-by-others.md"] + 1, source="")
+    assert counts(await scan(folders)) == (0, 0, 0, 4)
     compared = await folders.connector().compare(index=True)
-    assert [(d.kind, d.document_id) for d in compared.differences] == [("changed", "docs/lost.md")]
-    assert (await scan(folders, repair=True)).changed == 1
-    assert folders.intake.versions("docs/lost.md") == [b"lost", b"lost"]
+    mended = ["docs/deleted-by-others.md", "docs/lost.md", "docs/written-by-others.md"]
+    assert [(d.kind, d.document_id) for d in compared.differences] == [("changed", document) for document in mended]
+    assert (await scan(folders, repair=True)).changed == 3
+    for document in mended:
+        first, again = folders.intake.versions(document)
+        assert first == again
 
 
 async def test_a_comparison_names_every_difference_and_publishes_nothing(folders: Folders) -> None:

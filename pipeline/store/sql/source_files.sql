@@ -15,13 +15,15 @@ left join documents o on o.tenant_id = $1 and o.document_id = b.document_id;
 
 -- name: files_between
 -- The files whose documents should be there, by path. `outdated`: cut in another way, or with vectors of another generation;
--- `missing`: the index knows nothing as new as what was published.
+-- `missing`: the index knows nothing as new as what was published, or something newer that is not of this source: somebody else wrote or
+-- deleted the document.
 -- $1 text: tenant  $2 text: source  $3 bytea: after this path  $4 bytea: before this path  $5 text: how texts are cut, '' for any
 -- $6 bigint: the generation, null for any
 select f.path, f.fingerprint, f.sha256,
        coalesce(d.state = 'synced' and d.pending_version is null and d.dead_version is null
                 and (d.cut <> coalesce(nullif($5, ''), d.cut) or d.generation_id <> $6::bigint), false) as outdated,
-       coalesce(greatest(d.version, d.pending_version, d.dead_version), -1) < f.version as missing
+       coalesce(greatest(d.version, d.pending_version, d.dead_version), -1) < f.version
+       or coalesce(d.version > f.version and (d.state = 'deleted' or d.source <> $2), false) as missing
 from source_files f
 left join documents d on d.tenant_id = f.tenant_id and d.document_id = f.document_id
 where f.tenant_id = $1 and f.source = $2 and f.path > $3 and f.path < $4 and f.present

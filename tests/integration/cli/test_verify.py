@@ -14,6 +14,8 @@ from pipeline.model import DocumentId
 from tests.indexed import Indexed, page, paragraph
 
 ONE = DocumentId("docs/one.md")
+NEWER = 10**18 * 4
+"""A version above that of every file."""
 
 
 async def test_a_true_index_has_no_difference_and_everything_is_counted(indexed: Indexed) -> None:
@@ -147,6 +149,18 @@ async def test_a_folder_that_is_away_is_named_and_nothing_of_it_is_deleted(index
     assert {d.kind for d in after.differences} == {"source"}
     away.rename(indexed.folder)
     assert await indexed.differences() == set()
+
+
+@pytest.mark.parametrize("text", [page(8).encode(), None])
+async def test_what_others_wrote_over_a_file_or_deleted_is_named_and_mended(indexed: Indexed, text: bytes | None) -> None:
+    data = Changed(tenant_id="default", document_id=ONE, version=NEWER, deleted=text is None, name="one.md")
+    async with indexed.opened() as s, open_broker(s, ("chunk", "embed", "sync")) as running:
+        await running.intake.accept([Change(data, text)])
+        assert (await wait_for_all(s.operations, s.backlog, deadline=float("inf"), scan=False)).all
+    assert await indexed.differences() == {("stale", ONE)}
+    paid = indexed.embedded
+    after, told = await indexed.mend()
+    assert (after.differences, len(told), indexed.embedded - paid) == ([], 1, 0)
 
 
 async def test_a_document_sent_by_api_is_proven_too_and_gets_its_vectors_back(indexed: Indexed, owner: asyncpg.Connection) -> None:
