@@ -42,8 +42,15 @@ class KeylessRequests:
             )
         if not self._may_be_forwarded and any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in map(str.lower, headers)):
             raise ForbiddenError("without a key this service answers requests of this machine, and a proxy forwarded this one: send a key")
-        for origin in headers.getlist("origin"):
-            if origin not in self._origins and origin.partition("://")[2] != headers.get("host"):
-                raise ForbiddenError(
-                    "without a key this service answers its own pages, and those of LIVEDEX_CORS_ORIGINS, not a page of another site: send a key"
-                )
+        origins = headers.getlist("origin")
+        if any(origin not in self._origins and origin.partition("://")[2] != headers.get("host") for origin in origins) or (
+            not origins and _is_embedded_elsewhere(headers)
+        ):
+            raise ForbiddenError(
+                "without a key this service answers its own pages, and those of LIVEDEX_CORS_ORIGINS, not a page of another site: send a key"
+            )
+
+
+def _is_embedded_elsewhere(headers: Headers) -> bool:
+    """Whether a page of another site loads it as a picture, script, frame or the like: browsers name no origin then. A link that somebody follows is none."""
+    return headers.get("sec-fetch-site", "").strip().lower() in ("cross-site", "same-site") and headers.get("sec-fetch-dest") != "document"

@@ -139,3 +139,19 @@ def test_what_is_no_host_name_is_refused(listed: str) -> None:
 def test_what_is_no_exact_origin_is_refused(listed: str) -> None:
     with pytest.raises(ValueError, match=r"origin|port"):
         check_origins(listed)
+
+
+@pytest.mark.parametrize(
+    ("site", "dest", "is_answered"),
+    [("cross-site", "image", False), ("cross-site", "script", False), ("Cross-Site", "empty", False), ("same-site", "object", False),
+     ("cross-site", "iframe", False), ("cross-site", "document", True), ("same-origin", "empty", True), ("none", "document", True)],
+)  # fmt: skip
+async def test_what_a_page_of_another_site_embeds_is_not_answered_without_a_key(site: str, dest: str, is_answered: bool) -> None:
+    tenancy = keyless(hosts=AllowedHosts(), origins=check_origins("https://app.example"))
+    sent = (("host", "127.0.0.1:8700"), ("sec-fetch-site", site), ("sec-fetch-dest", dest))
+    if is_answered:
+        assert await tenancy.caller_of(headers(*sent))
+    else:
+        with pytest.raises(ForbiddenError, match="page"):
+            await tenancy.caller_of(headers(*sent))
+    assert await tenancy.caller_of(headers(*sent, ("origin", "https://app.example")))
