@@ -53,7 +53,7 @@ def for_everybody(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS), AfterValidator(_principal)]
-_Listed = Field(max_length=MAX_PRINCIPALS)
+_Listed = Field(max_length=MAX_PRINCIPALS, fail_fast=True)
 
 Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_once_in_order)]
 """The principals that may read a document, each once and in order, so that the same rights are always the same list."""

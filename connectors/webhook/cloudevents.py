@@ -28,6 +28,7 @@ from pipeline.model import DEFAULT_COLLECTION, DocumentId
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 MOST_EVENTS = 10_000
+_MOST_ERRORS = 20  # so many are told
 
 
 def _written(value: object) -> object:
@@ -107,8 +108,11 @@ def _batch(value: Any) -> list[Incoming]:
         raise refused(("body",), "a batch is a list of events")
     if len(value) > MOST_EVENTS:
         raise refused(("body",), f"a batch has at most {MOST_EVENTS} events: send several")
-    found, errors = [], []
+    found: list[Incoming] = []
+    errors: list[Any] = []
     for n, event in enumerate(value):
+        if len(errors) >= _MOST_ERRORS:
+            break
         try:
             found.append(_incoming(event, (n,)))
         except RequestValidationError as exc:

@@ -19,9 +19,11 @@ _SYNONYMS: Mapping[str, str] = {
 }  # fmt: skip
 """What other search services call the fields of ours; counts only where the body has that field."""
 
+_MOST_HINTS = 5
+
 
 def with_hints(errors: Sequence[Any], request: Request) -> list[Any]:
-    """Return the errors of a body, those about unknown fields with the field that was probably meant, or all that there are.
+    """Return the errors of a body, the first few about unknown fields with the field that was probably meant, or all that there are.
 
     Args:
         errors: as pydantic gives them.
@@ -29,9 +31,9 @@ def with_hints(errors: Sequence[Any], request: Request) -> list[Any]:
     """
     known: list[str] | None = None
     told = []
-    for error in errors:
+    for n, error in enumerate(errors):
         place = [part for part in error["loc"] if part != "body"]
-        if error["type"] == "extra_forbidden" and error["loc"][:1] != ("query",) and len(place) == 1:
+        if n < _MOST_HINTS and error["type"] == "extra_forbidden" and error["loc"][:1] != ("query",) and len(place) == 1:
             known = _fields(request) if known is None else known
             if known:
                 meant = did_you_mean(str(place[0]), known, _SYNONYMS)

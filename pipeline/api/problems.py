@@ -40,6 +40,7 @@ MEDIA_TYPE = "application/problem+json"
 DEFAULT_RETRY_S = 5.0
 _MAX_DETAIL = 500
 _MAX_ERRORS = 20
+_MAX_NAME = 200
 
 
 def problem(
@@ -80,7 +81,7 @@ def invalid(errors: Sequence[Any]) -> Response:
 
 
 def _pointer(place: Sequence[str | int]) -> str:
-    parts = [str(part) for part in place]
+    parts = [str(part)[:_MAX_NAME] for part in place]
     if parts and parts[0] in ("body", "query", "path", "header") and len(parts) > 1:
         parts = parts[1:]
     return "#/" + "/".join(clean(part).replace("~", "~0").replace("/", "~1") for part in parts)

@@ -42,7 +42,7 @@ def _as_list(value: object) -> object:
 
 Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), BeforeValidator(_without_controls), AfterValidator(_not_blank)]
 _Name = Annotated[str, Field(json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_name)]
-_Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES)]
+_Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES, fail_fast=True)]
 Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -67,7 +67,9 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     query: Query | None = None
-    query_vector: Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=4000)] | None = None
+    query_vector: (
+        Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=4000, fail_fast=True)] | None
+    ) = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 8
     mode: Mode = "hybrid"
     collection: Names | None = None
@@ -79,7 +81,7 @@ class SearchRequest(BaseModel):
     fusion: Literal["rrf", "weighted"] = "rrf"
     rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
     alpha: Share = 0.5
-    include: list[Field_] = Field(default=["content", "metadata"], max_length=16)
+    include: list[Field_] = Field(default=["content", "metadata"], max_length=16, fail_fast=True)
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
 

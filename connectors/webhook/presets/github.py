@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import orjson
+from pydantic import FailFast
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
@@ -61,7 +62,7 @@ class _Pushed(Sent):
 
 
 class _Push(_Pushed):
-    commits: tuple[Commit, ...] = ()
+    commits: Annotated[tuple[Commit, ...], FailFast()] = ()
 
     @property
     def is_whole(self) -> bool:

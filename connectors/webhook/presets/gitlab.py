@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
+
+from pydantic import FailFast
 
 from connectors.webhook.answering import validated
 from connectors.webhook.incoming import Incoming
@@ -65,7 +67,7 @@ class _Pushed(Sent):
 
 class _Push(_Pushed):
     checkout_sha: str | None = None
-    commits: tuple[Commit, ...] = ()
+    commits: Annotated[tuple[Commit, ...], FailFast()] = ()
     total_commits_count: int | None = None
 
     @property

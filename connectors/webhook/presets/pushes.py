@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Protocol
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, FailFast
 
 from connectors.webhook.clock import nanoseconds
 from connectors.webhook.incoming import MAX_ID_BYTES, Incoming
@@ -36,7 +36,7 @@ class Sent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(lambda given: () if given is None else given)]
+Names = Annotated[tuple[str, ...], FailFast(), BeforeValidator(lambda given: () if given is None else given)]
 
 
 class Commit(Sent):
