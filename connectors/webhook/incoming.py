@@ -183,6 +183,8 @@ class LinkedBody(DocumentBody):
 class PatchBody(Body):
     """What changes of a document, besides its content; what is not named stays, and null takes it away."""
 
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
     metadata: Metadata | None = Field(default=None, description="merged with those that are there (RFC 7396): null takes a member away")

@@ -46,7 +46,7 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
     app.add_middleware(VersionNotation)
     if services.cors_origins:
         app.add_middleware(Cors, origins=services.cors_origins)
-    app.add_middleware(Edge, hosts=services.hosts, with_cors=bool(services.cors_origins))
+    app.add_middleware(Edge, hosts=services.hosts)
     app.state.routers = (*routers, sync.router, health.router, description.router)
     for router in app.state.routers:
         app.include_router(router)

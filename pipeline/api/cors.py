@@ -40,8 +40,3 @@ class Cors(CORSMiddleware):
             else f"pages may send {', '.join(_METHODS)}, with the headers {', '.join(_SENT)}, and ask for no more"
         )
         return problem(403, why, headers={_VARY: _ASKED})
-
-
-def is_preflight(headers: Headers) -> bool:
-    """Return whether a browser asks with an OPTIONS request whether a page may send another one."""
-    return "origin" in headers and "access-control-request-method" in headers

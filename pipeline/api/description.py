@@ -17,6 +17,7 @@ router = APIRouter()
 _REFERENCE = "#/components/schemas/{model}"
 _ABOUT = (
     "Search over documents that keep changing. Every answer carries `X-Request-ID`; every refusal is a problem of RFC 9457. "
+    "`HEAD` answers as `GET` does, and `OPTIONS` with the methods that an address takes. "
     "A key, where the service has keys, goes into `Authorization: Bearer KEY` or `X-API-Key: KEY`."
 )
 _CREDENTIALS = {"bearer": {"type": "http", "scheme": "bearer"}, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}

@@ -8,11 +8,9 @@ import uuid
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.api.allowed_hosts import AllowedHosts
-from pipeline.api.cors import is_preflight
 from pipeline.api.limits import Admission
 from pipeline.api.paths import read_path
 from pipeline.api.problems import problem, unexpected
@@ -39,9 +37,8 @@ class Edge:
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
     """
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None = None, *, with_cors: bool = False) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None = None) -> None:
         self._app = app
-        self._with_cors = with_cors
         self._hosts = hosts if hosts is not None and hosts.is_set else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,8 +68,6 @@ class Edge:
                 await problem(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
             elif self._hosts is not None and scope["path"] not in _PROBES and not self._hosts.allow(Headers(scope=scope)):
                 await problem(403, _OTHER_HOST)(scope, receive, send_with_id)
-            elif scope["method"] == "OPTIONS" and scope["path"] in _PROBES and not (self._with_cors and is_preflight(Headers(scope=scope))):
-                await Response(status_code=204, headers={"Allow": "GET, HEAD, OPTIONS"})(scope, receive, send_with_id)
             else:
                 is_head = scope["method"] == "HEAD"  # the server leaves the body out
                 await self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)

@@ -153,13 +153,16 @@ async def _on_http(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
     detail = exc.detail if exc.detail != HTTPStatus(exc.status_code).phrase else _DETAILS.get(exc.status_code, exc.detail)
     headers = {"Allow": _methods_here(request)} if exc.status_code == 405 else exc.headers
+    if exc.status_code == 405 and request.method == "OPTIONS":
+        return Response(status_code=204, headers=headers)
     return problem(exc.status_code, detail, kind="invalid-request" if exc.status_code == 422 else "", headers=headers)
 
 
 def _methods_here(request: Request) -> str:
     """Every method that the address of a request takes: one route knows its own alone."""
-    routes = [route for router in request.app.state.routers for route in router.routes if route.matches(request.scope)[0] is not Match.NONE]
-    methods = {method for route in routes for method in route.methods}
+    every = [*request.app.router.routes, *(route for router in request.app.state.routers for route in router.routes)]
+    routes = [route for route in every if getattr(route, "methods", None) and route.matches(request.scope)[0] is not Match.NONE]
+    methods = {"OPTIONS", *(method for route in routes for method in route.methods)}
     return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
 
 

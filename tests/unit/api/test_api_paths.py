@@ -94,20 +94,23 @@ async def test_what_is_not_there_is_a_problem(http, problem_of, path):
 async def test_head_answers_as_get_does(http, path):
     answer, asked = await http.head(path), await http.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (asked.status_code, asked.headers["content-type"])
-    if not path.startswith(("/v1", "/docs", "/open")):
-        options = await http.options(path)
-        assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
+    options = await http.options(path)
+    assert (options.status_code, options.headers["allow"], options.content) == (204, "GET, HEAD, OPTIONS", b"")
 
 
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/v1/search"), ("DELETE", "/v1/search"), ("POST", "/v1/documents/a"), ("PATCH", "/v1/documents"), ("PUT", "/v1/collections"),
-     ("POST", "/healthz"), ("BREW", "/v1/search")],
+     ("POST", "/healthz"), ("BREW", "/v1/search"), ("TRACE", "/v1/documents/a"), ("POST", "/openapi.json"), ("DELETE", "/docs"), ("QUERY", "/v1/sync/t")],
 )  # fmt: skip
 async def test_the_wrong_method_is_a_problem_that_names_the_right_ones(http, problem_of, method, path):
     answer = await http.request(method, path)
     problem_of(answer, 405)
-    taken = {tried for tried in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH") if (await http.request(tried, path)).status_code != 405}
+    taken = {
+        tried
+        for tried in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH")
+        if (await http.request(tried, path)).status_code != 405
+    }
     assert set(answer.headers["allow"].split(", ")) == taken != set()
 
 
@@ -126,3 +129,12 @@ async def test_every_answer_has_a_request_id_of_its_own(http):
     answers = [await http.get(path, headers=given) for path in ("/healthz", "/healthz", "/nowhere", "/v1/documents/%FF", "/v1/search")]
     answers.append(await http.post("/v1/search", content=b"{"))
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)
+
+
+async def test_every_call_of_the_description_is_in_what_its_address_takes_and_no_other_is(app, http, problem_of):
+    for path, calls in app.openapi()["paths"].items():
+        declared = {method.upper() for method in calls}
+        options = await http.options(path.format(document_id="a", name="b", token="t"))
+        assert options.status_code == 204
+        assert set(options.headers["allow"].split(", ")) == declared | {"OPTIONS"} | ({"HEAD"} if "GET" in declared else set()), path
+    problem_of(await http.options("/nowhere"), 404)
