@@ -14,7 +14,7 @@ from connectors.webhook.receiver import Receiver
 
 _REQUESTS = 64
 _HOOK_READ_S = 10.0
-_ROOM_BYTES = 256 * 1024 * 1024
+_ROOM_BYTES = 64 * 1024 * 1024
 
 
 def routers(receiver: Receiver, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int) -> Sequence[APIRouter]:
@@ -26,10 +26,10 @@ def routers(receiver: Receiver, hooks: Mapping[str, Hook] | None = None, *, max_
     """
     hooks = hooks or {}
     most_bytes = body_limit(max_document_bytes)
-    admission = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES, 2 * most_bytes))
+    admission = Admission(requests=_REQUESTS, room_bytes=_ROOM_BYTES, large_bytes=most_bytes)
     largest = max([0, *(hook.source.max_bytes for hook in hooks.values())])
     # Of its own, and soon over: who sends to a hook is known only once the body is there, and must keep nobody out who has a key.
-    for_anybody = Admission(requests=_REQUESTS, room_bytes=max(_ROOM_BYTES // 4, 2 * largest), read_s=_HOOK_READ_S)
+    for_anybody = Admission(requests=_REQUESTS, room_bytes=_ROOM_BYTES // 2, large_bytes=largest, read_s=_HOOK_READ_S)
     return [
         documents_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
         events_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
