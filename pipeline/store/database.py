@@ -21,6 +21,7 @@ from migrations.runner import check_rights
 from migrations.server_checks import use_schemas
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
 from pipeline.model import Reader, TenantId
+from pipeline.store.answering import answers
 from pipeline.store.driver_connection import connector
 from pipeline.store.outage_classifier import database_outage
 from pipeline.store.read_limits import ReadLimits
@@ -148,7 +149,7 @@ class Database:
             snapshot: read everything as of one moment.
 
         Raises:
-            SlowReadError: it took too long.
+            SlowReadError: it took too long, and the database still answers.
             OutageError, RetryableError, RejectedError: see `translated`.
         """
         limit_s = self._read_timeout_s
@@ -160,6 +161,9 @@ class Database:
                 async with asyncio.timeout(limit_s):
                     yield connection
             except (asyncpg.QueryCanceledError, TimeoutError) as exc:
+                if isinstance(exc, TimeoutError) and not await answers(connection):
+                    connection.terminate()  # nothing more is waited for on it
+                    raise OutageError("database", f"{what}: it does not answer in time", cause="it does not answer in time") from exc
                 raise SlowReadError(f"{what}: it took more than {limit_s:g} s") from exc
 
     @asynccontextmanager
