@@ -52,6 +52,12 @@ class Program(Reader):
         self._process.stdout.close()
         return status
 
+    @property
+    def pid(self) -> int:
+        """Of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> float:
         """SIGKILL to every process of it, the database's included; the time of the monotonic clock at which they were all stopped."""
         assert self._process is not None and self._process.stdout

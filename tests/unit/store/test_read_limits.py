@@ -51,7 +51,7 @@ async def test_the_credentials_of_a_tenant_take_turns() -> None:
 
 
 async def test_who_waits_too_long_or_in_too_long_a_line_is_told_to_come_again_and_no_turn_is_lost() -> None:
-    limits, gate, done = ReadLimits(2, wait_s=0.01), asyncio.Event(), list[str]()
+    limits, gate, done = ReadLimits(2, wait_s=0.2), asyncio.Event(), list[str]()
     async with limits.turn(A):
         waiting = [asyncio.create_task(read(limits, A, done, "x", gate)) for _ in range(MOST_WAITING + 1)]
         cancelled = waiting[0]
