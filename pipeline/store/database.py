@@ -22,6 +22,7 @@ from migrations.server_checks import use_schemas
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
 from pipeline.model import Reader, TenantId
 from pipeline.store.answering import answers
+from pipeline.store.cut_short import ended_soon
 from pipeline.store.driver_connection import connector
 from pipeline.store.outage_classifier import database_outage
 from pipeline.store.read_limits import ReadLimits
@@ -37,9 +38,7 @@ _BEGIN = (
 _BEGIN_READ = _BEGIN + ", set_config('statement_timeout', $4, true)"
 READ_TIMEOUT_S = 10.0
 _PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
-
 _TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
-
 _AGAIN = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
 
 
@@ -171,31 +170,33 @@ class Database:
         self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool, limit_s: float | None = None
     ) -> AsyncIterator[Connection]:
         with translated(what):
-            isolation = "repeatable_read" if snapshot else None
-            async with self._connection() as connection, connection.transaction(isolation=isolation, readonly=readonly):
-                begun: list[Any] = [reader.tenant_id, "on" if durable else "off", principals_of(reader)]
-                if limit_s is None:
-                    await connection.execute(_BEGIN, *begun)
-                else:
-                    await connection.execute(_BEGIN_READ, *begun, f"{math.ceil(limit_s * 1000)}ms")
+            async with (
+                asyncio.timeout(limit_s) as beginning,
+                self._connection() as connection,
+                connection.transaction(isolation="repeatable_read" if snapshot else None, readonly=readonly),
+                ended_soon(connection),
+            ):
+                limit = [] if limit_s is None else [f"{math.ceil(limit_s * 1000)}ms"]
+                whose = reader.tenant_id, "on" if durable else "off", principals_of(reader)
+                await connection.execute(_BEGIN_READ if limit else _BEGIN, *whose, *limit)
                 if reader.principals is not None:
                     await connection.execute(_PLAN_ANEW)
+                beginning.reschedule(None)
                 yield connection
 
     @asynccontextmanager
-    async def system(self, what: str = "transaction") -> AsyncIterator[Connection]:
-        """A transaction for what belongs to no tenant; rows of tenants are not visible in it."""
+    async def system(self, what: str = "transaction", *, limit_s: float | None = None) -> AsyncIterator[Connection]:
+        """A transaction for what belongs to no tenant, for at most `limit_s`; rows of tenants are not visible in it."""
         with translated(what):
-            async with self._connection() as connection, connection.transaction():
+            async with asyncio.timeout(limit_s), self._connection() as connection, connection.transaction(), ended_soon(connection):
                 yield connection
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
         """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again.
-
         Nor is one used again that refuses writes, with all that were opened before now: a session keeps what was so when it began, for as long as it lasts.
         """
-        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, ended_soon(connection):
             try:
                 yield connection
             except asyncpg.InternalClientError:

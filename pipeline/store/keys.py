@@ -15,6 +15,8 @@ from pipeline.store.statements import sql
 
 REVOKED_CHANNEL = "livedex_keys"
 """Told the id of each key that opens nothing any more."""
+_LIMIT_S = 5.0
+"""For what is asked of keys while a request waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class ApiKeys:
 
     async def find(self, key_id: str) -> KnownKey | None:
         """What is known of a key, whosever it is; None where there is none."""
-        async with self._database.system("find a key") as connection:
+        async with self._database.system("find a key", limit_s=_LIMIT_S) as connection:
             row = await connection.fetchrow(sql("find_key"), key_id)
         if row is None:
             return None
@@ -111,7 +113,7 @@ class ApiKeys:
 
     async def ever_made(self) -> bool:
         """Return whether a key was ever made, also one that is revoked, expired or deleted."""
-        async with self._database.system("look for keys") as connection:
+        async with self._database.system("look for keys", limit_s=_LIMIT_S) as connection:
             return bool(await connection.fetchval(sql("was_key_made")))
 
     async def note_older(self) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
+import time
 from types import SimpleNamespace
 
 import asyncpg
 import pytest
 
 from consumers.queue_engine import open_engine
-from pipeline.errors import OutageError
-from pipeline.model import TenantId
-from pipeline.store.database import Database
+from pipeline.errors import OutageError, RetryableError
+from pipeline.model import Reader, TenantId
+from pipeline.store.database import Database, open_database
 from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
 
 
@@ -55,3 +58,30 @@ async def test_a_connection_asks_the_other_end_whether_it_is_there(owner_url: st
         assert await plain.fetchval("select 1") == 1
     finally:
         await plain.close()
+
+
+@pytest.mark.parametrize("call", ["read", "read on", "key"])
+async def test_a_server_process_that_stands_still_holds_up_no_request_for_long(owner_url: str, call: str) -> None:
+    async def ask(database: Database) -> None:
+        if call == "key":
+            async with database.system("look", limit_s=0.2) as connection:
+                await connection.fetchval("select 1")
+        async with database.reading(Reader(TenantId("t")), "look") as connection:
+            if call == "read on":
+                os.kill(pid, signal.SIGSTOP)
+            await connection.fetchval("select 1")
+
+    async with open_database(owner_url, min_size=1, max_size=2, read_timeout_s=0.2) as database:
+        async with database.system("look") as connection:
+            pid = await connection.fetchval("select pg_backend_pid()")
+        if call != "read on":
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            with pytest.raises(RetryableError):
+                await asyncio.wait_for(ask(database), 30)
+            assert time.monotonic() - begin < 15, "it would have waited for the server"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        async with database.system("look again") as connection:
+            assert await connection.fetchval("select pg_backend_pid()") != pid
