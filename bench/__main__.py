@@ -12,7 +12,7 @@ from pipeline.cli.running import run
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (
     "kills", "tenants", "written", "receiver", "openapi", "kafka-replay", "kafka-kills", "kafka-outages", "kafka-embedder-outage", "kafka-freshness", "kafka-throughput", "kafka-backlog",
-    "freezes", "fairness", "growing-log", "database-chaos", "kafka-database-chaos", "strangers",
+    "freezes", "fairness", "growing-log", "database-chaos", "kafka-database-chaos", "strangers", "attacks",
 )  # fmt: skip
 """Run only where they are named."""
 NUMBERS = {

@@ -44,22 +44,23 @@ def _measure(broker: str, documents: int, settings: dict[str, str]) -> list[list
         program = Program(Path(folder), **settings)
         program.start()
         try:
-            small, large = (_client(program, tenant) for tenant in ("small", "large"))
-            _edits(small, 3)
-            quiet = _edits(small, EDITS)
+            small, large = (client_of(program, tenant) for tenant in ("small", "large"))
+            edits(small, 3)
+            quiet = edits(small, EDITS)
             loader = threading.Thread(target=_load, args=(large, documents))
             loader.start()
             loaded = list[float]()
             end = time.monotonic() + _LOAD_S
             while time.monotonic() < end and (loader.is_alive() or program.metric("livedex_stage_waiting") > 0):
-                loaded += _edits(small, 1)
+                loaded += edits(small, 1)
             loader.join()
         finally:
             program.stop()
     return [_row(f"{broker}, quiet", quiet), _row(f"{broker}, loaded", loaded)]
 
 
-def _client(program: Program, tenant: str) -> httpx.Client:
+def client_of(program: Program, tenant: str) -> httpx.Client:
+    """HTTP with a new key of a tenant."""
     command = [
         LIVEDEX,
         "keys",
@@ -86,7 +87,7 @@ def _load(client: httpx.Client, documents: int) -> None:
         client.put(f"/v1/documents/d{n}", json={"text": "\n\n".join(paragraph(rng) for _ in range(20))}).raise_for_status()
 
 
-def _edits(client: httpx.Client, count: int) -> list[float]:
+def edits(client: httpx.Client, count: int) -> list[float]:
     """Milliseconds that each of these edits took to become visible."""
     took_ms = []
     for _ in range(count):
