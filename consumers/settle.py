@@ -176,7 +176,9 @@ class Settler:
             if not isinstance(exc, LivedexError):
                 log.exception("%s: the outcome could not be kept", self.stage.name)
             failed = outcome_of(exc, attempt, pauses)
-            if isinstance(failed, Pause | Finished):  # away, or of a tenant that is no more
+            if isinstance(failed, Pause | Finished) or (
+                isinstance(failed, Again) and not failed.counted
+            ):  # away, or of a tenant that is no more
                 return failed
             return Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
         return outcome

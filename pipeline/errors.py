@@ -3,7 +3,8 @@
     LivedexError
     ├── RetryableError          try again later; the input is not to blame
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
-    │   │   └── ClaimLostError  a claim ran out before its text was sent: claim it again
+    │   │   ├── ClaimLostError  a claim ran out before its text was sent: claim it again
+    │   │   └── PartialOutageError  a part of a dependency is unavailable: only what needs it waits
     │   ├── SlowReadError       a read took longer than it may: ask for less
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
     │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
@@ -80,6 +81,10 @@ class ClaimLostError(OutageError):
 
     def __init__(self, message: str) -> None:
         super().__init__("embedder", message, retry_after_s=0.1)
+
+
+class PartialOutageError(OutageError):
+    """A part of a dependency does not work (a partition of a Kafka topic): what needs that part waits, and nothing else does."""
 
 
 class SlowReadError(RetryableError):

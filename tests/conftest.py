@@ -130,6 +130,13 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
+def unreplicated_cluster() -> Iterator[KafkaCluster]:
+    """Three nodes of this test's own; topics may have one replica, and groups outlive any one node."""
+    with _own_kafka(KafkaCluster(3, {"min.insync.replicas": "1", "default.replication.factor": "1"})) as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
     """A scripted S3; the environment of the test leads there."""
     with ScriptedS3() as server:

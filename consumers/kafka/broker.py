@@ -16,6 +16,7 @@ from faststream.kafka import KafkaBroker as FastStreamBroker
 from consumers.kafka.announcements import ANNOUNCED, Announcements
 from consumers.kafka.connection import security_of, token_provider, translated
 from consumers.kafka.consumer import StageConsumer
+from consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, pace_metadata
 from consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
 from consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
 from consumers.kafka.topics import ensure_topics
@@ -35,6 +36,8 @@ CLOSE_S = 5.0
 ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
 TELL_AFTER_S = 3.0  # a stage waits for as long as it takes, and says so after this; less when the process ends
 FIRST_TRY_AGAIN_S = 1.0
+_STILL_LED_EVERY_S = 0.5
+_LOOK_AT_LEADERS_EVERY_S = 1.0
 _SLOWEST_TRY_S = 10.0
 
 Told = Callable[[str, str | None], None]
@@ -72,7 +75,8 @@ class KafkaBroker:
             **PRODUCING,
         )  # fmt: skip
         self._producer = Producer(self._broker, settings, servers)
-        self._announcements = Announcements(self._announce, on_health)
+        self._leaders = PartitionLeaders(lambda: self._producer.present, on_health)
+        self._announcements = Announcements(self._announce, on_health, self._partition_of)
         self.stages: list[StageConsumer] = []
         self._leaving = asyncio.Event()
 
@@ -86,16 +90,25 @@ class KafkaBroker:
                 self._settings,
                 lambda reason: self._on_health("broker", reason),
                 lambda count: self._on_lost(name, count),
+                self._leaders.until_back,
             )
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; see `pipeline.intake.Publisher`."""
+        """Put changes on the first topic, in order; see `pipeline.intake.Publisher`. Where the partition of one has no leader, none is put.
+
+        Raises:
+            PartialOutageError: it has none.
+            OutageError: Kafka does not take them.
+        """
+        topic = self._settings.prefix + CHANGED
+        keys = [event.key().encode() for event in events]
+        for key in keys:
+            self._leaders.check(topic, key)
         with translated(f"publish to {CHANGED}"):
             async with asyncio.timeout(ACCEPT_S):
-                topic = self._settings.prefix + CHANGED
-                sent = [await self._producer.send(topic, event.encode(), event.key().encode(), FROM_INTAKE) for event in events]
-                await asyncio.gather(*sent)
+                sent = [await self._producer.send(topic, event.encode(), key, FROM_INTAKE) for event, key in zip(events, keys, strict=True)]
+                await self._while_led(asyncio.gather(*sent), topic, keys)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic, however long Kafka is away; a second copy would help nobody.
@@ -103,13 +116,13 @@ class KafkaBroker:
         What others are only told (`livedex.synced`, `livedex.dead`) holds up no document: where its topic is missing or forbidden, it waits.
 
         Raises:
+            PartialOutageError: its partition has no leader.
             OutageError: Kafka does not take it, or is away while the process ends.
         """
         if topic in ANNOUNCED:
             await self._announcements.put(topic, event)
             return
-        with translated(f"publish to {topic}"):
-            await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
+        await self._put(topic, event)
 
     async def put_again(self, letter: Letter) -> None:
         """Put the exact record of a dead letter on its topic again.
@@ -122,19 +135,49 @@ class KafkaBroker:
         if key is None and value is None:
             value = b""  # the client refuses to send nothing at all, and either is the same mistake
         with translated(f"publish to {letter.topic}"):
+            self._leaders.check(topic, key)
             async with asyncio.timeout(ACCEPT_S):
                 await (await self._producer.send(topic, value, key, _headers(letter)))
 
     async def _announce(self, topic: str, event: Event[Any]) -> None:
         with translated(f"publish to {topic}"):
             await self._producer.check_topic(self._settings.prefix + topic)
-            await self._until_held(await self._send(topic, event.encode(), event.key()), topic)
+        await self._put(topic, event)
 
-    async def _send(self, topic: str, value: bytes, key: str) -> Any:
-        return await self._producer.send(self._settings.prefix + topic, value, key.encode())
+    def _partition_of(self, topic: str, event: Event[Any]) -> int | None:
+        return self._leaders.partition_of(self._settings.prefix + topic, event.key().encode())
+
+    async def _put(self, topic: str, event: Event[Any]) -> None:
+        name, key = self._settings.prefix + topic, event.key().encode()
+        self._leaders.check(name, key)
+        with translated(f"publish to {topic}"):
+            sent = await self._producer.send(name, event.encode(), key)
+            await self._while_led(asyncio.ensure_future(self._until_held(sent, topic)), name, [key])
+
+    async def _while_led(self, sent: asyncio.Future[Any], topic: str, keys: Sequence[bytes]) -> None:
+        """Wait for records to be held, as long as their partitions have leaders: whoever waits for them is told soon, and sends them again.
+
+        Raises:
+            PartialOutageError: one has lost its leader. The record may be written none the less.
+        """
+        try:
+            while not sent.done():
+                await asyncio.wait([sent], timeout=_STILL_LED_EVERY_S)
+                if not sent.done():
+                    for key in keys:
+                        self._leaders.check(topic, key)
+            await sent
+        finally:
+            if not sent.done():
+                sent.cancel()
+                await asyncio.gather(sent, return_exceptions=True)
 
     async def _until_held(self, sent: asyncio.Future[Any], topic: str) -> None:
-        done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
+        try:
+            done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
+        except asyncio.CancelledError:
+            sent.cancel()
+            raise
         if done:
             await sent
             return
@@ -142,6 +185,10 @@ class KafkaBroker:
         leaving = asyncio.create_task(self._leaving.wait())
         try:
             await asyncio.wait([sent, leaving], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            sent.cancel()
+            self._on_health("broker", None)  # its partition has no leader, which is told apart
+            raise
         finally:
             leaving.cancel()
         if not sent.done():
@@ -168,6 +215,7 @@ class KafkaBroker:
             loops = {f"commit {s.settler.stage.name}": s.committing for s in self.stages} | {
                 "announce": self._announcements.run,
                 "watch kafka": looking.run,
+                "watch leaders": self._watch_leaders,
             }
             tasks = [asyncio.create_task(supervised(loop, name), name=name) for name, loop in loops.items()]
             try:
@@ -180,6 +228,16 @@ class KafkaBroker:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 self._announcements.give_up()
+
+    async def _watch_leaders(self) -> None:
+        """Look for ever at the topics of the stages here, and at the one that changes enter by."""
+        used = [
+            CHANGED,
+            *(topic for s in self.stages for topic in (s.settler.stage.takes, s.settler.stage.leaves) if topic not in ANNOUNCED),
+        ]
+        while True:
+            self._leaders.look([self._settings.prefix + topic for topic in dict.fromkeys(used)])
+            await asyncio.sleep(_LOOK_AT_LEADERS_EVERY_S)
 
     def _clients(self) -> list[Any]:
         """Return the connections of everything that talks to Kafka here."""
@@ -204,6 +262,8 @@ class KafkaBroker:
                 await self._close()
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _SLOWEST_TRY_S)
+        if (client := self._producer.client) is not None:
+            pace_metadata(client, WRITER_EVERY_S)
         for stage in self.stages:
             stage.watch_polls()
         if away:

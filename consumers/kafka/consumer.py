@@ -19,8 +19,10 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
+from consumers.kafka.announcements import ANNOUNCED
 from consumers.kafka.header_names import read_any_name
 from consumers.kafka.lag import group_of
+from consumers.kafka.partition_leaders import has_leader, pace_metadata
 from consumers.kafka.partition_watch import PartitionWatch
 from consumers.kafka.records import read_kafka
 from consumers.kafka.window import Raw, Window
@@ -45,11 +47,13 @@ class StageConsumer:
     Args:
         on_error: told what reading met, and None once it works again.
         on_expired: told how many records retention removed before they were read.
+        until_back: returns, of a topic and a key whose partition has no leader, what is set once it has one; else None.
     """
 
     def __init__(
         self, broker: KafkaBroker, settler: Settler, settings: KafkaSettings, on_error: Callable[[str | None], None],
         on_expired: Callable[[int], None] = lambda _: None,
+        until_back: Callable[[str, bytes | None], asyncio.Event | None] = lambda topic, key: None,
     ) -> None:  # fmt: skip
         self.settler = settler
         settler.read = read_kafka
@@ -60,7 +64,11 @@ class StageConsumer:
         self._stopping = False
         self._polling = False
         self._failing = False
-        self.window = Window(settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed)
+        leaves = None if settler.stage.leaves in ANNOUNCED else settings.prefix + settler.stage.leaves
+        self.window = Window(
+            settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed,
+            until_back=lambda raw: until_back(leaves, raw.key) if leaves else None,
+        )  # fmt: skip
         self._partitions = PartitionWatch(settler.stage.name, self.window, on_expired)
         self._subscriber = broker.subscriber(
             settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
@@ -94,6 +102,8 @@ class StageConsumer:
         if consumer is None:
             return
         for partition in consumer.assignment():
+            if not has_leader(consumer._client, partition):
+                continue  # where nothing was read of it yet, its position is not known for as long
             try:
                 position = await consumer.position(partition)
             except (KafkaError, IllegalStateError):
@@ -147,6 +157,7 @@ class StageConsumer:
             return found
 
         consumer.getmany = getmany
+        pace_metadata(consumer._client)
         self.polled_at = time.monotonic()
 
     @property
@@ -219,17 +230,17 @@ class StageConsumer:
             self._hold_or_go_on()
 
     def _hold_or_go_on(self) -> None:
-        """Pause the partitions while the window is full."""
+        """Pause the partitions while the window is full, or those of which much waits for partitions without a leader."""
         consumer = self._subscriber.consumer
         if consumer is None:
             return
-        if self._stopping or self.window.full:
-            new = set(consumer.assignment()) - self._paused
+        assigned = set(consumer.assignment())
+        wanted = assigned if self._stopping or self.window.full else {p for p in assigned if self.window.holds_enough(p)}
+        if new := wanted - self._paused:
             consumer.pause(*new)
-            self._paused |= new
-        elif self._paused:
-            consumer.resume(*(self._paused & set(consumer.assignment())))
-            self._paused.clear()
+        if again := (self._paused - wanted) & assigned:
+            consumer.resume(*again)
+        self._paused = wanted
 
 
 def _sticky() -> type[StickyPartitionAssignor]:

@@ -12,6 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from consumers.kafka.connection import METADATA_AGE_MS, client_arguments, connecting, translated
 from consumers.kafka.header_names import read_any_name
+from consumers.kafka.partition_leaders import has_leader, offline_partitions, pace_metadata
 from pipeline.backlog import Waiting
 from pipeline.errors import OutageError
 from pipeline.events import CHANGED
@@ -55,7 +56,10 @@ class KafkaBacklog:
     async def mark(self) -> Mapping[TopicPartition, int]:
         """Where the changes that were accepted up to now end."""
         async with self._asking() as (consumer, admin):
-            _, _, ends = await self._offsets(consumer, admin, "chunk", self._settings.prefix + CHANGED)
+            topic = self._settings.prefix + CHANGED
+            _, _, ends = await self._offsets(consumer, admin, "chunk", topic)
+            if offline := offline_partitions(consumer._client, topic):
+                raise OutageError("broker", f"{len(offline)} partitions of {topic} have no leader: what was accepted there is not known")
             return ends
 
     async def left(self, mark: object) -> int:
@@ -63,7 +67,7 @@ class KafkaBacklog:
         assert isinstance(mark, Mapping)
         async with self._asking() as (consumer, admin):
             committed, begins, _ = await self._offsets(consumer, admin, "chunk", self._settings.prefix + CHANGED)
-        return sum(max(0, end - max(committed.get(p, 0), begins[p])) for p, end in mark.items())
+        return sum(max(0, end - max(committed.get(p, 0), begins.get(p, 0))) for p, end in mark.items())
 
     async def close(self) -> None:
         """Disconnect."""
@@ -95,6 +99,7 @@ class KafkaBacklog:
             stack.push_async_callback(consumer.stop)
             async with connecting(self._settings, self._servers):
                 await consumer.start()
+            pace_metadata(consumer._client)
             admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
             stack.push_async_callback(admin.close)
             await admin.start()
@@ -104,13 +109,16 @@ class KafkaBacklog:
     async def _offsets(
         self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, stage: str, topic: str
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Committed, first and end offsets of a topic's partitions."""
+        """Committed, first and end offsets of a topic's partitions; first and end offsets only of those that have a leader."""
         described = await admin.describe_topics([topic])
         partitions = [TopicPartition(topic, p["partition"]) for p in described[0]["partitions"]]
         if not partitions:
             raise OutageError("broker", f"the topic {topic} is not there: start a role, or run `livedex migrate`")
         stored = await admin.list_consumer_group_offsets(group_of(self._settings, stage), partitions=partitions)
         committed = {p: max(o.offset, 0) for p, o in stored.items()}
+        consumer._client.add_topic(topic)
+        await consumer._client.force_metadata_update()
+        partitions = [p for p in partitions if has_leader(consumer._client, p)]
         return committed, await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import IllegalStateError, KafkaError
 
+from consumers.kafka.partition_leaders import has_leader
 from consumers.kafka.window import Window
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class PartitionWatch:
             return
         self._due = time.monotonic() + LOOK_EVERY_S
         self._count(consumer)
-        partitions = [p for p in consumer.assignment() if p in self._start]
+        partitions = [p for p in consumer.assignment() if p in self._start and has_leader(consumer._client, p)]
         if not partitions:
             return
         async with asyncio.timeout(_ANSWER_S):

@@ -21,6 +21,7 @@ from aiokafka.errors import (
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from consumers.kafka.connection import METADATA_AGE_MS, client_arguments
+from consumers.kafka.partition_leaders import WRITER_EVERY_S, pace_metadata
 from consumers.kafka.topics import MAX_CHANGE_BYTES
 from pipeline.kafka_settings import KafkaSettings
 
@@ -135,6 +136,7 @@ class Producer:
     async def _renew(self, old: AIOKafkaProducer) -> None:
         below: Any = self._broker.config.producer
         new = AIOKafkaProducer(**client_arguments(self._settings, self._servers), client_id=CLIENT_ID, **PRODUCING)
+        pace_metadata(new.client, WRITER_EVERY_S)
         try:
             await below.connect(new, below.serializer, below.codec)
         except (KafkaError, OSError) as exc:
@@ -173,6 +175,11 @@ class Producer:
         """Return the connections of the present producer; None where it is closed."""
         producer = self._client
         return None if producer is None else producer.client
+
+    @property
+    def present(self) -> AIOKafkaProducer | None:
+        """Return aiokafka's producer in use; None where it is closed."""
+        return self._client
 
     @property
     def _client(self) -> Any:

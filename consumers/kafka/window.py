@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _AFTER_A_SURPRISE_S = 1.0
 _IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
 READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
+_MOST_BEHIND_HELD = 8 * READ_AHEAD  # records read of a partition of which some wait for a place to go
 _MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
 Raw: TypeAlias = "ConsumerRecord[Any, Any]"
 Lane: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
@@ -41,13 +42,19 @@ class Window:
         prefix: of the installation's topics.
         most_bytes: of records that wait or are worked on; above it the window is full.
         progressed: called after each record that has its outcome.
+        until_back: returns, of a record whose next event has no place to go now, what is set once it has; else None.
     """
 
-    def __init__(self, settler: Settler, prefix: str, *, most_bytes: int, progressed: Callable[[], None]) -> None:
+    def __init__(
+        self, settler: Settler, prefix: str, *, most_bytes: int, progressed: Callable[[], None],
+        until_back: Callable[[Raw], asyncio.Event | None] = lambda raw: None,
+    ) -> None:  # fmt: skip
         self._settler = settler
         self._prefix = prefix
         self._most_bytes = most_bytes
         self._progressed = progressed
+        self._until_back = until_back
+        self._held: Counter[TopicPartition] = Counter()
         self._slots = FairSlots(settler.stage.workers, max(1, settler.stage.workers // 4))
         self._partitions: dict[TopicPartition, Partition] = {}
         self._lanes: dict[Lane, deque[Raw]] = {}
@@ -186,6 +193,9 @@ class Window:
             await self._sleep(lane, queue[0], wait_s)
         while queue:
             await state.open.wait()
+            if (back := self._until_back(queue[0])) is not None:
+                await self._hold(lane, back)
+                continue
             try:
                 wait_s = await self._settle(lane, queue[0], state)
             except StoppingError:
@@ -202,6 +212,23 @@ class Window:
             state.end(raw.offset)
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
+
+    async def _hold(self, lane: Lane, back: asyncio.Event) -> None:
+        """Wait, without a worker, until the next event of a record has a place to go."""
+        self._sleeping += 1
+        self._held[lane[0]] += 1
+        try:
+            self._progressed()
+            await back.wait()
+        finally:
+            self._sleeping -= 1
+            self._held[lane[0]] -= 1
+            self._progressed()
+
+    def holds_enough(self, partition: TopicPartition) -> bool:
+        """Return whether so much of a partition waits for a place to go that no more of it should be read."""
+        held, state = self._held[partition], self._partitions.get(partition)
+        return held >= READ_AHEAD or (held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD)
 
     async def _sleep(self, of: Lane, raw: Raw, wait_s: float) -> None:
         """Wait before a record is tried again, or until a newer one replaces it.

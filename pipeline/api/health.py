@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _PATIENCE_S = 3.0
 _FOR_READS = frozenset({"database"})
 _FOR_CHANGES = frozenset({"database", "broker"})
+_PARTITIONS = "broker:partitions"
 _SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not for everybody
 
 
@@ -63,12 +64,15 @@ async def ready(request: Request, services: Services) -> Response:
         down = {"database": unreadable}
     down |= services.health.down
     needed = (_FOR_READS if unreadable else frozenset()) if services.reads else _FOR_CHANGES
+    offline = down.pop(_PARTITIONS, None)
     unmet = {component: reason for component, reason in down.items() if component in needed}
     degraded = {
         component: reason
         for component, reason in down.items()
         if component not in needed and not component.startswith((_SUBSCRIBER, _SOURCE))
     }
+    if offline and "broker" not in down:
+        degraded["broker"] = offline  # what belongs to other partitions is accepted: no reason to send requests elsewhere
     if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
         degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     if unread := sum(component.startswith(_SOURCE) for component in down):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
 _COMPONENTS = ("database", "broker", "embedder")
+_PARTITIONS = "broker:partitions"
 _WHERE_USED = ("blobs",)
 _BY_NAME = ("source:", "subscriber:")
 
@@ -73,6 +74,8 @@ async def read_status(s: Surroundings) -> dict[str, Any]:
 
     states = await s.operations.document_states()
     health = await _health(s)
+    if (offline := health.pop(_PARTITIONS, None)) is not None and health.get("broker", "ok") == "ok":
+        health["broker"] = offline
     try:
         stages: dict[str, Waiting | None] = dict(await s.backlog.waiting())
     except OutageError as exc:

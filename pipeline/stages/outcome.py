@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pipeline.backoff import exponential_s
-from pipeline.errors import LivedexError, NoTurnError, OutageError, RejectedError, RetryableError, TenantDeletedError
+from pipeline.errors import LivedexError, NoTurnError, OutageError, PartialOutageError, RejectedError, RetryableError, TenantDeletedError
 from pipeline.events import Event, Step
 
 MAX_ATTEMPTS = 5
 _MOST_SAID = 300
 FIRST_WAIT_S = 0.1  # and four times as long before each further attempt
+_PART_AGAIN_S = 1.0
 LONGEST_WAIT_S = 120.0  # of those that grow
 
 
@@ -85,6 +86,8 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
         attempt: how often the event was tried, this time included, >= 1. A try that ended in an outage is none.
         outages: how often in a row it was tried in vain before, because a dependency was away.
     """
+    if isinstance(error, PartialOutageError):  # others go on, so no worker is held by it
+        return Again(error.retry_after_s or _PART_AGAIN_S, str(error), counted=False)
     if isinstance(error, OutageError):
         return Pause(error.component, error.retry_after_s or exponential_s(0.5, outages + 1, 5.0), str(error), error.cause)
     if isinstance(error, TenantDeletedError):

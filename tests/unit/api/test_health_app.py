@@ -28,6 +28,15 @@ async def test_health_readiness_and_metrics_are_served(health):
     assert {"/healthz", "/readyz", "/metrics"} <= set(paths)
 
 
+async def test_partitions_without_a_leader_leave_it_ready(app, health):
+    services: ApiServices = app.state.services
+    services.health("broker:partitions", "2 of 6 partitions of livedex.changed have no leader")
+    answer = await health.get("/readyz")
+    assert answer.status_code == 200 and list(answer.json()["degraded"]) == ["broker"]
+    services.health("broker", "does not answer")
+    assert list((await health.get("/readyz")).json()["degraded"]) == ["broker"]
+
+
 async def test_nothing_of_documents_is_served_there(app, health):
     calls = [
         (method.upper(), path.replace("{document_id}", "a").replace("{name}", "a").replace("{token}", "a"))

@@ -2,13 +2,19 @@
 
 import pytest
 
-from pipeline.errors import NoTurnError, OutageError, RejectedError, RetryableError, TooLargeError
+from pipeline.errors import NoTurnError, OutageError, PartialOutageError, RejectedError, RetryableError, TooLargeError
 from pipeline.stages.outcome import LONGEST_WAIT_S, MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
 
 
 def test_an_outage_pauses_however_often_it_was_tried() -> None:
     assert all(isinstance(outcome_of(OutageError("database", "away"), n), Pause) for n in (1, MAX_ATTEMPTS, 1000))
     assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause("embedder", 7.5, "busy", "busy")
+
+
+def test_an_outage_of_a_part_sends_back_the_event_alone_and_counts_no_attempt() -> None:
+    assert all(
+        outcome_of(PartialOutageError("broker", "no leader"), n) == Again(1.0, "no leader", counted=False) for n in (1, MAX_ATTEMPTS, 1000)
+    )
 
 
 @pytest.mark.parametrize("error", [RejectedError("never", reason="x"), TooLargeError("never")])

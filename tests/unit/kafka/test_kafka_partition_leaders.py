@@ -1,0 +1,77 @@
+"""What waits for a partition without a leader, without a Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from consumers.kafka import announcements
+from consumers.kafka import window as windows
+from consumers.kafka.announcements import Announcements
+from consumers.kafka.window import Raw, Window
+from pipeline.errors import OutageError, PartialOutageError
+from pipeline.events import SYNCED
+from tests.kafka_script import Script, offsets, place_of, raw, turns
+
+
+def held_window(script: Script, back: dict[int, asyncio.Event]) -> Window:
+    """A window whose records of some partitions have no place to go."""
+
+    def until_back(record: Raw) -> asyncio.Event | None:
+        return back.get(record.partition)
+
+    found = Window(script, "", most_bytes=10**9, progressed=lambda: None, until_back=until_back)  # type: ignore[arg-type]
+    found.assign([place_of(0), place_of(1)])
+    return found
+
+
+async def test_what_has_no_place_to_go_takes_no_worker_and_goes_on_in_order_once_it_has() -> None:
+    script, back = Script(), {0: asyncio.Event()}
+    w = held_window(script, back)
+    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a"), *(raw(0, n, b"%d" % n) for n in range(2, 200))])
+    w.take(place_of(1), [raw(1, 0, b"a")])
+    await turns()
+    assert list(script.working) == [(1, 0)], "others go on, however many wait"
+    assert not w.full and w.holds_enough(place_of(0)) and not w.holds_enough(place_of(1)), "no more is read of its partition alone"
+    await script.end(1, 0)
+    assert offsets(w) == {1: 1}
+    back.pop(0).set()
+    await turns()
+    assert (0, 0) in script.working and (0, 1) not in script.working
+    assert not w.holds_enough(place_of(0))
+    await w.end()
+
+
+async def test_what_waits_for_a_place_ends_with_its_partition() -> None:
+    script, back = Script(), {0: asyncio.Event()}
+    w = held_window(script, back)
+    w.take(place_of(0), [raw(0, n) for n in range(windows.READ_AHEAD)])
+    await turns()
+    w.assign([place_of(1)])
+    await turns()
+    assert w.size == 0 and not w.holds_enough(place_of(0)) and not w.full
+
+
+async def test_only_what_is_told_on_a_partition_without_a_leader_waits(monkeypatch: Any) -> None:
+    monkeypatch.setattr(announcements, "_AGAIN_EVERY_S", 0.001)
+    offline, written, health = {1}, list[int](), dict[str, str | None]()
+
+    async def write(topic: str, event: Any) -> None:
+        if event % 2 in offline:
+            raise PartialOutageError("broker", "partition 1 has no leader")
+        written.append(event)
+
+    told = Announcements(write, health.__setitem__, lambda topic, event: event % 2)  # type: ignore[arg-type]
+    for event in range(6):
+        await told.put(SYNCED, event)  # type: ignore[arg-type]
+    assert written == [0, 2, 4] and health[f"topic:{SYNCED}"]
+    offline.clear()
+    task = asyncio.create_task(told.run())
+    while health[f"topic:{SYNCED}"] is not None:
+        await asyncio.sleep(0.001)
+    task.cancel()
+    assert written == [0, 2, 4, 1, 3, 5]
+
+
+def test_it_is_an_outage_for_whoever_sends() -> None:
+    assert issubclass(PartialOutageError, OutageError)
