@@ -88,7 +88,8 @@ class PartitionLeaders:
             leader = client.cluster.leader_for_partition(partition)
             if leader is not None and leader != -1:
                 self._returns.pop(partition).set()
-        client.force_metadata_update()
+        if said or self._returns:
+            client.force_metadata_update()
         reason = "; ".join(said) or None
         if reason != self._told:
             log.warning("Kafka: %s", reason or "every partition has a leader again")
