@@ -34,7 +34,7 @@ async def page(
     source: str | None = None,
     state: Annotated[DocumentState | None, Query(description=f"one of {', '.join(get_args(DocumentState))}")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[str | None, Query(min_length=1, description="`next_cursor` of the page before")] = None,
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before", json_schema_extra={"minLength": 1})] = None,
 ) -> Response:
     """The documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
