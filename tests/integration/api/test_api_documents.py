@@ -10,7 +10,7 @@ from pipeline.store.statements import sql
 
 FIELDS = {
     "document_id", "state", "version", "pending_version", "chunk_count", "collection", "source", "title", "uri", "mime_type", "metadata",
-    "error", "changed_at", "synced_at", "acl",
+    "error", "changed_at", "synced_at", "acl", "source_state",
 }  # fmt: skip
 
 
