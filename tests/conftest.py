@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tempfile
 from collections import Counter
@@ -48,6 +49,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if _LEFT_OUT in report.longrepr[2]]
     for reason, tests in Counter(reasons).items():
         terminalreporter.write_line(f"LEFT OUT: {tests} Kafka tests: {reason.partition(_LEFT_OUT)[2]}", red=True, bold=True)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Give back the levels and handlers of logging: a command that is called in this process sets them for good."""
+    loggers = [logging.getLogger(name) for name in (None, "pipeline", "consumers", "connectors", "migrations", "aiokafka")]
+    levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
+    yield
+    for each, level in zip(loggers, levels, strict=True):
+        each.setLevel(level)
+    loggers[0].handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "consumers/notify/couriers.py _keep": "supervised",
     "consumers/kafka/consumer.py committing": "supervised",
     "consumers/kafka/announcements.py run": "supervised",
+    "consumers/kafka/broker.py _watch_leaders": "supervised",
     "pipeline/cli/watching.py answer_requests": "kept_alive",
     "pipeline/cli/source_registration.py keep_reporting": "kept_alive",
     "consumers/notify/courier.py run": "kept_alive",
@@ -38,7 +39,7 @@ ELSEWHERE = {
 """Loops that let unforeseen errors out, and who goes on after them."""
 
 WITHIN_A_CALL = {
-    "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued", "consumers/lost_records.py _pages",
+    "consumers/kafka/broker.py _while_led", "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued", "consumers/lost_records.py _pages",
     "pipeline/store/verification.py documents", "pipeline/cli/progress.py show_progress", "pipeline/cli/search.py _wait_for_model",
     "pipeline/cli/subscribers.py _read", "pipeline/cli/waiting.py wait_for_scan", "pipeline/cli/waiting.py _wait_once", "pipeline/cli/waiting.py _patiently",
 }  # fmt: skip
