@@ -376,8 +376,7 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
     embedder = counting()
     embedder.script = always(error, poison)
     service = service_on(embedder, time)
-    if alone and getattr(DeniedError(error()), "needs_witness", False):
-        pytest.skip("blamed only if others are embedded")
+    alone = alone and not getattr(DeniedError(error()), "needs_witness", False)  # these are blamed only if others are embedded
     texts = ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
     got = await time.run(ask(service, texts))
     check(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
