@@ -127,7 +127,7 @@ def test_the_url_wins_over_the_service_file_and_that_over_the_shell(tmp_path: Pa
     "channel_binding=require", "gssencmode=require", "require_auth=scram-sha-256", "requirepeer=postgres", "sslsni=0", "sslcertmode=require", "sslcrldir=/tmp",
     "replication=database", "target_session_attrs=standby", "target_session_attrs=read-only", "client_encoding=latin1", "sslmode=yes", "connect_timeout=soon",
     "sslnegotiation=direct", "sslrootcert=/nowhere/root.crt&sslmode=require", "sslrootcert=system&sslmode=require", "sslcert=/nowhere", "port=0", "port=70000",
-    "port=1,2", "hostaddr=1.2.3.4,1.2.3.5", "load_balance_hosts=yes", "min_protocol_version=3.2", "oauth_issuer=x", "sslkeylogfile=/tmp/x", "keepalives=2",
+    "port=1,2", "hostaddr=1.2.3.4,1.2.3.5", "load_balance_hosts=yes", "min_protocol_version=3.2", "oauth_issuer=x", "sslkeylogfile=keys.log", "keepalives=2",
     "passfile=/nowhere/pass", "ssl_min_protocol_version=SSLv3", "host=@abstract",
 ])  # fmt: skip
 def test_what_cannot_be_kept_is_refused_by_the_name_of_its_parameter(parameter: str) -> None:
