@@ -1,104 +1,94 @@
 """One tenant attacks with the largest searches and bodies that are allowed, idle connections and a backlog: searches and edits of another, quiet and attacked.
 
-The attacker is a set of threads in the process of who measures, on the same machine: the figures are upper bounds.
+The attacker is a process of its own at the lowest priority (`bench.attacker`), which begins with documents of its own to search.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-import socket
+import json
+import subprocess
+import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
 
+from bench.attacker import ATTACKS, BACKLOG
 from bench.fairness import client_of, edits
 from bench.program import Program
 from bench.table import show
 
 OPERATIONS = 50
 _BAR = 2.0
-_SEARCHERS, _LOADERS, _IDLE = 8, 2, 100
-_WORST = {"query": "word " * 300, "limit": 100, "where": {f"field{n}": {"in": [f"{n}-{m}" for m in range(40)]} for n in range(20)}}
+_FILLING_S = 20.0
 
 
 async def run(operations: int = OPERATIONS) -> None:
     """Print the table.
 
     Args:
-        operations: searches of the other tenant, quiet and again attacked; a quarter as many edits.
+        operations: searches of the other tenant, quiet and again in each attack; a quarter as many edits.
     """
     await asyncio.to_thread(_run, operations)
 
 
 def _run(operations: int) -> None:
+    rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:
         program = Program(Path(folder))
         program.start()
         try:
             own, attacker = (client_of(program, tenant) for tenant in ("own", "attacker"))
-            for client in (own, attacker):
-                client.put("/v1/documents/first", json={"text": "A first word about gardens."}).raise_for_status()
+            key = attacker.headers["Authorization"].removeprefix("Bearer ")
+            own.put("/v1/documents/first", json={"text": "A first word about gardens."}).raise_for_status()
+            with _attack(program.port, key, [BACKLOG]):
+                time.sleep(_FILLING_S)
+            _settle(program)
             _edits(own, 3)
-            quiet = _searches(own, operations), _edits(own, max(2, operations // 4))
-            statuses: dict[int, int] = {}
-            with _Attack(program.port, attacker, statuses):
-                time.sleep(3)
-                attacked = _searches(own, operations), _edits(own, max(2, operations // 4))
-            memory = program.python_memory_mb()
+            for name, attacks in [(attack, [attack]) for attack in ATTACKS] + [("everything at once", list(ATTACKS))]:
+                quiet = _searches(own, operations), _edits(own, max(2, operations // 4))
+                with _attack(program.port, key, attacks) as statuses:
+                    time.sleep(3)
+                    attacked = _searches(own, operations), _edits(own, max(2, operations // 4))
+                rows += _rows(name, quiet, attacked)
+                print(f"  {name}: answers to the attacker by status {statuses}, memory at its peak {program.python_memory_mb():,.0f} MB")
+                _settle(program)
         finally:
             program.stop()
             program.close()
-    rows = [
-        [f"{what}, {name}", *(1000 * at for at in pair), pair[1] / pair[0], f"{_BAR:g}" if name == "p95" else ""]
-        for what, calm, busy in zip(("searches", "edits until visible"), quiet, attacked, strict=True)
+    show("One tenant while another attacks, ms", ["attack", "", "quiet", "attacked", "ratio", "bar"], rows)
+
+
+def _rows(attack: str, quiet: Sequence[list[float]], attacked: Sequence[list[float]]) -> list[list[object]]:
+    return [
+        [attack, f"{what}, {name}", 1000 * calm, 1000 * busy, busy / calm, f"{_BAR:g}" if name == "p95" else ""]
+        for what, before, during in zip(("searches", "edits until visible"), quiet, attacked, strict=True)
         for name, share in (("p50", 0.5), ("p95", 0.95))
-        for pair in [(_at(calm, share), _at(busy, share))]
+        for calm, busy in [(_at(before, share), _at(during, share))]
     ]
-    show("One tenant while another attacks, ms", ["", "quiet", "attacked", "ratio", "bar"], rows)
-    print(f"  answers to the attacker by status: {dict(sorted(statuses.items()))}; peak memory {memory:,.0f} MB")
 
 
-class _Attack:
-    """Searches, bodies and idle connections of a tenant, for as long as the block lasts."""
+def _settle(program: Program) -> None:
+    """Wait until nothing is left of an attack's backlog."""
+    while program.metric("livedex_stage_waiting") > 0:
+        time.sleep(0.5)
+    time.sleep(2)
 
-    def __init__(self, port: int, client: httpx.Client, statuses: dict[int, int]) -> None:
-        self._port, self._client, self._statuses = port, client, statuses
-        self._ending = threading.Event()
-        self._idle: list[socket.socket] = []
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(call,)) for call in [self._search] * _SEARCHERS + [self._load] * _LOADERS
-        ]
 
-    def __enter__(self) -> None:
-        self._idle = [socket.create_connection(("127.0.0.1", self._port)) for _ in range(_IDLE)]
-        for thread in self._threads:
-            thread.start()
-
-    def __exit__(self, *ended: object) -> None:
-        self._ending.set()
-        for thread in self._threads:
-            thread.join()
-        for each in self._idle:
-            each.close()
-
-    def _repeat(self, call: Callable[[], int]) -> None:
-        while not self._ending.is_set():
-            with contextlib.suppress(httpx.HTTPError):
-                status = call()
-                self._statuses[status] = self._statuses.get(status, 0) + 1
-
-    def _search(self) -> int:
-        return self._client.post("/v1/search", json=_WORST).status_code
-
-    def _load(self) -> int:
-        text = "\n\n".join(f"{secrets.token_hex(8)} is a word of many. " * 8 for _ in range(200))
-        return self._client.put(f"/v1/documents/{secrets.token_hex(4)}", json={"text": text}).status_code
+@contextlib.contextmanager
+def _attack(port: int, key: str, attacks: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Attack for as long as the block lasts; the answers by status are there after it."""
+    statuses: dict[str, int] = {}
+    command = [sys.executable, "-m", "bench.attacker", f"http://127.0.0.1:{port}", key, *attacks]
+    attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield statuses
+    finally:
+        statuses |= json.loads(attacker.communicate()[0] or "{}")
 
 
 def _edits(client: httpx.Client, count: int) -> list[float]:

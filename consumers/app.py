@@ -18,6 +18,7 @@ from pipeline.events import DEAD, SYNCED, Changed, Event
 from pipeline.flow import StageName
 from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
+from pipeline.runtime.tenant_shares import TenantShares
 from pipeline.stages.chunk import Cutting
 from pipeline.stages.embed import Generations
 from pipeline.stages.fetching import LinkedContents
@@ -130,14 +131,16 @@ async def settlers_for(
     linked: LinkedContents | None = None,
     patches: PatchKeeper | None = None,
     backlog: GenerationBacklog | None = None,
+    shares: TenantShares | None = None,
 ) -> AsyncIterator[list[Settler]]:
     """A settler for each stage; what they opened is closed at the end of the block.
 
     Args:
         backlog: what the embed stage embeds again after a change of the model; None: nothing.
+        shares: of tenants in the time of this process; None: of each stage for itself.
     """
     async with AsyncExitStack() as stack:
-        found = []
+        found = list[Settler]()
         for name in stages:
             if name == "chunk":
                 found.append(
@@ -151,4 +154,6 @@ async def settlers_for(
                 )
             else:
                 found.append(sync_settler(store, generations, metrics, outlet, on_pause))
+        for settler in found:
+            settler.shares = shares or settler.shares
         yield found

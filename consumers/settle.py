@@ -20,6 +20,7 @@ from pipeline.event_reading import decode
 from pipeline.events import Changed, Event, HeaderValue
 from pipeline.flow import Stage
 from pipeline.metrics import Metrics
+from pipeline.runtime.tenant_shares import TenantShares, metered
 from pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
 from pipeline.store.replays import REPLAY_HEADER
 
@@ -90,12 +91,14 @@ class Settler:
 
     Attributes:
         read: finds the event in a record; a broker may know more of its records.
+        shares: of tenants in the time of this process.
     """
 
     def __init__(
         self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]
     ) -> None:
         self.read: Read = read_event
+        self.shares = TenantShares()
         self.stage = stage
         self._run = run
         self._outlet = outlet
@@ -164,7 +167,7 @@ class Settler:
             else:
                 event = self.read(record, self.stage)
             begin = time.monotonic()
-            outcome: Outcome = await self._run(event)
+            outcome: Outcome = await metered(self._run_in_turn(event))
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)
         except Exception as exc:  # outcome_of decides; nothing is swallowed
             outcome = outcome_of(exc, attempt, pauses)
@@ -182,6 +185,10 @@ class Settler:
                 return failed
             return Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
         return outcome
+
+    async def _run_in_turn(self, event: Event[Any]) -> Forward | Finished:
+        await self.shares.admit(event.tenant_id, "ingest")
+        return await self._run(event)
 
     async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:
         count = self._metrics.events_total.labels

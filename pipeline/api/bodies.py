@@ -7,7 +7,6 @@ compressed (415): how much a few bytes become is known only once they are unpack
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,6 +19,7 @@ from starlette.responses import Response
 
 from pipeline.api.services import entrance_of
 from pipeline.json_budget import has_more_values, objection
+from pipeline.runtime.tenant_shares import in_thread
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 OFF_LOOP_BYTES = 256 * 1024
@@ -109,7 +109,7 @@ class StrictRequest(Request):
             HTTPException: 422, it holds more values than any request needs.
         """
         raw = await self.body()
-        return bounded_json(raw) if len(raw) <= OFF_LOOP_BYTES else await asyncio.to_thread(bounded_json, raw)
+        return bounded_json(raw) if len(raw) <= OFF_LOOP_BYTES else await in_thread(bounded_json, raw)
 
 
 def bounded_json(raw: bytes) -> Any:

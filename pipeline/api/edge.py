@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +15,7 @@ from pipeline.api.allowed_hosts import AllowedHosts
 from pipeline.api.limits import Admission
 from pipeline.api.paths import read_path
 from pipeline.api.problems import problem, unexpected
+from pipeline.runtime.tenant_shares import metered
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,8 @@ class Edge:
                 await problem(403, _OTHER_HOST)(scope, receive, send_with_id)
             else:
                 is_head = scope["method"] == "HEAD"  # the server leaves the body out
-                await self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)
+                call = self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)
+                await metered(cast(Coroutine[Any, Any, None], call))
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
             if status:

@@ -23,6 +23,7 @@ from pipeline.metrics import Metrics
 from pipeline.model import Reader
 from pipeline.process_health import ProcessHealth
 from pipeline.rights import Principals
+from pipeline.runtime.tenant_shares import TenantShares
 from pipeline.search.answer import SearchAnswer
 from pipeline.search.request import SearchRequest
 from pipeline.store.collections import Collections
@@ -31,6 +32,7 @@ from pipeline.store.operations import Operations
 from pipeline.store.read_limits import credential
 
 _CHECKS: set[Any] = set()
+_TURN_S = 10.0  # that a request waits for its tenant's share
 
 
 class Searcher(Protocol):
@@ -73,6 +75,7 @@ class ApiServices:
         reads: searches and documents are served here, so that readiness follows reads; otherwise it follows whether changes are taken.
         hosts: that requests may name, where the settings say which.
         cors_origins: of web pages that may read answers.
+        shares: of tenants in the time of this process.
         url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
     """
 
@@ -93,6 +96,7 @@ class ApiServices:
     reads: bool = True
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
     cors_origins: tuple[str, ...] = ()
+    shares: TenantShares = field(default_factory=TenantShares)
 
 
 async def _services(request: Request) -> ApiServices:
@@ -114,6 +118,7 @@ def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
         services = cast(ApiServices, request.app.state.services)
         found = await services.tenancy.caller_of(request.headers)
         request.state.admission = await services.limits.admit(found)
+        await services.shares.admit(found.tenant_id, "read" if "search" in scopes else "write", wait_s=_TURN_S)
         found.require(*scopes)
         check_query_names(request)
         request.state.caller = found

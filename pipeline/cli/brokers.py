@@ -59,7 +59,7 @@ async def open_broker(
         settlers = await stack.enter_async_context(
             settlers_for(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), patches=Patches(s.database), backlog=GenerationBacklog(s.database) if fills else None,
+                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), patches=Patches(s.database), backlog=GenerationBacklog(s.database) if fills else None, shares=s.database.shares,
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)

@@ -117,6 +117,7 @@ def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None
         reads="api" in roles,
         hosts=entrance.hosts if entrance else AllowedHosts(),
         cors_origins=check_origins(s.settings.cors_origins),
+        shares=s.database.shares,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedErro
 from pipeline.events import CHUNKED, Changed, Event, step
 from pipeline.extract import Extracted, clean_json, clean_optional, extract, is_readable
 from pipeline.intake import Contents
+from pipeline.runtime.tenant_shares import in_thread
 from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
 from pipeline.stages.outcome import Finished, Forward
 from pipeline.stages.patch import PatchKeeper, patch
@@ -238,5 +238,5 @@ class ThreadCutter:
 
     async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
         if self._elsewhere is None or len(content) <= self._small_bytes:
-            return await asyncio.to_thread(cut_document, content, name, mime_type, self._cutting)
+            return await in_thread(cut_document, content, name, mime_type, self._cutting)
         return await self._elsewhere(content, name, mime_type, self._cutting)

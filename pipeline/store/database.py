@@ -21,6 +21,7 @@ from migrations.runner import check_rights
 from migrations.server_checks import use_schemas
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
 from pipeline.model import Reader, TenantId
+from pipeline.runtime.tenant_shares import TenantShares, charged_time
 from pipeline.store.answering import answers
 from pipeline.store.cut_short import ended_soon
 from pipeline.store.driver_connection import connector
@@ -118,6 +119,7 @@ class Database:
         self._read_timeout_s = read_timeout_s
         self._reads = ReadLimits(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
+        self.shares = TenantShares()
 
     @asynccontextmanager
     async def tenant(
@@ -173,6 +175,7 @@ class Database:
             async with (
                 asyncio.timeout(limit_s) as beginning,
                 self._connection() as connection,
+                charged_time(),
                 connection.transaction(isolation="repeatable_read" if snapshot else None, readonly=readonly),
                 ended_soon(connection),
             ):

@@ -1,0 +1,1 @@
+"""What a process shares among those it works for."""

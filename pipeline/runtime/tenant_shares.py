@@ -1,0 +1,216 @@
+"""Divides the time of a process among tenants, so that one tenant's work leaves room for that of others.
+
+Each tenant has an account for each kind of work. What its work takes (steps of the event loop, threads, transactions of the database) is debt, which
+is paid off at the rate of a tenant's share. While other tenants are active, the next piece of work of a tenant begins once its debt is paid, one
+piece after the other; a tenant that is alone never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pipeline.errors import RetryableError
+
+T = TypeVar("T")
+Work = Literal["read", "write", "ingest"]
+"""Reads of the API, changes that it accepts, and stages. Each has an account of its own: a tenant that loads documents still searches quickly."""
+
+MOST_WAITING = 64
+"""Requests of one tenant that wait for its share."""
+ACTIVE_S = 5.0
+"""How long a tenant counts as active after its last piece of work began."""
+SHARE = 0.25 * max(2, os.cpu_count() or 1)
+"""Seconds of work a second of one tenant, for each kind of work, while others are active."""
+_FREE_S = 0.05  # of debt, at which work may still begin
+_MOST_DEBT_S = 2.0
+_TICK_S = 0.1  # until it is checked again whether others are still active
+_LEARNING = 0.2
+
+
+@dataclass(slots=True)
+class Account:
+    """What one kind of work of a tenant took.
+
+    Attributes:
+        debt_s: that is not paid off yet, as of `at_s`.
+        typical_s: that a piece of work takes.
+    """
+
+    debt_s: float = 0.0
+    at_s: float = 0.0
+    typical_s: float = 0.0
+    waiting: int = 0
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def charge(self, seconds: float) -> None:
+        """Add what was used; negative: give back."""
+        self.debt_s = max(0.0, min(self.debt_s + seconds, _MOST_DEBT_S))
+
+    def pay_off(self, now: float) -> None:
+        """Take off what the time since the last call paid."""
+        self.debt_s = max(0.0, self.debt_s - (now - self.at_s) * SHARE)
+        self.at_s = now
+
+
+@dataclass(slots=True)
+class Meter:
+    """What one piece of work took so far, and whose it is: nobody's until `account` is set."""
+
+    account: Account | None = None
+    used_s: float = 0.0
+    estimated_s: float = 0.0
+
+    def charge(self, seconds: float) -> None:
+        """Add time that the work took, in s."""
+        self.used_s += seconds
+        if self.account is not None:
+            self.account.charge(seconds)
+
+    def end(self) -> None:
+        """Give back the estimate, and learn from what it really took."""
+        if self.account is not None:
+            self.account.charge(-self.estimated_s)
+            self.account.typical_s += _LEARNING * (self.used_s - self.account.typical_s)
+
+
+_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
+
+
+def charge(seconds: float) -> None:
+    """Charge time to the piece of work that this task is doing, if it is metered."""
+    if (meter := _meter.get()) is not None:
+        meter.charge(seconds)
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in a thread, and charge the time of the processor that it takes there."""
+
+    def run() -> tuple[T, float]:
+        begin = time.thread_time()
+        return function(*args), time.thread_time() - begin
+
+    result, took_s = await asyncio.to_thread(run)
+    charge(took_s)
+    return result
+
+
+@asynccontextmanager
+async def charged_time() -> AsyncIterator[None]:
+    """Charge the time that the block lasts."""
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        charge(time.monotonic() - begin)
+
+
+async def metered(work: Coroutine[Any, Any, T]) -> T:
+    """Run work, and measure each of its steps on the event loop.
+
+    `TenantShares.admit`, called in it, says whose work it is.
+    """
+    meter = Meter()
+    token = _meter.set(meter)
+    try:
+        return await _stepped(work, meter)
+    finally:
+        _meter.reset(token)
+        meter.end()
+
+
+@types.coroutine
+def _stepped(work: Coroutine[Any, Any, T], meter: Meter) -> Generator[Any, Any, T]:
+    step: Callable[[Any], Any] = work.send
+    value: Any = None
+    while True:
+        begin = time.perf_counter()
+        try:
+            awaited = step(value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            meter.charge(time.perf_counter() - begin)
+        try:
+            value = yield awaited
+            step = work.send
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as exc:  # noqa: BLE001 - thrown into the work, which decides
+            step, value = work.throw, exc
+
+
+class TenantShares:
+    """The accounts of all tenants in a process.
+
+    Args:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, float] = {}
+        self._accounts: dict[tuple[str, Work], Account] = {}
+
+    async def admit(self, tenant_id: str, work: Work, *, wait_s: float | None = None) -> None:
+        """Let the metered work of this task begin, once the tenant's share allows it.
+
+        Args:
+            wait_s: the longest that it waits, > 0; None: as long as it takes, however many wait.
+
+        Raises:
+            RetryableError: it would wait too long, or too many wait.
+        """
+        account = self._account(tenant_id, work)
+        if self._is_contended(tenant_id):
+            await self._wait(tenant_id, account, wait_s)
+        if (meter := _meter.get()) is not None:
+            meter.account, meter.estimated_s = account, account.typical_s
+            account.charge(meter.used_s + meter.estimated_s)
+
+    async def _wait(self, tenant_id: str, account: Account, wait_s: float | None) -> None:
+        if wait_s is not None and account.waiting >= MOST_WAITING:
+            raise RetryableError("too many requests of this tenant are under way", retry_after_s=2)
+        account.waiting += 1
+        try:
+            async with asyncio.timeout(wait_s), account.line:
+                while True:
+                    account.pay_off(self._clock())
+                    left_s = (account.debt_s - _FREE_S) / SHARE
+                    if left_s <= 0 or not self._is_contended(tenant_id):
+                        return
+                    await asyncio.sleep(min(left_s, _TICK_S))
+        except TimeoutError as exc:
+            raise RetryableError("too many requests of this tenant are under way", retry_after_s=2) from exc
+        finally:
+            account.waiting -= 1
+
+    def _is_contended(self, tenant_id: str) -> bool:
+        """Whether another tenant is active."""
+        recent = self._clock() - ACTIVE_S
+        return any(at > recent for name, at in self._seen.items() if name != tenant_id)
+
+    def _account(self, tenant_id: str, work: Work) -> Account:
+        now = self._clock()
+        self._seen[tenant_id] = now
+        account = self._accounts.get((tenant_id, work))
+        if account is None:
+            self._forget(now)
+            account = self._accounts[tenant_id, work] = Account(at_s=now)
+        account.pay_off(now)
+        return account
+
+    def _forget(self, now: float) -> None:
+        """Forget who was not active for long, whose debt is paid by now."""
+        oldest = now - ACTIVE_S - _MOST_DEBT_S / SHARE
+        self._seen = {name: at for name, at in self._seen.items() if at > oldest}
+        self._accounts = {key: each for key, each in self._accounts.items() if key[0] in self._seen or each.waiting}
