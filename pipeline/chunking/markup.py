@@ -95,9 +95,13 @@ _MARKUPS = {
     "asciidoc": _Markup(
         _asciidoc, re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}|[|,:!]={3,})[ \t]*$"), _ends(r"NAME[ \t]*$", re.RegexFlag(0))
     ),
-    "latex": _Markup(_latex, re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"), _ends(r"(?:\A.*)?\\end\{NAME\}")),
+    "latex": _Markup(
+        _latex, re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"), _ends(r"(?:\A.*)?\\end\{NAME\}")
+    ),
     "textile": _Markup(_textile, re.compile(r"[ \t]*<(pre|notextile)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")),
-    "mediawiki": _Markup(_mediawiki, re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")),
+    "mediawiki": _Markup(
+        _mediawiki, re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")
+    ),
     "man": _Markup(_man),
 }
 

@@ -27,7 +27,7 @@ _STUB = "|".join((
 
 def _fenced(mark: str, name: str) -> str:
     """A fence around nothing but directives. It is read once, whole; a shorter one closes directives that stand on lines of their own."""
-    options, lines = rf"\{{(?:include|literalinclude)\}}[^\n]*+\n(?:[ \t]*+(?::[^\n]*+)?\n)*+", rf"[^\n]*+\n(?:[ \t]*+(?:{_CODE})[ \t]*\n)++"
+    options, lines = r"\{(?:include|literalinclude)\}[^\n]*+\n(?:[ \t]*+(?::[^\n]*+)?\n)*+", rf"[^\n]*+\n(?:[ \t]*+(?:{_CODE})[ \t]*\n)++"
     return (
         rf"(?P<{name}>{mark}{{3,}}+)(?:{options}[ \t>]*+(?P={name})[ \t]*+$"
         rf"|{lines}[ \t>]*+(?!(?P={name}){mark}){mark}{{3,}}+[ \t]*+$)"
