@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_ATTRIBUTES = re.compile(r"[ \t]*\{(?::[ \t]*)?[ \t]*(?:[#.][^{}\n]*|-|[\w:-]+=[^{}\n]*)\}[ \t]*$|[ \t]*\{/\*[^{}\n]*\*/\}[ \t]*$")
+_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]*+\{(?::?[ \t]*+(?:[#.][^{}\n]*+|-|[\w:-]++=[^{}\n]*+)|/\*[^{}\n]*\*/)\}[ \t]*+$")
 _ANCHOR = re.compile(r"<a\s[^<>\n]*>\s*</a>|<a\s[^<>\n]*/>|<!--[^\n]*?-->|\[\]\(\)(?:\{[^{}\n]*\})?", re.IGNORECASE)
 _MOST = 2_000  # characters of a line that are looked at
 

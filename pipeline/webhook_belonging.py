@@ -30,7 +30,7 @@ _REPOSITORIES: Mapping[str, tuple[re.Pattern[str], str]] = {
     "gitlab-push": (re.compile(r"[^\s/:]+(?:/[^\s/:]+)+"), "GROUP/NAME"),
     "s3": (re.compile(r"[A-Za-z0-9._-]+"), "the name of a bucket"),
 }
-_ABOUT = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/@\s]+@[^/:\s]+:|/+)|\.git/?$|/+$", re.I)
+_ABOUT = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/@\s]+@[^/:\s]+:|/+)|\.git/?$|(?<!/)/++$", re.I)
 
 
 def misplaced(given: Collection[str], *, preset: str | None, signature: str, gives_url: bool, gives_version: bool = False) -> str | None:

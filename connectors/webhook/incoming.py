@@ -216,7 +216,7 @@ def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] 
 
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
-_SECRET = re.compile(r"(?:^|[&;])[^=&;]*(?:sig|token|secret|passw|credential|key|auth)[^=&;]*=", re.I)
+_SECRET = re.compile(r"(?:^|[&;])(?=[^=&;]*+=)[^=&;]*(?:sig|token|secret|passw|credential|key|auth)", re.I)
 
 
 def shown(url: str | None) -> str | None:

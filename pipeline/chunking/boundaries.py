@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 _SENTENCE = re.compile(
-    r"(?:(?<=[.!?…])|(?<=[.!?…][\"')\]”’»]))\s+(?=\S)|(?<=[。！？])(?=[^\s。！？」』”’])|\n[^\S\n]*(?=(?:[-*+>|#•]|\d+[.)])\s?\S)"
+    r"(?:(?<=[.!?…])|(?<=[.!?…][\"')\]”’»]))\s++(?=\S)|(?<=[。！？])(?=[^\s。！？」』”’])|\n[^\S\n]*+(?=(?:[-*+>|#•]|\d+[.)])\s?\S)"
 )
-_LINE = re.compile(r"\n\s*(?=\S)")
-_CLAUSE = re.compile(r"(?<=[,;:])\s+(?=\S)|(?<=[、，；：])(?=\S)")
-_WORD = re.compile(r"\s+(?=\S)")
+_LINE = re.compile(r"\n\s*+")
+_CLAUSE = re.compile(r"(?<=[,;:])\s++(?=\S)|(?<=[、，；：])(?=\S)")
+_WORD = re.compile(r"\s++")
 
 _MARK = r"!-/:-@\[-^`{-~\u00a1-\u00bf\u2010-\u2027\u2030-\u205e\u2200-\u22ff\u2500-\u257f\u3001-\u3020\uff01-\uff0f\uff1a-\uff20"
 _STRUCTURE = re.compile(r"(?<=[;,}\])>|&])(?<!\d,)(?=[^\s;,}\])>|&\"'`])|(?<=[;}\])])(?=[\s\S])(?![;,}\])])|(?<=\d,)(?=[^\s\d,;}\])])")
@@ -26,7 +26,7 @@ STRUCTURE, MARKS, EDGES, DIGITS = _STRUCTURE, _MARKED, _EDGE, _DIGIT
 
 
 def places(kind: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
-    """Where the next piece would begin, for each place of this kind inside the span, in order."""
+    """Where the next piece would begin, for each place of this kind inside the span, in order; white space at its end is none."""
     for found in kind.finditer(text, start, end):
         if start < found.end() < end:
             yield found.end()

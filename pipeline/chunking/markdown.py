@@ -11,7 +11,7 @@ from pipeline.chunking.blocks import Block, clipped, trimmed
 from pipeline.titles import plain_title
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
-_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(=++|-++)[ \t]*+$")
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)$")
 _LISTED_FENCE = re.compile(r" {0,3}(?:(?:[-*+]|\d{1,9}[.)]) {1,4})+(?P<marks>`{3,}|~{3,})(?P<info>.*)$")
 _RAW = re.compile(r" {0,3}<(?:pre|script|style|textarea)(?=[\s>]|$)", re.IGNORECASE)

@@ -33,9 +33,9 @@ class _Markup(NamedTuple):
 
 
 _ORG = re.compile(r"(\*{1,12})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]+)?(\S.*)")
-_ORG_TAGS = re.compile(r"[ \t]+:[\w@#%:]+:$")
+_ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:[\w@#%:]{2,}+(?<=:)$")
 _ASCIIDOC = re.compile(r"(={1,6}|#{1,6})[ \t]+(?:\[\[[^\]]*\]\])?(\S.*)")
-_LATEX = re.compile(r"[ \t]*\\(part|chapter|section|subsection|subsubsection|paragraph|subparagraph)\*?[ \t]*(?:\[[^\]]*\])?[ \t]*\{(.*)")
+_LATEX = re.compile(r"[ \t]*\\(part|chapter|section|subsection|subsubsection|paragraph|subparagraph)\*?[ \t]*+(?:\[[^\]]*\])?[ \t]*+\{(.*)")
 _LATEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _LATEX_COMMAND = re.compile(r"\\label\{[^}]*\}|\\(?:texorpdfstring|[a-zA-Z]+)\*?[ \t]*|[{}]")
 _TEXTILE = re.compile(r"h([1-6])(?:\([^)]*\)|\{[^}]*\}|\[[^\]]*\]|[<>=])*\.[ \t]+(\S.*)")
@@ -91,13 +91,17 @@ def _ends(pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> Callable[[re.Mat
 
 
 _MARKUPS = {
-    "org": _Markup(_org, re.compile(r"[ \t]*#\+begin_(\w+)", re.IGNORECASE), _ends(r"[ \t]*#\+end_NAME")),
+    "org": _Markup(_org, re.compile(r"[ \t]*#\+begin_(\w+)", re.IGNORECASE), _ends(r"(?<![ \t])[ \t]*+#\+end_NAME")),
     "asciidoc": _Markup(
         _asciidoc, re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}|[|,:!]={3,})[ \t]*$"), _ends(r"NAME[ \t]*$", re.RegexFlag(0))
     ),
-    "latex": _Markup(_latex, re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"), _ends(r".*\\end\{NAME\}")),
-    "textile": _Markup(_textile, re.compile(r"[ \t]*<(pre|notextile)\b", re.IGNORECASE), _ends(r".*</NAME>")),
-    "mediawiki": _Markup(_mediawiki, re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE), _ends(r".*</NAME>")),
+    "latex": _Markup(
+        _latex, re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"), _ends(r"(?:\A.*)?\\end\{NAME\}")
+    ),
+    "textile": _Markup(_textile, re.compile(r"[ \t]*<(pre|notextile)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")),
+    "mediawiki": _Markup(
+        _mediawiki, re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")
+    ),
     "man": _Markup(_man),
 }
 

@@ -23,12 +23,23 @@ _STUB = "|".join((
     r"<<<[ \t]*@?[/\w.][^\n]*|<!--\s{0,4}@?include\b[^\n]*-->",  # VitePress
     r"@include\([^)\n]*\)|!INCLUDE[ \t][^\n]*",
 ))  # fmt: skip
+
+
+def _fenced(mark: str, name: str) -> str:
+    """A fence around nothing but directives. It is read once, whole; a shorter one closes directives that stand on lines of their own."""
+    options, lines = r"\{(?:include|literalinclude)\}[^\n]*+\n(?:[ \t]*+(?::[^\n]*+)?\n)*+", rf"[^\n]*+\n(?:[ \t]*+(?:{_CODE})[ \t]*\n)++"
+    return (
+        rf"(?P<{name}>{mark}{{3,}}+)(?:{options}[ \t>]*+(?P={name})[ \t]*+$"
+        rf"|{lines}[ \t>]*+(?!(?P={name}){mark}){mark}{{3,}}+[ \t]*+$)"
+    )
+
+
 _MARKDOWN = re.compile(
-    rf"^[ \t>]*+(?:(?P<fence>`{{3,}}|~{{3,}})(?:\{{(?:include|literalinclude)\}}[^\n]*\n(?:[ \t]*(?::[^\n]*)?\n)*+|[^\n]*\n(?:[ \t]*+(?:{_CODE})[ \t]*\n)++)[ \t>]*+(?P=fence)[ \t]*$"
+    rf"^[ \t>]*+(?:{_fenced('`', 'ticks')}|{_fenced('~', 'tildes')}"
     rf"|-{{2,8}}8<-{{2,8}}[ \t]*\n(?:[^\n]{{0,300}}\n){{1,20}}?-{{2,8}}8<-{{2,8}}[ \t]*$|(?:{_STUB})[ \t]*$)",
     re.MULTILINE,
 )
-_FENCE = re.compile(r"^[ \t>]*+(?P<marks>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t>]*+(?P<marks>`{3,}+|~{3,}+)(?P<info>[^\n]*+)$", re.MULTILINE)
 _STUBS = {
     "markdown": _MARKDOWN,
     "rst": re.compile(r"^[ \t]*+\.\.[ \t]+(?:include|literalinclude)::[^\n]*(?:\n[ \t]+:[^\n]*)*+", re.MULTILINE),

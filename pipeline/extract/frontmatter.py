@@ -19,7 +19,7 @@ ERROR_KEY = "front_matter_error"
 MAX_CHARACTERS = 65_536
 
 _FENCE = re.compile(
-    r"(?P<mark>---|\+\+\+|;;;)[ \t]*(?P<language>yaml|yml|toml|json)?[ \t]*\n(?P<remarks>(?:[ \t]*#[^\n]*\n)*)(?=[ \t]*[^\s#])"
+    r"(?P<mark>---|\+\+\+|;;;)[ \t]*+(?P<language>yaml|yml|toml|json)?[ \t]*+\n(?P<remarks>(?:[ \t]*+#[^\n]*+\n)*+)(?=[ \t]*+[^\s#])"
 )
 """A mark and, below remarks, something at once: below a rule stands a blank line, or a heading with a blank line."""
 _CLOSINGS = {

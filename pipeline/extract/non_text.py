@@ -37,7 +37,12 @@ _HEX_PAIRS = re.compile(
 _HEX_WORD = re.compile(r"(?:0x|\\x)?(?:[0-9A-Fa-f]{2}){1,4}[,:;]?")
 _WORD_STEP, _LINE_STEP = 7, 3
 _HEX_BEGINS = frozenset(" \t0123456789abcdefABCDEF\\\"'{")
-_HEX_DUMP = re.compile(r"^(?:[0-9A-Fa-f]{6,16}[: ] ?(?: {0,2}+[0-9A-Fa-f]{2,8}+){4,16}+[^\n]{0,40}(?:\n|\Z)){6,}+", re.MULTILINE)
+_PAIR = r" {0,2}+[0-9A-Fa-f]{2}(?:[0-9A-Fa-f](?![0-9A-Fa-f]))?+"
+_HEX_DUMP = re.compile(
+    rf"^(?:[0-9A-Fa-f]{{6,16}}[: ] ?(?=(?:{_PAIR}){{4}})(?: {{0,2}}+[0-9A-Fa-f]{{2,8}}+){{1,16}}+[^\n]{{0,40}}(?:\n|\Z)){{6,}}+",
+    re.MULTILINE,
+)
+"""Lines of four pairs at least, in words of any length: each line is read in one way only, or a text of such words takes for ever."""
 _UUENCODED = re.compile(r"^(?:M[\x20-\x60]{60}\n){3,}+(?:[\x21-\x60][\x20-\x60]{1,60}\n)?", re.MULTILINE)
 _DRAWING = re.compile(r"(?<=[\s\"'])(?:d|points)=([\"'])[MmLlHhVvCcSsQqTtAaZz0-9eE.,+\s-]{120,}+\1")
 _SOURCE_MAP = re.compile(r"\"mappings\"\s{0,4}:\s{0,4}\"[A-Za-z0-9+/,;]{120,}+\"")

@@ -12,7 +12,7 @@ _MAX_TITLE = 300
 
 _FIRST_HEADING = re.compile(
     r"^ {0,3}(?:"
-    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```+|~~~+)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
+    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```++|~~~++)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
     r"|<!--(?s:.*?)(?:-->|\Z)"
     r"|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)"
     r"|#[ \t]+(?P<title>\S.*)"
@@ -30,7 +30,7 @@ _FIRST: dict[str, re.Pattern[str]] = {
         r"(?m)^[^%\n]{0,200}\\title[ \t]{0,8}\{(?P<title>[^{}\n]+)\}|^[ \t]{0,8}\\(?:part|chapter|section)\*?\{(?P<heading>[^{}\n]+)\}"
     ),
     "textile": re.compile(r"(?m)^h1(?:\([^)\n]*\))?\.[ \t]+(?P<title>\S.*)"),
-    "mediawiki": re.compile(r"(?m)^=(?!=)[ \t]*(?P<title>[^=\n]+?)[ \t]*=[ \t]*$"),
+    "mediawiki": re.compile(r"(?m)^=(?!=)(?P<title>[^=\n]++)=[ \t]*+$"),
     "man": re.compile(r"(?m)^\.[ \t]{0,8}(?:TH|Dt)[ \t]+\"?(?P<title>[^\s\"]+)"),
 }
 

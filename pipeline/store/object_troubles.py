@@ -12,7 +12,7 @@ _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _SYSTEM = re.compile(r"\(os error (\d+)\)")
 _OF_THE_MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|169\.254\.170\.")  # where clouds hand out credentials
 _INCOMPLETE = re.compile(
-    r"Missing \w+|Account must be specified|Invalid Access Key|[Uu]nable to (?:open|decode|read) [\w ]*(?:credentials|file)"
+    r"Missing \w+|Account must be specified|Invalid Access Key|[Uu]nable to (?:open|decode|read) [\w ]{0,100}(?:credentials|file)"
 )
 _MAY_PASS = frozenset({408, 425, 429})
 _DISK_MAY_RECOVER = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE})

@@ -52,6 +52,13 @@ def test_it_is_left_out_and_the_words_around_it_keep_their_places(kind: str, nam
     assert len("".join(text.split())) - left_out - 12 <= shown <= len("".join(text.split())) - 0.6 * left_out
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_the_last_line_of_a_dump_may_be_short_whatever_the_size_of_its_words(size: int) -> None:
+    rows = [" ".join(BYTES(size).hex() for _ in range(16 // size)) for _ in range(20)]
+    text = "Before.\n\n" + "".join(f"{n * 16:08x}: {row}\n" for n, row in enumerate([*rows, rows[0][:9]])) + "\nBehind.\n"
+    assert [piece.content for piece in cut_document(text.encode(), "a.txt", None, Cutting()).pieces] == ["Before.", "Behind."]
+
+
 TEXTS = {
     "one letter": "x" * 20_000, "path": "/usr/share/doc/" * 40, "url": "https://example.org/" + "some-long-Path/Part2/" * 30, "numbers": " ".join(map(str, range(3_000))), "columns": "12 34 56 78 90 " * 200,
     "bases": "ACGTTGCA" * 200, "identifier": "getUserNameFromDatabaseConnection" * 20, "snake": "_".join(["HTTP2", "Server", "Name", "v3"] * 60), "digits": "31415926535897932384626433832795" * 30,
