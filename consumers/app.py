@@ -137,23 +137,24 @@ async def settlers_for(
 
     Args:
         backlog: what the embed stage embeds again after a change of the model; None: nothing.
-        shares: of tenants in the time of this process; None: of each stage for itself.
+        shares: of tenants in the time of this process; None: of these stages alone.
     """
     async with AsyncExitStack() as stack:
+        shares = shares or TenantShares()
         found = list[Settler]()
         for name in stages:
             if name == "chunk":
                 found.append(
-                    await stack.enter_async_context(chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, linked, patches))
+                    await stack.enter_async_context(
+                        chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, shares, linked, patches)
+                    )
                 )
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(
-                        embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause, backlog)
+                        embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause, shares, backlog)
                     )
                 )
             else:
-                found.append(sync_settler(store, generations, metrics, outlet, on_pause))
-        for settler in found:
-            settler.shares = shares or settler.shares
+                found.append(sync_settler(store, generations, metrics, outlet, on_pause, shares))
         yield found

@@ -12,6 +12,7 @@ from pipeline.events import Event
 from pipeline.flow import stage
 from pipeline.intake import Blobs
 from pipeline.metrics import Metrics
+from pipeline.runtime.tenant_shares import TenantShares
 from pipeline.stages.bulk import BulkCutter
 from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
 from pipeline.stages.elsewhere import ProcessCutter
@@ -32,6 +33,7 @@ async def chunk_settler(
     metrics: Metrics,
     outlet: Outlet,
     on_pause: Callable[[str, str | None], None],
+    shares: TenantShares,
     linked: LinkedContents | None = None,
     patches: PatchKeeper | None = None,
 ) -> AsyncIterator[Settler]:
@@ -49,7 +51,7 @@ async def chunk_settler(
             )  # fmt: skip
 
     try:
-        yield Settler(stage("chunk"), run, outlet, metrics, on_pause)
+        yield Settler(stage("chunk"), run, outlet, metrics, on_pause, shares)
     finally:
         cutter.close()
         elsewhere.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from pipeline.events import Event
 from pipeline.flow import stage
 from pipeline.metrics import Metrics
 from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.runtime.tenant_shares import TenantShares
 from pipeline.stages.embed import Gatherer, Generations, embed
 from pipeline.stages.keeping import MissingVectors
 from pipeline.stages.outcome import Finished, Forward
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 Key = tuple[TenantId, GenerationId, PassageId]
 Ask = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
 _OTHERS_S, _OTHERS_MOST_S = 0.05, 0.5  # until it is looked at again what another process embeds, at first and at most
+_SHARED_TEXTS = 32  # of a request to a model in this process while several tenants are active: each waits for one request of the others
 _DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
@@ -166,14 +168,30 @@ class ClaimingGatherer:
         return [None] * len(asks)
 
 
+class _ProcessTime:
+    """`pipeline.embedding.gather.RoundObserver`: charges the time of a model in this process to the tenants whose texts it embeds."""
+
+    def __init__(self, shares: TenantShares) -> None:
+        self._shares = shares
+
+    def most_texts(self) -> int | None:
+        return _SHARED_TEXTS if self._shares.are_several_active() else None
+
+    def took(self, owners: Mapping[Hashable, int], seconds: float) -> None:
+        total = sum(owners.values())
+        for owner, texts in owners.items():
+            self._shares.charge(str(owner), "ingest", seconds * texts / total)
+
+
 @asynccontextmanager
 async def open_gatherer(
-    store: VectorStore, embeddings: EmbeddingService, claims: Claims | None = None
+    store: VectorStore, embeddings: EmbeddingService, claims: Claims | None = None, shares: TenantShares | None = None
 ) -> AsyncIterator[StoringGatherer | ClaimingGatherer]:
     """A gatherer for as long as the block lasts; what is under way at its end is stored.
 
     Args:
         claims: None where no other process embeds.
+        shares: of tenants in the time of this process, which a model in it takes; None: nobody else needs it.
     """
 
     async def keep(vectors: Sequence[tuple[Key, Vector]]) -> None:
@@ -185,7 +203,11 @@ async def open_gatherer(
 
     async with AsyncExitStack() as stack:
         gatherer: TextGatherer[Key] = TextGatherer(
-            embeddings, keep, permit=None if claims is None else claims.check, share=lambda key: key[0]
+            embeddings,
+            keep,
+            permit=None if claims is None else claims.check,
+            share=lambda key: key[0],
+            observer=_ProcessTime(shares) if shares is not None and embeddings.in_process else None,
         )
         made: StoringGatherer | ClaimingGatherer = StoringGatherer(gatherer)
         if claims is not None:
@@ -198,7 +220,7 @@ async def open_gatherer(
 @asynccontextmanager
 async def embed_settler(
     store: VectorStore, generations: Generations, embeddings: EmbeddingService, claims: Claims | None, metrics: Metrics, outlet: Outlet,
-    on_pause: Callable[[str, str | None], None], backlog: GenerationBacklog | None = None,
+    on_pause: Callable[[str, str | None], None], shares: TenantShares, backlog: GenerationBacklog | None = None,
 ) -> AsyncIterator[Settler]:  # fmt: skip
     """The embed stage.
 
@@ -206,12 +228,12 @@ async def embed_settler(
         backlog: what was stored under another model and is embedded again beside it; None: nothing is.
     """
     manifests = MissingVectors(store)
-    async with open_gatherer(store, embeddings, claims) as gatherer, _filling(backlog, generations, gatherer, embeddings):
+    async with open_gatherer(store, embeddings, claims, shares) as gatherer, _filling(backlog, generations, gatherer, embeddings):
 
         async def run(event: Event[Any]) -> Forward | Finished:
             return await embed(event, store=manifests, generations=generations, gatherer=gatherer)
 
-        yield Settler(stage("embed"), run, outlet, metrics, on_pause)
+        yield Settler(stage("embed"), run, outlet, metrics, on_pause, shares)
 
 
 @asynccontextmanager

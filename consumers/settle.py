@@ -88,17 +88,23 @@ class Settler:
     Args:
         run: the stage, with its surroundings bound.
         on_pause: told the component and the reason when a dependency is away, and with None once it works again.
+        shares: of tenants in the time of this process; None: of this stage alone.
 
     Attributes:
         read: finds the event in a record; a broker may know more of its records.
-        shares: of tenants in the time of this process.
     """
 
     def __init__(
-        self, stage: Stage, run: StageFunction, outlet: Outlet, metrics: Metrics, on_pause: Callable[[str, str | None], None]
+        self,
+        stage: Stage,
+        run: StageFunction,
+        outlet: Outlet,
+        metrics: Metrics,
+        on_pause: Callable[[str, str | None], None],
+        shares: TenantShares | None = None,
     ) -> None:
         self.read: Read = read_event
-        self.shares = TenantShares()
+        self._shares = shares or TenantShares()
         self.stage = stage
         self._run = run
         self._outlet = outlet
@@ -187,7 +193,7 @@ class Settler:
         return outcome
 
     async def _run_in_turn(self, event: Event[Any]) -> Forward | Finished:
-        await self.shares.admit(event.tenant_id, "ingest")
+        await self._shares.admit(event.tenant_id, "ingest")
         return await self._run(event)
 
     async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pipeline.embedding.clock import Clock
 from pipeline.embedding.fair_texts import FairTexts
@@ -29,6 +29,18 @@ _STORED_AT_ONCE = 512
 _REMEMBERED_S = 10.0
 
 
+class RoundObserver(Protocol):
+    """Bounds requests, and is told what they take."""
+
+    def most_texts(self) -> int | None:
+        """Return how many texts the next request may have; None: as many as the model takes."""
+        ...
+
+    def took(self, owners: Mapping[Hashable, int], seconds: float) -> None:
+        """Note what a request took, with the number of its texts by owner."""
+        ...
+
+
 class TextGatherer(Generic[K]):
     """Collects texts for a moment, and for as long as enough requests are under way; then embeds them together.
 
@@ -38,6 +50,7 @@ class TextGatherer(Generic[K]):
         permit: called with the keys that have no answer yet before each request; raises OutageError where they may not be sent any more.
         clock: waits and measures.
         share: of a key, whose text it is: each request takes one text of each in turn, so nobody with few waits for who has thousands.
+        observer: of each request.
     """
 
     def __init__(
@@ -48,9 +61,10 @@ class TextGatherer(Generic[K]):
         permit: Callable[[Collection[K]], None] | None = None,
         clock: Clock | None = None,
         share: Callable[[K], Hashable] = lambda _: None,
+        observer: RoundObserver | None = None,
     ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
-        self._permit = permit
+        self._permit, self._share, self._observer = permit, share, observer
         self._slots = Slots(service.limits.concurrency)
         self._endings: dict[K, asyncio.Future[Exception | None]] = {}
         self._waiting: FairTexts[K] = FairTexts(share)
@@ -132,12 +146,13 @@ class TextGatherer(Generic[K]):
                 self._waiting.clear()
                 return
             release = await self._slots.take()
-            most = self._service.limits.max_texts
+            most = (self._observer and self._observer.most_texts()) or self._service.limits.max_texts
             self._start(self._round(self._waiting.take(most), release))
 
     async def _round(self, batch: dict[K, str], release: Callable[[], None]) -> None:
         keys, left = list(batch), set(batch)
         error: Exception = RetryableError("the embedder left texts without an answer")
+        begin = self._clock.monotonic()
 
         def permit() -> None:
             if self._permit is not None:
@@ -158,6 +173,8 @@ class TextGatherer(Generic[K]):
             error = exc
         finally:
             release()
+            if self._observer is not None:
+                self._observer.took(Counter(map(self._share, keys)), self._clock.monotonic() - begin)
             self._end_all(list(left), error)
 
     async def _put(self, vectors: Sequence[tuple[K, Vector]]) -> None:

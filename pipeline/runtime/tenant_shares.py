@@ -15,20 +15,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pipeline.errors import RetryableError
 
 T = TypeVar("T")
 Work = Literal["read", "write", "ingest"]
 """Reads of the API, changes that it accepts, and stages. Each has an account of its own: a tenant that loads documents still searches quickly."""
+_WORKS: tuple[Work, ...] = get_args(Work)
 
 MOST_WAITING = 64
 """Requests of one tenant that wait for its share."""
 ACTIVE_S = 5.0
 """How long a tenant counts as active after its last piece of work began."""
 SHARE = 0.25 * max(2, os.cpu_count() or 1)
-"""Seconds of work a second of one tenant, for each kind of work, while others are active."""
+"""Seconds of work a second of one tenant while others are active."""
 _FREE_S = 0.05  # of debt, at which work may still begin
 _MOST_DEBT_S = 2.0
 _TICK_S = 0.1  # until it is checked again whether others are still active
@@ -54,9 +55,9 @@ class Account:
         """Add what was used; negative: give back."""
         self.debt_s = max(0.0, min(self.debt_s + seconds, _MOST_DEBT_S))
 
-    def pay_off(self, now: float) -> None:
-        """Take off what the time since the last call paid."""
-        self.debt_s = max(0.0, self.debt_s - (now - self.at_s) * SHARE)
+    def pay_off(self, now: float, rate: float) -> None:
+        """Take off what the time since the last call paid, at a rate in s a second."""
+        self.debt_s = max(0.0, self.debt_s - (now - self.at_s) * rate)
         self.at_s = now
 
 
@@ -184,8 +185,9 @@ class TenantShares:
         try:
             async with asyncio.timeout(wait_s), account.line:
                 while True:
-                    account.pay_off(self._clock())
-                    left_s = (account.debt_s - _FREE_S) / SHARE
+                    rate = self._rate(tenant_id)
+                    account.pay_off(self._clock(), rate)
+                    left_s = (account.debt_s - _FREE_S) / rate
                     if left_s <= 0 or not self._is_contended(tenant_id):
                         return
                     await asyncio.sleep(min(left_s, _TICK_S))
@@ -193,6 +195,15 @@ class TenantShares:
             raise RetryableError("too many requests of this tenant are under way", retry_after_s=2) from exc
         finally:
             account.waiting -= 1
+
+    def charge(self, tenant_id: str, work: Work, seconds: float) -> None:
+        """Charge time that was used for a tenant outside of its metered work, in s."""
+        self._account(tenant_id, work).charge(seconds)
+
+    def are_several_active(self) -> bool:
+        """Return whether more than one tenant is active."""
+        recent = self._clock() - ACTIVE_S
+        return sum(at > recent for at in self._seen.values()) > 1
 
     def _is_contended(self, tenant_id: str) -> bool:
         """Whether another tenant is active."""
@@ -206,8 +217,13 @@ class TenantShares:
         if account is None:
             self._forget(now)
             account = self._accounts[tenant_id, work] = Account(at_s=now)
-        account.pay_off(now)
+        account.pay_off(now, self._rate(tenant_id))
         return account
+
+    def _rate(self, tenant_id: str) -> float:
+        """How fast each debt of a tenant is paid off: its kinds of work divide its share."""
+        busy = sum((each := self._accounts.get((tenant_id, work))) is not None and each.debt_s > _FREE_S for work in _WORKS)
+        return SHARE / max(1, busy)
 
     def _forget(self, now: float) -> None:
         """Forget who was not active for long, whose debt is paid by now."""

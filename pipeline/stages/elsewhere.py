@@ -17,6 +17,7 @@ from pipeline.errors import RetryableError
 from pipeline.stages.chunk import Cut, Cutting, cut_document
 
 _PARENT_CHECK_S = 1.0
+_NICE = 5  # large documents and many at once leave the processor to whoever waits for an answer
 
 R = TypeVar("R")
 
@@ -24,6 +25,7 @@ R = TypeVar("R")
 def _begin(parent: int) -> None:
     """Leave signals to the parent, and end when it is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
 
     def watch() -> None:
         while os.getppid() == parent:
