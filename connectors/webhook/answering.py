@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from pipeline.api.bodies import OFF_LOOP_BYTES
 from pipeline.api.shapes import Version, problems
 from pipeline.json_budget import MOST_VALUES, has_more_values, objection
 from pipeline.json_reading import read_json
+from pipeline.runtime.tenant_shares import in_thread
 
 Model = TypeVar("Model", bound=BaseModel)
 Read = TypeVar("Read")
@@ -67,7 +67,7 @@ def parsed(body: bytes) -> Any:
 
 async def off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
     """Return what is read of a body, beside the loop where it is large."""
-    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await in_thread(read, body)
 
 
 def validated(model: type[Model], value: Any, place: Place = ()) -> Model:

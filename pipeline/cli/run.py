@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.running import freeze_started
 from pipeline.settings import FolderSource, Settings, load_settings
 
 
@@ -104,6 +105,7 @@ async def _run(
                         stack.push_async_callback(
                             end_tasks, [asyncio.create_task(supervised(load.run, "first load"), name="first load")], WATCHED_S
                         )
+                    freeze_started()
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from pipeline.cli.output import one_line
+from pipeline.cli.running import freeze_started
 from pipeline.errors import ConfigError, LivedexError, reason_of
 from pipeline.settings import MAX_NAME, FolderSource, Settings, load_settings
 
@@ -146,6 +147,7 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                         await asyncio.wait_for(load.counted.wait(), _COUNTED_S)  # so that the first answer can say how much there is
                     print(watched_line(sources), flush=True)
                     print(entrance.told, flush=True)
+                    freeze_started()
                     print(f"ready {url}", flush=True)
                     watched.append(asyncio.create_task(show_progress(load), name="progress"))
                     await stop.wait()

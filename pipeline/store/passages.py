@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import asyncpg
 
 from pipeline.model import GenerationId, PassageId, TenantId
+from pipeline.runtime.tenant_shares import in_thread
 from pipeline.store.database import Connection
 from pipeline.store.protocol import Draft, Piece
 from pipeline.store.statements import sql
@@ -95,7 +95,7 @@ async def _insert(connection: Connection, tenant_id: TenantId, pieces: Sequence[
     def find_words() -> list[tuple[str, list[str]]]:
         return [piece.words or for_index(piece.content) for piece in pieces]
 
-    words = find_words() if len(pieces) <= _FEW else await asyncio.to_thread(find_words)
+    words = find_words() if len(pieces) <= _FEW else await in_thread(find_words)
     rows = await connection.fetch(
         sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
         [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], config,
