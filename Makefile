@@ -19,10 +19,10 @@ INSTALL_LIVEDEX = sed -n '/^setuptools==/,/[^\\]$$/p' requirements-dev.txt > .ve
 CODE := pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt settings bench install lock clean
+.PHONY: help run test coverage check deps lint-workflows fmt settings bench dist install lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(RUN_STAMP) ## start everything on a folder of sample documents, or on others: make run FOLDER=… PORT=…
 	$(BIN)/livedex up $(FOLDER) --port $(PORT)
@@ -30,7 +30,10 @@ run: $(RUN_STAMP) ## start everything on a folder of sample documents, or on oth
 test: $(STAMP) ## run every test, three files at a time: most of them wait for servers and processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-check: $(STAMP) ## lint, format, types, direction of imports, size of modules
+coverage: $(STAMP) ## run every test and fail below the coverage floor of pyproject.toml; writes coverage.xml
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=xml
+
+check: $(STAMP) ## lint, format, types, direction of imports, dependencies, workflows, size of modules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,6 +41,26 @@ check: $(STAMP) ## lint, format, types, direction of imports, size of modules
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/hadolint deploy/Dockerfile
 	@find $(CODE) -name '*.py' -exec wc -l {} + | awk '$$2 != "total" && $$1 > 300 {print "over 300 lines, split it: " $$2; bad = 1} END {exit bad}'
+	@$(MAKE) --no-print-directory deps lint-workflows
+
+deps: $(STAMP) ## check that every imported package is declared, and every declared one is used
+	$(BIN)/deptry .
+	$(BIN)/deptry . --exclude '\.venv|build' --ignore DEP002,DEP004
+
+# zizmor works offline here. actionlint is a Go program that no pinned wheel contains: it runs if it is on the PATH or in .venv.
+# With REQUIRE_ACTIONLINT=1, as on GitHub, Go builds it into .venv, and the check fails without it.
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+lint-workflows: $(STAMP) ## check everything in .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(BIN)/pre-commit validate-config
+	$(BIN)/zizmor --offline --quiet --strict-collection --persona pedantic .github .pre-commit-config.yaml
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	if [ "$(REQUIRE_ACTIONLINT)" = 1 ] && ! command -v actionlint >/dev/null; then GOBIN="$(CURDIR)/$(BIN)" go install $(ACTIONLINT) || exit; fi; \
+	if command -v actionlint >/dev/null; then echo actionlint; actionlint; \
+	else echo "actionlint is not installed, so its checks are left out; REQUIRE_ACTIONLINT=1 builds it with Go"; fi
 
 fmt: $(STAMP) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .
@@ -48,6 +71,10 @@ settings: $(STAMP) ## write the described settings into README.md and docker-com
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m bench
+
+dist: $(STAMP) ## build the source distribution and the wheel into dist
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 install: $(STAMP) ## make .venv with everything pinned; the other targets do it by themselves
 
@@ -77,4 +104,4 @@ lock: $(STAMP) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove the environment and what the tools leave behind
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* coverage.xml
