@@ -33,6 +33,7 @@ SETTINGS = {
 """Sections that are run with the `livedex.toml` of a section."""
 KAFKA = ("docs/deployment.md", "Run on Kafka")
 PRODUCER = ("docs/sources/kafka.md", "Publish a change")
+ROLES = ("docs/deployment.md", "Run on PostgreSQL")
 OWN_SERVER = ("docs/deployment.md", "Move to another PostgreSQL")
 EMBEDDER = ("docs/extending.md", "Write an embedder")
 
@@ -51,7 +52,7 @@ def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
     )
 
 
-@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each not in (KAFKA, OWN_SERVER)])
+@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each not in (ROLES, KAFKA, OWN_SERVER)])
 def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
     texts = [block.text for block in of("sh", (document, section))]
     starts_itself = any("make run" in text or "livedex up" in text for text in texts)
@@ -61,6 +62,12 @@ def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: P
         said = [line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line]
         told = [found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))]
         assert folder.refusals() == told
+
+
+def test_the_roles_run_on_a_postgresql_server(owner_url: str, tmp_path: Path) -> None:
+    [shell] = [block.text for block in of("sh", ROLES)]
+    with working_folder(tmp_path, {"postgresql://livedex@database/livedex": f"'{owner_url}'"}) as folder:
+        folder.run_shell([shell, "livedex status --wait 60\ncurl -sf http://127.0.0.1:8700/readyz\n"], server=False)
 
 
 def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, owner_url: str, tmp_path: Path) -> None:
