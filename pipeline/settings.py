@@ -92,7 +92,7 @@ Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSou
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Each field says what it means; the README's tables are made of that."""
+    """Everything that can be set. Each field has a description, from which docs/settings.md is generated."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, env_nested_delimiter="_", env_nested_max_split=1
