@@ -7,6 +7,8 @@ SHOW_VERSION := import sys, pip; print("%d.%d" % sys.version_info[:2])
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 BIN := .venv/bin
 STAMP := .venv/.installed-$(VERSION)
+DOCS_BIN := .venv-docs/bin
+DOCS_STAMP := .venv-docs/.installed-$(VERSION)
 RUN_STAMP := .venv/.installed-to-run-$(VERSION)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 CHECK_PYTHON = case "$(VERSION)" in 3.11|3.12|3.13|3.14) ;; \
@@ -19,7 +21,7 @@ INSTALL_LIVEDEX = sed -n '/^setuptools==/,/[^\\]$$/p' requirements-dev.txt > .ve
 CODE := pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage check deps lint-workflows fmt settings bench dist install lock clean
+.PHONY: help run test coverage check deps lint-workflows fmt settings docs bench dist install lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,8 +68,12 @@ fmt: $(STAMP) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-settings: $(STAMP) ## write the described settings into README.md and docker-compose.yml
+settings: $(STAMP) ## render the described settings into docs/settings.md and docker-compose.yml
 	$(BIN)/python deploy/render_settings.py
+
+docs: $(DOCS_STAMP) ## build the documentation into build/docs; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
+	@echo "the documentation is in build/docs: open build/docs/index.html"
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m bench
@@ -96,12 +102,21 @@ $(STAMP): requirements-dev.txt requirements.txt pyproject.toml
 	@$(INSTALL_LIVEDEX)
 	@touch $@ $(RUN_STAMP)
 
+# The documentation has an environment of its own: it needs nothing of the program.
+$(DOCS_STAMP): requirements-docs.txt
+	@$(CHECK_PYTHON)
+	@$(PYTHON) -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check --no-input install --quiet --require-hashes --requirement requirements-docs.txt
+	@touch $@
+
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 lock: $(STAMP) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements.txt pyproject.toml
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		| $(LOCK) --output-file requirements-docs.txt -
 
-clean: ## remove the environment and what the tools leave behind
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* coverage.xml
+clean: ## remove the environments and what the tools leave behind
+	rm -rf .venv .venv-docs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.* coverage.xml

@@ -1,4 +1,4 @@
-"""Write the settings, as `pipeline.settings` describes them, into README.md and docker-compose.yml: `make settings`."""
+"""Write the settings, as `pipeline.settings` describes them, into docs/settings.md and docker-compose.yml: `make settings`."""
 
 from __future__ import annotations
 
@@ -10,30 +10,64 @@ from pipeline.setting_descriptions import Setting
 from pipeline.settings import catalog
 
 PROJECT = Path(__file__).parents[1]
+SETTINGS_PAGE = "docs/settings.md"
+COMPOSE_FILE = "docker-compose.yml"
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "database": ("database_url", "owner_database_url", "role_prefix", "max_connections", "vector_index_rows"),
+    "broker": ("broker_url",),
+    "embedding": ("embedder", "embedder_url", "embedder_api_key", "dimensions"),
+    "documents": (
+        "chunk_size",
+        "chunk_overlap",
+        "text_search_config",
+        "max_document_bytes",
+        "keep_unused_days",
+        "blob_url",
+        "store",
+    ),
+    "folders": ("reconcile_interval_s", "max_delete_share"),
+    "api": ("tenant_scoped", "allowed_hosts", "cors_origins", "rate_limit_per_minute", "concurrency_limit", "read_timeout_s"),
+    "logging": ("log_level",),
+}
+"""The tables of the settings page and their rows, by the name in `livedex.toml`. Settings with a group (`kafka`, `jwt`, `fetch`) have a table of their own."""
 _IN_COMPOSE = {
     "LIVEDEX_DATABASE_URL": "${LIVEDEX_DATABASE_URL:-postgresql://livedex_app:${APP_PASSWORD:?set it in .env}@postgres:5432/livedex}",
     "LIVEDEX_BROKER_URL": "${LIVEDEX_BROKER_URL:-kafka://kafka:19092}",
 }
-"""What differs in the containers from the default; every other setting is handed on from .env."""
-_OF_THE_OWNER = ("LIVEDEX_OWNER_DATABASE_URL",)
-"""Handed only to the services that migrate and build indexes."""
+"""Values in the containers that differ from the default; every other setting is passed on from .env."""
+_OWNER_ONLY = ("LIVEDEX_OWNER_DATABASE_URL",)
+"""Passed only to the services that migrate and build indexes."""
 
 
 def rendered(name: str, text: str) -> str:
-    """Return a file with its generated parts written anew.
+    """Return a file with its generated parts rendered again.
 
     Args:
-        name: `README.md` or `docker-compose.yml`.
-        text: what the file holds; each part stands between a line with `begin settings` and one with `end settings`.
+        name: `docs/settings.md` or `docker-compose.yml`.
+        text: the current content; each generated part stands between a `begin settings` and an `end settings` line.
+
+    Raises:
+        ValueError: a part has no markers, or a setting belongs to no section.
     """
     settings = catalog()
-    if name == "README.md":
-        text = _between(text, "<!-- begin settings -->", "<!-- end settings -->", _table(s for s in settings if s.group != "kafka"))
-        return _between(
-            text, "<!-- begin settings of Kafka -->", "<!-- end settings of Kafka -->", _table(s for s in settings if s.group == "kafka")
-        )
-    lines = [f"  {s.variable}: {_IN_COMPOSE.get(s.variable, f'${{{s.variable}:-}}')}" for s in settings if s.variable not in _OF_THE_OWNER]
+    if name == SETTINGS_PAGE:
+        for section, rows in _sections(settings).items():
+            text = _between(text, f"<!-- begin settings: {section} -->", "<!-- end settings -->", _table(rows))
+        return text
+    lines = [f"  {s.variable}: {_IN_COMPOSE.get(s.variable, f'${{{s.variable}:-}}')}" for s in settings if s.variable not in _OWNER_ONLY]
     return _between(text, "  # begin settings: made by `make settings`", "  # end settings", "\n".join(lines))
+
+
+def _sections(settings: Iterable[Setting]) -> dict[str, list[Setting]]:
+    """Return the settings of each table, in the order of the page."""
+    by_key = {setting.key: setting for setting in settings if not setting.group}
+    found = {section: [by_key.pop(key) for key in keys] for section, keys in SECTIONS.items()}
+    if by_key:
+        raise ValueError(f"add {', '.join(by_key)} to a section of SECTIONS")
+    for setting in settings:
+        if setting.group:
+            found.setdefault(setting.group, []).append(setting)
+    return found
 
 
 def _table(settings: Iterable[Setting]) -> str:
@@ -44,13 +78,13 @@ def _table(settings: Iterable[Setting]) -> str:
 def _between(text: str, begin: str, end: str, content: str) -> str:
     pattern = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.MULTILINE | re.DOTALL)
     if not pattern.search(text):
-        raise ValueError(f"there is no part that begins with {begin!r}")
+        raise ValueError(f"no part begins with {begin!r}")
     return pattern.sub(lambda _: content + "\n", text, count=1)
 
 
 def main() -> None:
-    """Write both files anew."""
-    for name in ("README.md", "docker-compose.yml"):
+    """Render both files."""
+    for name in (SETTINGS_PAGE, COMPOSE_FILE):
         path = PROJECT / name
         path.write_text(rendered(name, path.read_text("utf-8")), "utf-8")
 

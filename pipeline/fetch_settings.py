@@ -26,16 +26,15 @@ class FetchSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = setting(True, "whether content is fetched by its URL; `false` refuses changes that only say where their content is")
+    enabled: bool = setting(True, "Whether Livedex fetches content by URL. `false` refuses changes that only have a URL")
     allow_hosts: str = setting(
         "",
-        "`HOST` or `HOST:PORT`, separated by commas: private hosts that content sent with a key, or over Kafka, may come from. For a webhook its source says that",
+        "Private hosts from which content may be fetched, as `HOST` or `HOST:PORT`, separated by commas. It applies to content sent with a key or over Kafka; webhook sources have an `allow_hosts` of their own",
     )
-    timeout_s: float = setting(30, "seconds for one content, redirects included", gt=0, le=600)
+    timeout_s: float = setting(30, "Seconds for fetching one content, redirects included", gt=0, le=600)
     retry_s: float = setting(
         1800,
-        "seconds for which a failed fetch of a configured system is retried at least, while its server is unavailable, answers with 5xx or rate-limits;"
-        " 180 at most where it answers with something else than the content. 0: five attempts",
+        "Minimum seconds for which a failed fetch of a webhook source is retried while its server is unavailable, answers 5xx or rate-limits; 180 seconds at most if the server answers with something else than the content. 0 means five attempts",
         ge=0,
         le=86_400,
     )

@@ -26,14 +26,17 @@ class JwtSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     jwks_url: str | None = setting(
-        None, "the URL of an issuer's public keys (JWKS), whose tokens (JWT) are accepted beside API keys; needs the next two"
+        None,
+        "URL of the public keys of a token issuer (JWKS). Livedex then accepts tokens (JWT) of this issuer beside API keys. Requires the issuer and the audience",
     )
-    issuer: str | None = setting(None, "the issuer that a token must name (`iss`)", min_length=1)
-    audience: str | None = setting(None, "the audience that a token must name (`aud`)", min_length=1)
-    tenant_claim: str = setting("tenant", "the claim that names a token's tenant; dots for a claim within another", min_length=1)
-    scopes_claim: str = setting("scope", "the claim that names a token's scopes", min_length=1)
+    issuer: str | None = setting(None, "Required issuer of a token (`iss`)", min_length=1)
+    audience: str | None = setting(None, "Required audience of a token (`aud`)", min_length=1)
+    tenant_claim: str = setting("tenant", "Claim that names the tenant; dots name a nested claim", min_length=1)
+    scopes_claim: str = setting("scope", "Claim that lists the scopes", min_length=1)
     principals_claim: str | None = setting(
-        None, "the claim that names the principals a token reads as; without it, a token reads only what is for everybody", min_length=1
+        None,
+        "Claim that lists the principals that a token reads for. Without it, a token reads only documents that everyone in the tenant may read",
+        min_length=1,
     )
 
     @field_validator("jwks_url")

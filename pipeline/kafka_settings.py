@@ -31,31 +31,31 @@ class KafkaSettings(BaseModel):
 
     prefix: str = setting(
         "",
-        "put before the names of topics and consumer groups, for several installations on one cluster",
+        "Prefix of the names of topics and consumer groups, for several installations on one cluster",
         pattern=r"^[A-Za-z0-9._-]*$",
         max_length=100,
     )
-    partitions: int = setting(12, "partitions of topics that are created: the most processes that a stage can use", ge=1, le=10_000)
+    partitions: int = setting(12, "Partitions of new topics: the maximum number of processes that a stage can use", ge=1, le=10_000)
     replication: int | None = setting(
-        None, "replication factor of topics that are created", shown="three, or the brokers there are", ge=1, le=100
+        None, "Replication factor of new topics", shown="3, or the number of brokers if that is less", ge=1, le=100
     )
     retention_days: float = setting(
-        30, "days for which records are kept; a stage that is down for longer loses the records that it did not read", gt=0, le=100_000
+        30, "Days for which records are kept. A stage that is down for longer loses records that it did not read", gt=0, le=100_000
     )
-    session_timeout_s: float = setting(10, "seconds after which a silent member of a consumer group is taken for dead", ge=1, le=300)
-    max_poll_interval_s: float = setting(300, "seconds after which a member that does not poll leaves its consumer group", ge=1, le=86_400)
+    session_timeout_s: float = setting(10, "Seconds without a heartbeat after which a consumer is removed from its group", ge=1, le=300)
+    max_poll_interval_s: float = setting(300, "Seconds without a poll after which a consumer is removed from its group", ge=1, le=86_400)
     security_protocol: Protocol = setting("PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
     sasl_mechanism: Mechanism | None = setting(None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`")
-    sasl_username: str | None = setting(None, "the user, for the first three mechanisms")
-    sasl_password: SecretStr | None = setting(None, "the password, for the first three mechanisms")
-    oauth_token_url: str | None = setting(None, "for `OAUTHBEARER`: the token endpoint of the client credentials grant (OAuth 2.0)")
-    oauth_client_id: str | None = setting(None, "for `OAUTHBEARER`: the client")
-    oauth_client_secret: SecretStr | None = setting(None, "for `OAUTHBEARER`: the client's secret")
-    oauth_scope: str | None = setting(None, "for `OAUTHBEARER`: the scope that is asked for")
-    ssl_ca_file: Path | None = setting(None, "certificates of the authorities to trust (PEM)", shown="the system's")
-    ssl_cert_file: Path | None = setting(None, "a client certificate (PEM)")
-    ssl_key_file: Path | None = setting(None, "the private key of the client certificate (PEM)")
-    ssl_key_password: SecretStr | None = setting(None, "the password of the private key")
+    sasl_username: str | None = setting(None, "User name for `PLAIN` and `SCRAM-…`")
+    sasl_password: SecretStr | None = setting(None, "Password for `PLAIN` and `SCRAM-…`")
+    oauth_token_url: str | None = setting(None, "Token endpoint for `OAUTHBEARER` (OAuth 2.0 client credentials)")
+    oauth_client_id: str | None = setting(None, "Client id for `OAUTHBEARER`")
+    oauth_client_secret: SecretStr | None = setting(None, "Client secret for `OAUTHBEARER`")
+    oauth_scope: str | None = setting(None, "Scope to request for `OAUTHBEARER`")
+    ssl_ca_file: Path | None = setting(None, "PEM file with the trusted certificate authorities", shown="the system's")
+    ssl_cert_file: Path | None = setting(None, "PEM file with the client certificate")
+    ssl_key_file: Path | None = setting(None, "PEM file with the private key of the client certificate")
+    ssl_key_password: SecretStr | None = setting(None, "Password of the private key")
 
     @model_validator(mode="after")
     def _whole(self) -> KafkaSettings:

@@ -92,7 +92,7 @@ Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSou
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Each field says what it means; the README's tables are made of that."""
+    """Everything that can be set. Each field has a description, from which docs/settings.md is generated."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, env_nested_delimiter="_", env_nested_max_split=1
@@ -100,87 +100,89 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = setting(
         None,
-        "the PostgreSQL (16 or later, pgvector 0.8 or later) that holds the index, as libpq reads a URL",
-        shown="the one in the package",
+        "PostgreSQL database that stores the index (PostgreSQL 16 or later, pgvector 0.8 or later), as a libpq URL or connection string",
+        shown="the PostgreSQL of the package",
     )
     owner_database_url: SecretStr | None = setting(
         None,
-        "the same database for the role that migrates and builds indexes, where the application's may not",
+        "The same database with a login that may migrate the schema and build indexes. Set it if the login of `LIVEDEX_DATABASE_URL` may not",
         shown="`LIVEDEX_DATABASE_URL`",
     )
     role_prefix: str = setting(
         "livedex",
-        "how the names of the two database roles begin (`livedex_app`, `livedex_definer`). Roles belong to the whole server: installations in several"
-        " databases of one server each need a prefix of their own",
+        "Prefix of the two database roles (`livedex_app`, `livedex_definer`). Roles belong to the whole server, so each installation on a server needs a prefix of its own",
         pattern=r"^[a-z_][a-z0-9_]{0,49}$",
     )
     max_connections: int | None = setting(
         None,
-        "database connections of one process at most. `livedex up` needs 12, and 13 with subscribers; on Kafka, and with fewer roles, fewer",
-        shown="20, or what the server has left",
+        "Maximum number of database connections of a process. `livedex up` needs at least 12, or 13 with subscribers. On Kafka, and with fewer roles, a process needs fewer",
+        shown="20, or fewer if the server has few left",
         ge=1,
     )
-    broker_url: str = setting("postgres", "the broker of the events: the database, or `kafka://HOST:9092[,HOST:9092]`")
+    broker_url: str = setting(
+        "postgres", "Queue between the stages: a table of the database (`postgres`), or Kafka (`kafka://HOST:9092[,HOST:9092]`)"
+    )
     embedder: str = setting(
         "local",
-        "the embedding model: `local` runs in the process and needs no network; `openai:MODEL` and any server of that protocol by its URL, `ollama:MODEL`;"
-        " `package.module:Class` is your own, from the working folder or an installed package",
+        "Embedding model: `local` (in the process, without a network), `openai:MODEL` (OpenAI, or a compatible server at `LIVEDEX_EMBEDDER_URL`), `ollama:MODEL`, or `package.module:Class` (your own class, from the working folder or an installed package)",
     )
-    embedder_url: str | None = setting(None, "the URL of the embedding provider's API", shown="the provider's")
-    embedder_api_key: SecretStr | None = setting(None, "the key of the embedding provider")
+    embedder_url: str | None = setting(None, "URL of the embedding API", shown="the provider's")
+    embedder_api_key: SecretStr | None = setting(None, "API key of the embedding provider")
     dimensions: int | None = setting(
-        None, "the length of a vector; checked against what the model returns", shown="the model's", ge=1, le=4000
+        None, "Number of dimensions of a vector. Livedex checks it against the model", shown="the model's", ge=1, le=4000
     )
-    store: str = setting("pgvector", "the vector store")
+    store: str = setting("pgvector", "Vector store. `pgvector` is the only one")
     text_search_config: str = setting(
         "english",
-        "PostgreSQL's name of the documents' language, for keyword search. After a change, run `livedex verify --repair` to rebuild the keyword index",
+        "PostgreSQL text search configuration for the language of the documents. Keyword search uses it. After a change, run `livedex verify --repair` to rebuild the keyword index",
         pattern=r"^[a-z_][a-z0-9_]*$",
     )
     chunk_size: int = setting(
         1400,
-        "the most characters of a chunk; the mean is about half. After a change, documents are chunked again at the next start, and only passages that differ are embedded",
+        "Maximum characters of a chunk; the average is about half. After a change, documents are chunked again at the next start, and only passages that differ are embedded",
     )
-    chunk_overlap: int = setting(0, "the most characters that whole sentences repeated from the previous chunk add to a chunk")
-    max_document_bytes: int = setting(67_108_864, "the largest document, in bytes; a larger one gets the state `too_large`", ge=1)
+    chunk_overlap: int = setting(0, "Maximum characters of whole sentences that a chunk repeats from the previous one")
+    max_document_bytes: int = setting(67_108_864, "Maximum size of a document in bytes. A larger document gets the state `too_large`", ge=1)
     keep_unused_days: float = setting(
-        30, "days for which passages and vectors that no document shows are kept, for documents that come back", ge=0, le=36_500
+        30,
+        "Days for which passages and vectors are kept after the last document that used them is gone. A document that comes back within this time embeds nothing",
+        ge=0,
+        le=36_500,
     )
-    tenant_scoped: bool = setting(True, "`false` declares that the service has one tenant")
+    tenant_scoped: bool = setting(True, "`false` declares that the service has one tenant: calls of the Python library then need no tenant")
     rate_limit_per_minute: int | None = setting(
-        None, "requests a minute for each credential, over all processes", shown="off", ge=1, le=1_000_000
+        None, "Maximum requests per minute of a credential, over all processes", shown="off", ge=1, le=1_000_000
     )
     concurrency_limit: int | None = setting(
-        None, "requests at the same time for each credential, over all processes", shown="off", ge=1, le=10_000
+        None, "Maximum concurrent requests of a credential, over all processes", shown="off", ge=1, le=10_000
     )
     read_timeout_s: float = setting(
-        10, "seconds that the statements of one search or other read may take; above it the answer is 503", gt=0, le=600
+        10, "Seconds that the database statements of a search or another read may take. A longer read is answered with 503", gt=0, le=600
     )
     allowed_hosts: HostNames = setting(
         "",
-        "host names that requests may carry, separated by commas; `*.example.org` for every name below. If set, it holds for requests with a key as well",
-        shown="names and addresses of loopback, and the name in `--host`",
+        "Host names that requests may name, separated by commas; `*.example.org` allows every name below it. If set, it also applies to requests with a key",
+        shown="loopback names and addresses, and the name in `--host`",
     )
     cors_origins: Origins = setting(
-        "", "origins of web pages that may call the API from a browser, separated by commas, such as `https://app.example.org`", shown="off"
+        "", "Origins of web pages that may call the API from a browser, separated by commas, such as `https://app.example.org`", shown="off"
     )
     blob_url: str | None = setting(
         None,
-        "where content above 256 KiB waits: `s3://bucket/prefix`, `gs://…`, `az://container/…`, `file:///folder`. The location belongs to one installation;"
-        " credentials come from the variables of the storage (`AWS_…`, `GOOGLE_…`, `AZURE_…`) and need to read, write, list and delete",
+        "Storage for pending content above 256 KiB: `s3://bucket/prefix`, `gs://…`, `az://container/…` or `file:///folder`. The location must belong to one installation. Credentials come from the variables of the storage (`AWS_…`, `GOOGLE_…`, `AZURE_…`) and must allow reading, writing, listing and deleting",
         shown="the database",
     )
     vector_index_rows: int = setting(
-        50_000, "the number of vectors from which on an HNSW index is built; below it, an exact scan is as quick", ge=1
+        50_000, "Number of vectors from which an HNSW index is built. Below it, an exact scan is as fast", ge=1
     )
-    reconcile_interval_s: float = setting(300, "seconds between two comparisons of a whole folder with the index", gt=0)
+    reconcile_interval_s: float = setting(300, "Seconds between two full scans of a folder", gt=0)
     max_delete_share: float = setting(
         0.5,
-        "if a scan finds a larger share of a source deleted, its deletes are withheld and reported: an unmounted disk looks like that. `livedex sources confirm NAME` carries them out",
+        "Maximum share of a source that one scan may delete. Above it, Livedex withholds the deletes and reports them, because an unmounted disk looks the same. `livedex sources confirm NAME` carries them out",
         gt=0,
         le=1,
     )
-    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "the least severe log lines that are written")
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Minimum severity of log lines")
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
     fetch: FetchSettings = FetchSettings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,8 +20,12 @@ from tests.free_port import free_port
 ROOT = Path(__file__).parents[1]
 SERVERS = re.compile(r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b")
 """Command lines that stay until they are ended."""
-DRY = re.compile(r"^\s*(?:make (?:test|check|fmt|bench|lock)\b|\.ci/run)")
+DRY = re.compile(r"^\s*(?:make (?:test|check|fmt|bench|lock|docs)\b|\.ci/run)")
 """Command lines that would run this test again, or for minutes: their targets are only looked up."""
+SKIPPED = re.compile(r"^\s*(?:pip install|docker) ")
+"""Command lines that need a network or Docker: only their syntax is checked."""
+CLIENTS = re.compile(r"(?:^|[\s(|])(?:(?:\.venv/bin/)?livedex (?!up |run |hooks |--version)|curl )")
+"""Command lines that expect a running Livedex."""
 LONGEST_S = 120
 
 
@@ -41,6 +46,11 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.document}:{self.line}"
+
+
+def needs_server(text: str) -> bool:
+    """Return whether a block has a command that expects a running Livedex."""
+    return any(CLIENTS.search(line) for line in text.splitlines() if not SKIPPED.match(line))
 
 
 def blocks(document: str) -> list[Block]:
@@ -86,7 +96,8 @@ class WorkingFolder:
 
     def put_in(self, text: str) -> str:
         """Return a block with what is the reader's own put in."""
-        for written, here in {"8700": str(self.port), "8701": str(self.port + 1), **self.replaced}.items():
+        own = {"8700": str(self.port), "8701": str(self.port + 1), "~/notes": "deploy/sample-docs"}
+        for written, here in {**own, **self.replaced}.items():
             text = text.replace(written, here)
         return text
 
@@ -136,6 +147,8 @@ class WorkingFolder:
         command = line.split("  #")[0].rstrip()
         if SERVERS.match(command):
             return f"serve {command}{self._its_port(command)}"
+        if SKIPPED.match(command):
+            return f"bash -n -c {shlex.quote(command)}"
         if DRY.match(command):
             return (
                 f"make --dry-run {command.split()[1]} PIP=true INSTALL_LIVEDEX=true"
@@ -211,3 +224,43 @@ def _ended_with_its_children(command: Sequence[str], folder: WorkingFolder) -> I
                 break
             time.sleep(0.2)
         process.wait()
+
+
+_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`[^`]*`")
+
+
+def prose(document: str) -> list[str]:
+    """Return the lines of a document outside of its blocks."""
+    inside, found = False, []
+    for line in (ROOT / document).read_text("utf-8").splitlines():
+        if re.match(r"^ *```", line):
+            inside = not inside
+        elif not inside:
+            found.append(line)
+    return found
+
+
+def anchors(document: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub and the site make them."""
+    found: list[str] = []
+    for line in prose(document):
+        if heading := re.match(r"^#+ (.+)$", line):
+            text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).lower()
+            found.append(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
+    return {name if not found[:n].count(name) else f"{name}-{found[:n].count(name)}" for n, name in enumerate(found)}
+
+
+def broken_links(document: str) -> list[str]:
+    """Return the relative links of a document whose file or anchor does not exist."""
+    broken = []
+    for line in prose(document):
+        for link in _LINK.findall(_CODE.sub("", line)):
+            name, _, anchor = link.partition("#")
+            if re.match(r"[a-z]+:", link):
+                continue
+            target = (ROOT / document).parent / name if name else ROOT / document
+            inside = target.exists() and ROOT in target.resolve().parents
+            if not inside or (anchor and target.suffix == ".md" and anchor not in anchors(str(target.resolve().relative_to(ROOT)))):
+                broken.append(link)
+    return broken

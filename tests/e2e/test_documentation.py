@@ -20,47 +20,59 @@ from pipeline.store.connection_parameters import connection_parameters
 from pipeline.store.driver_connection import connect
 from pipeline.store.server_programs import program
 from tests.databases import with_database
-from tests.documentation import ROOT, Block, blocks, working_folder
+from tests.documentation import ROOT, Block, blocks, needs_server, working_folder
 from tests.postgres_programs import uri
 
 DOCUMENTS = sorted([*(path.name for path in ROOT.glob("*.md")), *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 SHELL = sorted({(block.document, block.section) for block in BLOCKS if block.language == "sh"})
-SETTINGS = {"Being told": '[[subscriber]]\nname = "warehouse"\n'}
-"""What `livedex.toml` holds while a section is run."""
-KAFKA = "On several machines"
-OWN_SERVER = "A PostgreSQL of your own"
+SETTINGS = {
+    ("docs/subscribers.md", "Read notifications without a URL"): ("docs/subscribers.md", "Read notifications without a URL"),
+    ("docs/sources/webhooks.md", "Test a payload"): ("docs/sources/webhooks.md", "Receive changes from any system"),
+}
+"""Sections that are run with the `livedex.toml` of a section."""
+KAFKA = ("docs/deployment.md", "Run on Kafka")
+PRODUCER = ("docs/sources/kafka.md", "Publish a change")
+ROLES = ("docs/deployment.md", "Run on PostgreSQL")
+OWN_SERVER = ("docs/deployment.md", "Move to another PostgreSQL")
+EMBEDDER = ("docs/extending.md", "Write an embedder")
 
 
-def of(language: str) -> list[Block]:
-    return [block for block in BLOCKS if block.language == language]
+def of(language: str, *sections: tuple[str, str]) -> list[Block]:
+    """Return the blocks of a language, of these sections or of all."""
+    return [block for block in BLOCKS if block.language == language and (not sections or (block.document, block.section) in sections)]
 
 
 def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
     assert len(BLOCKS) > 20
-    assert {block.language for block in BLOCKS} <= {"sh", "toml", "json", "python", ""}
+    assert {block.language for block in BLOCKS} <= {"sh", "toml", "json", "python", "sql", ""}
     commands = ("make ", "curl ", "livedex ", "git ", "docker ", "import ", "[[", "$ ")
     assert [str(block) for block in of("") if any(line.startswith(commands) for line in block.text.splitlines())] == [], (
         "a block needs a language"
     )
 
 
-@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each[1] not in (KAFKA, OWN_SERVER)])
+@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each not in (ROLES, KAFKA, OWN_SERVER)])
 def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
-    texts = [block.text for block in BLOCKS if (block.document, block.section, block.language) == (document, section, "sh")]
+    texts = [block.text for block in of("sh", (document, section))]
     starts_itself = any("make run" in text or "livedex up" in text for text in texts)
-    asks = any("livedex " in text or "curl " in text for text in texts)
-    with working_folder(tmp_path, settings=SETTINGS.get(section, "")) as folder:
-        folder.run_shell(texts, server=asks and not starts_itself)
+    settings = "".join(block.text for block in of("toml", SETTINGS[document, section])) if (document, section) in SETTINGS else ""
+    with working_folder(tmp_path, settings=settings) as folder:
+        folder.run_shell(texts, server=any(map(needs_server, texts)) and not starts_itself)
         said = [line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line]
         told = [found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))]
         assert folder.refusals() == told
 
 
+def test_the_roles_run_on_a_postgresql_server(owner_url: str, tmp_path: Path) -> None:
+    [shell] = [block.text for block in of("sh", ROLES)]
+    with working_folder(tmp_path, {"postgresql://livedex@database/livedex": f"'{owner_url}'"}) as folder:
+        folder.run_shell([shell, "livedex status --wait 60\ncurl -sf http://127.0.0.1:8700/readyz\n"], server=False)
+
+
 def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, owner_url: str, tmp_path: Path) -> None:
-    here = [block for block in BLOCKS if block.section == KAFKA]
-    [shell] = [block.text for block in here if block.language == "sh"]
-    [producer] = [block.text for block in here if block.language == "python"]
+    [shell] = [block.text for block in of("sh", KAFKA)]
+    [producer] = [block.text for block in of("python", PRODUCER)]
     replaced = {
         "kafka://kafka-1:9092,kafka-2:9092": f"kafka://{kafka}",
         "kafka-1:9092": kafka.split(",")[0],
@@ -77,7 +89,7 @@ def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, own
 async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
     server_url: str, owner_url: str, owner: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    [shell] = [block.text for block in BLOCKS if (block.section, block.language) == (OWN_SERVER, "sh")]
+    [shell] = [block.text for block in of("sh", OWN_SERVER)]
     restored = with_database(server_url, f"livedex_restored_{uuid.uuid4().hex[:8]}")
     name = connection_parameters(restored)["dbname"]
     names = f"export OLD_URL={uri(owner_url)!r} NEW_URL={uri(restored)!r} PATH={program('psql').parent}:$PATH"
@@ -104,10 +116,35 @@ def test_the_settings_are_taken(block: Block, tmp_path: Path, monkeypatch: pytes
     assert load_settings(tmp_path, {})
 
 
-@pytest.mark.parametrize("block", [block for block in of("python") if block.section != KAFKA], ids=str)
+@pytest.mark.parametrize("block", [block for block in of("python") if block not in of("python", PRODUCER)], ids=str)
 def test_the_programs_run(block: Block, tmp_path: Path) -> None:
     with working_folder(tmp_path) as folder:
         folder.run_python(block.text)
+
+
+def test_the_embedder_in_the_documentation_gives_vectors(tmp_path: Path) -> None:
+    [embedder] = [block.text for block in of("python", EMBEDDER)]
+    [setting] = [block.text for block in of("toml", EMBEDDER)]
+    with working_folder(tmp_path, settings=setting) as folder:
+        (tmp_path / "my_embedder.py").write_text(embedder, "utf-8")
+        out = folder.run_shell(["livedex search refunds --limit 1 --json\n"], server=True)
+    [hit] = json.loads(out)["hits"]
+    assert hit["vector_rank"] is not None
+
+
+async def test_an_administrator_can_create_the_roles_as_described(server_url: str) -> None:
+    [statements] = [block.text for block in of("sql")]
+    name = f"documented_{uuid.uuid4().hex[:8]}"
+    connection = await connect(server_url)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"create role {name} login")
+            await connection.execute(statements.replace("livedex_", f"{name}_").replace("OWNER", name))
+            raise asyncpg.exceptions.RaiseError("undone")
+    except asyncpg.exceptions.RaiseError:
+        pass
+    finally:
+        await connection.close()
 
 
 def test_a_notice_looks_as_the_document_shows() -> None:

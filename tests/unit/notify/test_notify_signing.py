@@ -54,9 +54,9 @@ def test_what_was_signed_long_ago_is_taken_for_a_replay() -> None:
         incoming_verifier(SECRET)(Headers(signed), BODY)
 
 
-def test_the_receiver_in_the_readme_knows_what_livedex_sent_and_nothing_else() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    [code] = [block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "is_from_livedex" in block]
+def test_the_receiver_in_the_documentation_knows_what_livedex_sent_and_nothing_else() -> None:
+    page = (Path(__file__).parents[3] / "docs/subscribers.md").read_text("utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "is_from_livedex" in block]
     names: dict[str, Any] = {}
     exec(code, names)
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
