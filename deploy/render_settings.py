@@ -26,7 +26,15 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "store",
     ),
     "folders": ("reconcile_interval_s", "max_delete_share"),
-    "api": ("tenant_scoped", "allowed_hosts", "cors_origins", "rate_limit_per_minute", "concurrency_limit", "read_timeout_s"),
+    "api": (
+        "tenant_scoped",
+        "allowed_hosts",
+        "cors_origins",
+        "rate_limit_per_minute",
+        "concurrency_limit",
+        "read_timeout_s",
+        "tenant_share",
+    ),
     "logging": ("log_level",),
 }
 """The tables of the settings page and their rows, by the name in `livedex.toml`. Settings with a group (`kafka`, `jwt`, `fetch`) have a table of their own."""

@@ -159,6 +159,13 @@ class Settings(BaseSettings):
     read_timeout_s: float = setting(
         10, "Seconds that the database statements of a search or another read may take. A longer read is answered with 503", gt=0, le=600
     )
+    tenant_share: float = setting(
+        0.15,
+        "Share of the machine's processors that the work of one tenant may take in a process while other tenants are active in it."
+        " A tenant that is alone is not limited",
+        gt=0,
+        le=1,
+    )
     allowed_hosts: HostNames = setting(
         "",
         "Host names that requests may name, separated by commas; `*.example.org` allows every name below it. If set, it also applies to requests with a key",

@@ -128,6 +128,7 @@ async def open_surroundings(
                 always_durable=bool(settings.kafka_servers),
                 roles=roles,
                 read_timeout_s=settings.read_timeout_s,
+                tenant_share=settings.tenant_share,
             )
         )
         metrics, operations = Metrics(), Operations(database)

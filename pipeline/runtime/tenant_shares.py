@@ -26,10 +26,10 @@ _WORKS: tuple[Work, ...] = get_args(Work)
 
 MOST_WAITING = 64
 """Requests of one tenant that wait for its share."""
-ACTIVE_S = 5.0
+ACTIVE_S = 2.0
 """How long a tenant counts as active after its last piece of work began."""
-SHARE = 0.25 * max(2, os.cpu_count() or 1)
-"""Seconds of work a second of one tenant while others are active."""
+SHARE = 0.15
+"""Of the processors of the machine."""
 _FREE_S = 0.05  # of debt, at which work may still begin
 _MOST_DEBT_S = 2.0
 _TICK_S = 0.1  # until it is checked again whether others are still active
@@ -154,10 +154,12 @@ class TenantShares:
     """The accounts of all tenants in a process.
 
     Args:
+        share: of the processors that one tenant may use while others are active, > 0, at most 1.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, share: float = SHARE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._share = share * (os.cpu_count() or 1)  # seconds of work a second
         self._clock = clock
         self._seen: dict[str, float] = {}
         self._accounts: dict[tuple[str, Work], Account] = {}
@@ -223,10 +225,10 @@ class TenantShares:
     def _rate(self, tenant_id: str) -> float:
         """How fast each debt of a tenant is paid off: its kinds of work divide its share."""
         busy = sum((each := self._accounts.get((tenant_id, work))) is not None and each.debt_s > _FREE_S for work in _WORKS)
-        return SHARE / max(1, busy)
+        return self._share / max(1, busy)
 
     def _forget(self, now: float) -> None:
         """Forget who was not active for long, whose debt is paid by now."""
-        oldest = now - ACTIVE_S - _MOST_DEBT_S / SHARE
+        oldest = now - ACTIVE_S - _MOST_DEBT_S / self._share
         self._seen = {name: at for name, at in self._seen.items() if at > oldest}
         self._accounts = {key: each for key, each in self._accounts.items() if key[0] in self._seen or each.waiting}

@@ -21,7 +21,7 @@ from migrations.runner import check_rights
 from migrations.server_checks import use_schemas
 from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
 from pipeline.model import Reader, TenantId
-from pipeline.runtime.tenant_shares import TenantShares, charged_time
+from pipeline.runtime.tenant_shares import SHARE, TenantShares, charged_time
 from pipeline.store.answering import answers
 from pipeline.store.cut_short import ended_soon
 from pipeline.store.driver_connection import connector
@@ -104,6 +104,7 @@ class Database:
         always_durable: every transaction waits for the disk: needed where events are kept elsewhere than in this database.
         roles: of this installation.
         read_timeout_s: that the statements of one read for a caller may take.
+        shares: of tenants in the time of this process.
     """
 
     def __init__(
@@ -113,13 +114,14 @@ class Database:
         always_durable: bool = False,
         roles: Roles = DEFAULT_ROLES,
         read_timeout_s: float = READ_TIMEOUT_S,
+        shares: TenantShares | None = None,
     ) -> None:
         self.roles = roles
         self._pool = pool
         self._read_timeout_s = read_timeout_s
         self._reads = ReadLimits(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
-        self.shares = TenantShares()
+        self.shares = shares or TenantShares()
 
     @asynccontextmanager
     async def tenant(
@@ -237,6 +239,7 @@ async def open_database(
     always_durable: bool = False,
     roles: Roles = DEFAULT_ROLES,
     read_timeout_s: float = READ_TIMEOUT_S,
+    tenant_share: float = SHARE,
 ) -> AsyncIterator[Database]:
     """Connect as the application's role, for as long as the block lasts.
 
@@ -244,6 +247,7 @@ async def open_database(
         url: of the database; a role other than the application's switches to it at connect.
         max_size: connections at most.
         always_durable, read_timeout_s: see `Database`.
+        tenant_share: see `TenantShares`.
         roles: of this installation.
 
     Raises:
@@ -259,7 +263,7 @@ async def open_database(
     try:
         async with pool.acquire() as connection:
             await _check_role(connection, roles)
-        yield Database(pool, always_durable=always_durable, roles=roles, read_timeout_s=read_timeout_s)
+        yield Database(pool, always_durable=always_durable, roles=roles, read_timeout_s=read_timeout_s, shares=TenantShares(tenant_share))
     finally:
         try:
             async with asyncio.timeout(10):
