@@ -219,7 +219,7 @@ async def test_410_switches_a_subscriber_off_until_it_is_resumed(
 async def until_said(health: list[tuple[str, str | None]], words: str | None) -> None:
     """Until the last word on the subscriber is this."""
     async with asyncio.timeout(15):
-        while (health[-1][1] is None) if words else (health[-1][1] is not None):  # another task's
+        while not health or (health[-1][1] is None if words else health[-1][1] is not None):  # another task's
             await asyncio.sleep(0.01)
     assert words is None or words in str(health[-1][1])
 
