@@ -20,8 +20,8 @@ from tests.free_port import free_port
 ROOT = Path(__file__).parents[1]
 SERVERS = re.compile(r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b")
 """Command lines that stay until they are ended."""
-DRY = re.compile(r"^\s*(?:make (?:test|check|fmt|bench|lock|docs)\b|\.ci/run)")
-"""Command lines that would run this test again, or for minutes: their targets are only looked up."""
+DRY = re.compile(r"^\s*(?:make (?!run\b)\w|\.ci/run)")
+"""Command lines that would run this test again, run for minutes, or install into the environment of these tests: their targets are only looked up."""
 SKIPPED = re.compile(r"^\s*(?:pip install|docker) ")
 """Command lines that need a network or Docker: only their syntax is checked."""
 CLIENTS = re.compile(r"(?:^|[\s(|])(?:(?:\.venv/bin/)?livedex (?!up |run |hooks |--version)|curl )")
