@@ -18,7 +18,7 @@ MAKE_VENV = test "$$($(BIN)/python -c '$(SHOW_VERSION)' 2>/dev/null)" = "$(VERSI
 INSTALL_LIVEDEX = sed -n '/^setuptools==/,/[^\\]$$/p' requirements-dev.txt > .venv/requirements-build.txt \
 	&& $(PIP) install --quiet --require-hashes --requirement .venv/requirements-build.txt \
 	&& PYTHONWARNINGS=ignore $(PIP) install --quiet --no-deps --no-build-isolation --editable .
-CODE := pipeline consumers connectors migrations
+CODE := livedex pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
 .PHONY: help run test coverage check deps lint-workflows fmt settings docs bench dist install lock clean

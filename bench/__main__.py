@@ -7,7 +7,7 @@ import importlib
 import inspect
 import logging
 
-from pipeline.cli.running import run
+from livedex.cli.running import run
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (

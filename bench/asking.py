@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.index import TENANT, Index
-from pipeline.search.counts import Counts, quoted, read_counts
-from pipeline.search.vector import unit_vector
-from pipeline.store.vector_index import index_name
-from pipeline.store.words import QueryWords, for_query
+from livedex.pipeline.search.vector_retriever import unit_vector
+from livedex.pipeline.search.word_statistics import Counts, quoted, read_counts
+from livedex.pipeline.store.documents.vector_index import index_name
+from livedex.pipeline.store.keyword_analyzer import QueryWords, for_query
 
 TOP = 10
 _SENTENCE = re.compile(r"(?<=[.?!])\s+")

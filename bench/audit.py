@@ -18,9 +18,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from consumers.kafka.lag import group_of
-from pipeline.flow import STAGES
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.consumer_lag import group_of
+from livedex.pipeline.flow import STAGES
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 _EVERY_S = 0.5
 _LOOK_S = 30.0

@@ -19,8 +19,8 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from pipeline.embedding.local import LocalEmbedder
-from pipeline.store.embedded import embedded_postgres
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
+from livedex.pipeline.store.embedded.server import embedded_postgres
 
 SIZE = 1000
 _SCHEMA = """

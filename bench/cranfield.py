@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from bench.corpus import SHARED
 from bench.index import TENANT, Index, open_index
 from bench.table import show
-from pipeline.model import Reader
-from pipeline.search.engine import SearchEngine
-from pipeline.search.request import SearchRequest
+from livedex.pipeline.model import Reader
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.search.request import SearchRequest
 
 _HITS = 10  # that a search asks for
 _DEPTH = 100

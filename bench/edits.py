@@ -11,9 +11,9 @@ from typing import Any
 from bench import corpus as corpora
 from bench.baseline import Baseline, open_baseline
 from bench.table import show
-from pipeline import Livedex
-from pipeline.embedding.local import LocalEmbedder
-from pipeline.settings import Settings
+from livedex import Livedex
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
+from livedex.pipeline.settings.settings import Settings
 
 
 async def run() -> None:
@@ -104,8 +104,8 @@ def _mime(name: str) -> str:
 
 async def _index(livedex: Livedex) -> dict[str, Any]:
     """Every visible document: its metadata, and text, offsets and heading of its chunks in order."""
-    from pipeline.model import DEFAULT_TENANT, Reader
-    from pipeline.store.documents import Documents
+    from livedex.pipeline.model import DEFAULT_TENANT, Reader
+    from livedex.pipeline.store.documents.document_queries import Documents
 
     documents = Documents(livedex.surroundings.database)
     found: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from bench.fleet import a_kafka
 from bench.program import Program
 from bench.reader import LIVEDEX
 from bench.table import show
-from pipeline.settings import KAFKA
+from livedex.pipeline.settings.settings import KAFKA
 
 EDITS = 20
 _PAUSE_S = 0.1

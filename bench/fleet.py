@@ -17,11 +17,11 @@ from typing import Self
 from bench.member import Member
 from bench.postgres import OwnPostgres
 from bench.reader import Reader, free_port
-from migrations.runner import APPLICATION_ROLE
-from pipeline.flow import STAGES
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.settings import KAFKA
-from pipeline.store.embedded import url_as
+from livedex.pipeline.flow import STAGES
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.settings.settings import KAFKA
+from livedex.pipeline.store.embedded.server import url_as
+from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE
 from tests.kafka_server import KafkaServer
 
 PARTITIONS = 6

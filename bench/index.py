@@ -15,16 +15,16 @@ from typing import Any
 import asyncpg
 import numpy as np
 
-from migrations.runner import APPLICATION_ROLE, migrate
-from pipeline.chunking import chunk_text
-from pipeline.embedding.local import DIMENSIONS, LocalEmbedder
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId, TextFormat
-from pipeline.search.counts import refresh_word_counts
-from pipeline.search.engine import SearchEngine
-from pipeline.store.database import Database, open_database
-from pipeline.store.embedded import embedded_postgres, url_as
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.chunking import chunk_text
+from livedex.pipeline.embedding.local_embedder import DIMENSIONS, LocalEmbedder
+from livedex.pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId, TextFormat
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.embedded.server import embedded_postgres, url_as
+from livedex.pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
 
 TENANT = TenantId("default")  # the one of `livedex up`
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class Index:
     dimensions: int = DIMENSIONS
 
     async def embed_query(self, text: str) -> Any:
-        """See `pipeline.search.engine.QueryEmbedder`."""
+        """See `livedex.pipeline.search.engine.QueryEmbedder`."""
         return (await self.embedder.embed([text], kind="query"))[0]
 
     def engine(self, **options: Any) -> SearchEngine:

@@ -13,10 +13,10 @@ import asyncpg
 from bench.corpus import paragraph
 from bench.edits import _Counting
 from bench.table import show
-from pipeline import Livedex
-from pipeline.settings import Settings
-from pipeline.store import database
-from pipeline.store.vector_index import maintain_vector_index
+from livedex import Livedex
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store import database
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 
 _OTHERS = 20_000
 _ROUNDS = 21

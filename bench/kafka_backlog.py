@@ -11,8 +11,8 @@ from pathlib import Path
 from bench.fleet import Fleet, a_fleet
 from bench.small import publish, small_changes, visible_in
 from bench.table import show
-from consumers.kafka.topics import ensure_topics
-from pipeline.events import CHANGED
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.pipeline.events.event import CHANGED
 
 COUNTS = {"chunk": 1, "embed": 1, "sync": 1}
 BAR_MB = 400

@@ -6,7 +6,7 @@ import secrets
 
 from bench.database_chaos import KILLS, OPERATIONS, measure_and_show
 from bench.fleet import a_kafka
-from pipeline.settings import KAFKA
+from livedex.pipeline.settings.settings import KAFKA
 
 
 async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:

@@ -15,8 +15,8 @@ from bench.killing import DIMENSIONS, embedder_settings
 from bench.rebalances import generations
 from bench.small import visible_in
 from bench.table import show
-from consumers.kafka.lag import group_of
-from pipeline.flow import STAGES
+from livedex.consumers.kafka.consumer_lag import group_of
+from livedex.pipeline.flow import STAGES
 from tests.scripted_embedder import HANG_UP, ScriptedEmbedder
 
 _LIMIT_S = 600.0

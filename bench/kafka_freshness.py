@@ -11,7 +11,7 @@ from bench.fleet import a_kafka
 from bench.freshness import EDITS, measured
 from bench.program import Program
 from bench.table import show
-from pipeline.settings import KAFKA
+from livedex.pipeline.settings.settings import KAFKA
 
 
 async def run() -> None:

@@ -22,9 +22,9 @@ from pgvector.asyncpg import register_vector
 from bench.fleet import Fleet, a_fleet
 from bench.small import make_topics, publish, small_changes, visible
 from bench.table import show
-from pipeline.embedding.local import LocalEmbedder
-from pipeline.event_reading import decode
-from pipeline.events import CHANGED, Changed
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
+from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.event import CHANGED, Changed
 
 COUNTS = {"chunk": 1, "embed": 1, "sync": 1}
 BAR = 0.5

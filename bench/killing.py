@@ -17,7 +17,7 @@ from typing import Any
 from bench.corpus import Corpus, paragraph
 from bench.program import Program
 from bench.reader import Reader
-from pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.stages.chunk import Cutting, cut_document
 from tests.scripted_embedder import PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
 
 DIMENSIONS = 64

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.processes import Guard, kill_trees, tree
-from pipeline.store.embedded import embedded_postgres
+from livedex.pipeline.store.embedded.server import embedded_postgres
 
 
 class OwnPostgres:

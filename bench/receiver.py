@@ -17,8 +17,8 @@ from bench.corpus import paragraph
 from bench.fleet import Fleet, a_fleet
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import show
-from connectors.webhook.admission import PATIENCE_S
-from connectors.webhook.receiver import ACCEPT_S
+from livedex.pipeline.http.body_budget import PATIENCE_S
+from livedex.pipeline.ingest.request_ingester import ACCEPT_S
 from tests.kafka_server import KafkaServer
 from tests.scripted_embedder import ScriptedEmbedder
 

@@ -17,14 +17,14 @@ from bench.asking import TOP, Question, Way, bare_keyword, bare_vector, both, co
 from bench.index import TENANT, Index, open_index
 from bench.program import Program
 from bench.table import show
-from pipeline.model import Reader
-from pipeline.search.keyword import Breadth, KeywordLeg
-from pipeline.search.request import SearchRequest
-from pipeline.search.selection import Selection
-from pipeline.search.vector import Space, vector_leg
-from pipeline.store.statements import sql
-from pipeline.store.vector_index import maintain_vector_index
-from pipeline.store.words import for_index
+from livedex.pipeline.model import Reader
+from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.keyword_retriever import Breadth, KeywordLeg
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.vector_retriever import Space, vector_leg
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
+from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.store.postgres.statements import sql
 
 _PASSAGES = 100_000
 _QUESTIONS = 40

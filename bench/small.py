@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.corpus import paragraph
-from pipeline.events import Changed, Event, changed
+from livedex.pipeline.events.event import Changed, Event, changed
 
 TENANT = "default"
 _UNCONFIRMED = 5000

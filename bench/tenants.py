@@ -15,9 +15,9 @@ from pathlib import Path
 import asyncpg
 
 from bench.table import show
-from migrations.runner import APPLICATION_ROLE, migrate
-from pipeline.store.database import open_database
-from pipeline.store.embedded import embedded_postgres, url_as
+from livedex.pipeline.store.database import open_database
+from livedex.pipeline.store.embedded.server import embedded_postgres, url_as
+from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
 from tests.apart import priers
 from tests.predicates import predicates_removed
 from tests.prying import pry

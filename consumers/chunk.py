@@ -7,20 +7,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from consumers.settle import Outlet, Settler
-from pipeline.events import Event
-from pipeline.flow import stage
-from pipeline.intake import Blobs
-from pipeline.metrics import Metrics
-from pipeline.runtime.tenant_shares import TenantShares
-from pipeline.stages.bulk import BulkCutter
-from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
-from pipeline.stages.elsewhere import ProcessCutter
-from pipeline.stages.fetching import LinkedContents
-from pipeline.stages.keeping import DraftKeeper
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.stages.patch import PatchKeeper
-from pipeline.store.protocol import VectorStore
+from livedex.consumers.record_processor import Outlet, Settler
+from livedex.pipeline.events.event import Event
+from livedex.pipeline.flow import stage
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.tenant_shares import TenantShares
+from livedex.pipeline.stages.batch_chunker import BulkCutter
+from livedex.pipeline.stages.batched_store import DraftKeeper
+from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.stages.patch import PatchKeeper
+from livedex.pipeline.stages.process_pool import ProcessCutter
+from livedex.pipeline.stages.remote_content import LinkedContents
+from livedex.pipeline.store.protocol import Blobs, VectorStore
 
 _LARGE_AT_ONCE = 2  # contents above the inline limit that are in memory together
 

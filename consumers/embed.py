@@ -9,25 +9,25 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from consumers.generation_filler import GenerationFiller
-from consumers.settle import Outlet, Settler
-from pipeline.backoff import exponential_s
-from pipeline.embedding.gather import TextGatherer
-from pipeline.embedding.protocol import Vector
-from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import ClaimLostError, LivedexError, RejectedError
-from pipeline.events import Event
-from pipeline.flow import stage
-from pipeline.metrics import Metrics
-from pipeline.model import GenerationId, PassageId, TenantId
-from pipeline.runtime.tenant_shares import TenantShares
-from pipeline.stages.embed import Gatherer, Generations, embed
-from pipeline.stages.keeping import MissingVectors
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.stages.together import Together
-from pipeline.store.claims import Claims, Taken
-from pipeline.store.generation_backlog import GenerationBacklog
-from pipeline.store.protocol import VectorStore
+from livedex.consumers.embedding_backfill import GenerationFiller
+from livedex.consumers.record_processor import Outlet, Settler
+from livedex.pipeline.embedding.embedder import Vector
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import ClaimLostError, LivedexError, RejectedError
+from livedex.pipeline.events.event import Event
+from livedex.pipeline.flow import stage
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.runtime.backoff import exponential_s
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.micro_batch import Together
+from livedex.pipeline.runtime.tenant_shares import TenantShares
+from livedex.pipeline.stages.batched_store import MissingVectors
+from livedex.pipeline.stages.embed import Gatherer, Generations, embed
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.stages.passage_embedder import TextGatherer
+from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
+from livedex.pipeline.store.embedding_claims import Claims, Taken
+from livedex.pipeline.store.protocol import VectorStore
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class PassageRefusedError(RejectedError):
 
 
 class StoringGatherer:
-    """`pipeline.stages.embed.Gatherer`: embeds through a `TextGatherer`, whose vectors go to the store as soon as they are paid for."""
+    """`livedex.pipeline.stages.embed.Gatherer`: embeds through a `TextGatherer`, whose vectors go to the store as soon as they are paid for."""
 
     def __init__(self, gatherer: TextGatherer[Key]) -> None:
         self._gatherer = gatherer
@@ -61,7 +61,7 @@ class StoringGatherer:
     async def embed_unclaimed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> dict[PassageId, RejectedError]:
-        """See `consumers.generation_filler.FreeGatherer`; without claims nobody else embeds anything."""
+        """See `livedex.consumers.embedding_backfill.FreeGatherer`; without claims nobody else embeds anything."""
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
         return {key[2]: PassageRefusedError(key[2], refused[key]) for key, _ in items if key in refused}
@@ -85,7 +85,7 @@ class ClaimingGatherer:
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
-        """See `pipeline.stages.embed.Gatherer`."""
+        """See `livedex.pipeline.stages.embed.Gatherer`."""
         waiting, refused, looks = dict(passages), list[RejectedError](), 0
         while waiting:
             try:
@@ -102,7 +102,7 @@ class ClaimingGatherer:
     async def embed_unclaimed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> dict[PassageId, RejectedError]:
-        """See `consumers.generation_filler.FreeGatherer`."""
+        """See `livedex.consumers.embedding_backfill.FreeGatherer`."""
         _, refused = await self._embed_free(tenant_id, generation_id, dict(passages))
         return {error.passage_id: error for error in refused if isinstance(error, PassageRefusedError)}
 
@@ -169,7 +169,7 @@ class ClaimingGatherer:
 
 
 class _ProcessTime:
-    """`pipeline.embedding.gather.RoundObserver`: charges the time of a model in this process to the tenants whose texts it embeds."""
+    """`livedex.pipeline.stages.passage_embedder.RoundObserver`: charges the time of a model in this process to the tenants whose texts it embeds."""
 
     def __init__(self, shares: TenantShares) -> None:
         self._shares = shares

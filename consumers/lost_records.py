@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pipeline.errors import LivedexError
-from pipeline.events import CHUNKED, Changed, Event, Step, changed
-from pipeline.metrics import Metrics
-from pipeline.model import TenantId
-from pipeline.store.database import Database
-from pipeline.store.operations import Operations
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, Step, changed
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.postgres.statements import sql
 
 if TYPE_CHECKING:
-    from consumers.app import Broker
+    from livedex.consumers.stage_processors import Broker
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.events import Changed
+from livedex.pipeline.events.event import Changed
 
 _EQUAL = ("tenant_id", "document_id", "url", "source", "acl", "name", "mime_type", "gone_if_missing", "seen_at")
 

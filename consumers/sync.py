@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from consumers.settle import Outlet, Settler
-from pipeline.events import Event
-from pipeline.flow import stage
-from pipeline.metrics import Metrics
-from pipeline.runtime.tenant_shares import TenantShares
-from pipeline.stages.embed import Generations
-from pipeline.stages.keeping import DocumentSyncer
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.stages.sync import sync
-from pipeline.store.protocol import VectorStore
+from livedex.consumers.record_processor import Outlet, Settler
+from livedex.pipeline.events.event import Event
+from livedex.pipeline.flow import stage
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.tenant_shares import TenantShares
+from livedex.pipeline.stages.batched_store import DocumentSyncer
+from livedex.pipeline.stages.embed import Generations
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.stages.sync import sync
+from livedex.pipeline.store.protocol import VectorStore
 
 
 def sync_settler(

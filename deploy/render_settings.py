@@ -1,4 +1,4 @@
-"""Write the settings, as `pipeline.settings` describes them, into docs/settings.md and docker-compose.yml: `make settings`."""
+"""Write the settings, as `livedex.pipeline.settings.settings` describes them, into docs/settings.md and docker-compose.yml: `make settings`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipeline.setting_descriptions import Setting
-from pipeline.settings import catalog
+from livedex.pipeline.settings.catalog import Setting
+from livedex.pipeline.settings.settings import catalog
 
 PROJECT = Path(__file__).parents[1]
 SETTINGS_PAGE = "docs/settings.md"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.events import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Step
+from livedex.pipeline.events.event import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Step
 
 StageName = Literal["chunk", "embed", "sync"]
 

@@ -106,7 +106,7 @@ class Attributes:
         source: the source it comes from.
         metadata: JSON object; no NUL, no lone surrogates.
         changed_at: when it changed at its source, aware.
-        acl: the principals that may read it, each once, in order; None: everybody of the tenant; see `pipeline.rights`.
+        acl: the principals that may read it, each once, in order; None: everybody of the tenant; see `livedex.pipeline.acl`.
     """
 
     collection: str = DEFAULT_COLLECTION

@@ -6,21 +6,22 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from connectors.webhook import Receiver, routers
-from pipeline.access.keys import make_key
-from pipeline.access.ring import open_ring
-from pipeline.access.tenancy import KeyTenancy
-from pipeline.api.app import READING, ApiServices, create_app
-from pipeline.metrics import Metrics
-from pipeline.model import TenantId
-from pipeline.search.engine import SearchEngine
-from pipeline.store.collections import Collections
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.keys import ApiKeys
-from pipeline.store.operations import Operations, QueueBacklog
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.versions import Versions
+from livedex.app.webhook_routes import routers
+from livedex.connectors.webhook import Receiver
+from livedex.pipeline.access.api_key_cache import open_ring
+from livedex.pipeline.access.authenticator import KeyTenancy
+from livedex.pipeline.access.key_format import make_key
+from livedex.pipeline.api.app import READING, ApiServices, create_app
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.documents.version_allocator import Versions
+from livedex.pipeline.store.installation_status import Operations, QueueBacklog
 from tests.app_client import client_of
 from tests.corpus import Space
 from tests.inline import InlinePipeline

@@ -9,22 +9,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-from consumers.app import Broker, OutletToBroker
-from consumers.kafka import KafkaBacklog, KafkaBroker
-from consumers.postgres import PostgresBroker
-from consumers.queue_engine import open_engine
-from consumers.settle import Settler
-from pipeline.backlog import Backlog
-from pipeline.events import CHANGED, Changed, Event, changed
-from pipeline.flow import stage
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.metrics import Metrics
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.operations import QueueBacklog
-from pipeline.store.replays import Replays
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.consumers.kafka import KafkaBacklog, KafkaBroker
+from livedex.consumers.postgres.broker import PostgresBroker
+from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.consumers.record_processor import Settler
+from livedex.consumers.stage_processors import Broker, OutletToBroker
+from livedex.pipeline.events.consumer_lag import Backlog
+from livedex.pipeline.events.event import CHANGED, Changed, Event, changed
+from livedex.pipeline.flow import stage
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.installation_status import QueueBacklog
+from livedex.pipeline.store.replays import Replays
 
 Run = Callable[[Event[Any]], Awaitable[Finished | Forward]]
 _NUMBERS = itertools.count()

@@ -15,8 +15,8 @@ from typing import TypeVar
 import asyncpg
 import pytest
 
-from pipeline.store.database import Database, open_database
-from pipeline.store.embedded import embedded_postgres
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.embedded.server import embedded_postgres
 from tests.databases import make_template, new_database, trust_the_machine
 from tests.filling import Filling
 from tests.folders import Folders
@@ -54,7 +54,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
     """Give back the levels and handlers of logging: a command that is called in this process sets them for good."""
-    loggers = [logging.getLogger(name) for name in (None, "pipeline", "consumers", "connectors", "migrations", "aiokafka")]
+    loggers = [logging.getLogger(name) for name in (None, "livedex", "aiokafka")]
     levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
     yield
     for each, level in zip(loggers, levels, strict=True):

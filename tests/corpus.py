@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.errors import LivedexError
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
-from pipeline.search.engine import SearchAnswer, SearchEngine
-from pipeline.search.request import SearchRequest
-from pipeline.store.database import Database, open_database
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
+from livedex.pipeline.search.engine import SearchAnswer, SearchEngine
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.protocol import Draft, Piece
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TENANT = TenantId("acme")

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import asyncpg
 
-from migrations.runner import migrate
-from pipeline.store.database import Database, open_database
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.schema.migrator import migrate
 
 TEMPLATE = f"livedex_template{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 _NUMBERS = itertools.count()

@@ -6,11 +6,11 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.errors import OutageError
-from pipeline.model import Attributes, Fence
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.model import Attributes, Fence
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.protocol import Draft, Piece
 
 
 def fence(version: int, *, deleted: bool = False) -> Fence:

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from connectors.filesystem import FolderConnector, FolderOptions
-from connectors.filesystem.reports import Report
-from pipeline.errors import OutageError
-from pipeline.intake import Change, Intake
-from pipeline.model import TenantId
-from pipeline.settings import FolderSource
-from pipeline.store.database import Database
-from pipeline.store.source_files import SourceFiles
+from livedex.connectors.filesystem import FolderConnector, FolderOptions
+from livedex.connectors.filesystem.scan_report import Report
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.ingest.ingester import Change, Intake
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.source_file_store import SourceFiles
 
 READABLE = (".md", ".txt")
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.stages.chunk import Cutting, cut_document
 
-PACKAGES = ("pipeline", "consumers", "connectors", "migrations")
+PACKAGES = ("livedex",)
 SMALL, LARGE = 2_000, 8_000  # characters
 MOST_GROWTH = 8.0  # of the time, for 4 times the text: 4 is linear, 16 is square
 _FLOOR_S = 0.003  # what takes less at `LARGE` is not measured further
@@ -34,7 +34,7 @@ _SAMPLES = {
     kinds.CATEGORY_NOT_DIGIT: "a -", kinds.CATEGORY_NOT_WORD: " -\n",
 }  # fmt: skip
 _MATCHED = {
-    "pipeline.chunking.markup:_MARKUPS", "pipeline.webhook_belonging:_REPOSITORIES", "connectors.filesystem.secret_files:_NAMES",
+    "livedex.pipeline.chunking.light_markup:_MARKUPS", "livedex.pipeline.settings.webhook_source_checks:_REPOSITORIES", "livedex.connectors.filesystem.credential_files:_NAMES",
 }  # fmt: skip
 """Tables whose patterns are tried at the beginning of a text alone."""
 _OTHERS = "aA0 -_.,:;=<>\"'()[]{}#*`\\/|~^+!\n\té中"

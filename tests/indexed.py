@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.cli.proving import Difference, Proof, prove
-from pipeline.cli.repairing import repair
-from pipeline.cli.wiring import Surroundings, open_surroundings
+from livedex.app.verify.checks import Difference, Proof, prove
+from livedex.app.verify.repair import repair
+from livedex.app.wiring import Surroundings, open_surroundings
 
 WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.errors import RejectedError
-from pipeline.events import changed
-from pipeline.intake import Change
-from pipeline.model import GenerationId, PassageId, TenantId
-from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
-from pipeline.stages.embed import embed
-from pipeline.stages.keeping import DraftKeeper
-from pipeline.stages.outcome import Forward
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.event import changed
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.stages.batched_store import DraftKeeper
+from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from livedex.pipeline.stages.embed import embed
+from livedex.pipeline.stages.outcome import Forward
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 
 
 class InlinePipeline:
-    """`pipeline.intake.Accepting` that runs the stages itself."""
+    """`livedex.pipeline.ingest.ingester.Accepting` that runs the stages itself."""
 
     def __init__(self, database: Database, generation_id: GenerationId, dimensions: int) -> None:
         self._store, self._generation_id = PgVectorStore(database), generation_id
@@ -29,13 +29,13 @@ class InlinePipeline:
         self._cutter, self._embedder = ThreadCutter(self._cutting), CountingEmbedder(dimensions)
 
     async def active(self) -> GenerationId:
-        """See `pipeline.stages.embed.Generations`."""
+        """See `livedex.pipeline.stages.embed.Generations`."""
         return self._generation_id
 
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
-        """See `pipeline.stages.embed.Gatherer`."""
+        """See `livedex.pipeline.stages.embed.Gatherer`."""
         await self._store.upsert(tenant_id, generation_id, {passage: self._embedder.vector(text) for passage, text in passages})
         return []
 

@@ -11,16 +11,16 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from pipeline.cli.brokers import Running, open_broker
-from pipeline.cli.waiting import wait_for_all
-from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.events import Changed
-from pipeline.flow import StageName
-from pipeline.intake import Change
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.model import DocumentId, Reader, TenantId
-from pipeline.settings import Settings
-from pipeline.store.documents import Documents
+from livedex.app.broker import Running, open_broker
+from livedex.app.catch_up import wait_for_all
+from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.flow import StageName
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import DocumentId, Reader, TenantId
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.indexed import paragraph
 from tests.kafka_outside import LONGEST_S, Outside, until
 from tests.scripted_embedder import ScriptedEmbedder

@@ -9,9 +9,9 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from consumers.kafka.window import Window
-from consumers.settle import Record
-from pipeline.stages.outcome import Again
+from livedex.consumers.kafka.in_flight_window import Window
+from livedex.consumers.record_processor import Record
+from livedex.pipeline.stages.outcome import Again
 
 TOPIC = "livedex.changed"
 Place = tuple[int, int]

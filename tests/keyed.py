@@ -8,18 +8,18 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from pipeline.access.ring import open_ring
-from pipeline.access.tenancy import KeyTenancy
-from pipeline.access.tokens import TokenTenancy
-from pipeline.api.app import ApiServices, create_app
-from pipeline.metrics import Metrics
-from pipeline.model import TenantId
-from pipeline.search.engine import SearchEngine
-from pipeline.store.collections import Collections
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.keys import ApiKeys
-from pipeline.store.operations import Operations, QueueBacklog
+from livedex.pipeline.access.api_key_cache import open_ring
+from livedex.pipeline.access.authenticator import KeyTenancy
+from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.installation_status import Operations, QueueBacklog
 from tests.filling import NoModel
 
 

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from functools import cache
 
-from pipeline.store.server_programs import program
+from livedex.pipeline.store.embedded.binaries import program
 
 
 class _Option(ctypes.Structure):

@@ -6,8 +6,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from pipeline.store.connection_parameters import connection_parameters
-from pipeline.store.server_programs import program
+from livedex.pipeline.store.embedded.binaries import program
+from livedex.pipeline.store.postgres.conninfo import connection_parameters
 
 
 class ProgramError(Exception):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.store import statements
+from livedex.pipeline.store.postgres import statements
 
 _VALUE = re.compile(r"\b(?:\w+\.)?tenant_id = \$(\d+)\b")
 _SETTING = re.compile(r"\b(?:\w+\.)?tenant_id = current_setting\(''livedex\.tenant''\)")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.model import Attributes, DocumentId, Fence, Reader
-from pipeline.store.documents import Documents
+from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.corpus import TENANT, Library, places
 
 PRINCIPALS = ["user:ann", "user:bob", "group:hr", 'a,b {"c"}\'', "\u00e9t\u00e9"]

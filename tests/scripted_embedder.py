@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.embedding.counting import CountingEmbedder
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
 from tests.scripted_server import Received, ScriptedServer, Sent
 
 PROBES_ARE_SHORTER = 60

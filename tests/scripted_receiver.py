@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 from starlette.datastructures import Headers
 
-from connectors.webhook.signatures import Verify, verifier
-from pipeline.webhook_settings import WebhookSource, secrets_of
+from livedex.connectors.webhook.signatures import Verify, verifier
+from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of
 from tests.scripted_server import Received, ScriptedServer, Sent
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes or so").decode()

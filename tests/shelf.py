@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
-from pipeline.search.engine import SearchEngine
-from pipeline.search.request import SearchRequest
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.protocol import Draft, Piece, Synced, VectorStore
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.protocol import Draft, Piece, Synced, VectorStore
 from tests.corpus import Space
 
 ACME, OTHER = TenantId("acme"), TenantId("other")

@@ -12,19 +12,19 @@ from typing import Any
 
 import httpx
 
-from pipeline.api.app import READING, ApiServices, create_app
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.receiving import receiving
-from pipeline.cli.waiting import wait_for_all
-from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.fetch_settings import FetchSettings
-from pipeline.flow import StageName
-from pipeline.intake import Accepting
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.settings import Settings
-from pipeline.stages.fetching import Fetcher
-from pipeline.store.collections import Collections
-from pipeline.store.documents import Documents
+from livedex.app.broker import open_broker
+from livedex.app.catch_up import wait_for_all
+from livedex.app.webhook_role import receiving
+from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.pipeline.api.app import READING, ApiServices, create_app
+from livedex.pipeline.flow import StageName
+from livedex.pipeline.ingest.ingester import Accepting
+from livedex.pipeline.settings.fetch import FetchSettings
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.stages.remote_content import Fetcher
+from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.app_client import client_of
 from tests.scripted_embedder import ScriptedEmbedder
 

@@ -1,7 +1,7 @@
 """The folder connector; read `connector` first."""
 
-from connectors.filesystem.comparing import Comparison, Difference
-from connectors.filesystem.connector import FolderConnector, FolderOptions
-from connectors.filesystem.reports import Report
+from livedex.connectors.filesystem.comparison import Comparison, Difference
+from livedex.connectors.filesystem.connector import FolderConnector, FolderOptions
+from livedex.connectors.filesystem.scan_report import Report
 
 __all__ = ["Comparison", "Difference", "FolderConnector", "FolderOptions", "Report"]

@@ -21,24 +21,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.filesystem import disk
-from connectors.filesystem.comparing import Comparison, compare
-from connectors.filesystem.disk import RootGoneError
-from connectors.filesystem.folder import folder_of
-from connectors.filesystem.following import Following, pause_s, wait_for
-from connectors.filesystem.hints import Hints
-from connectors.filesystem.left_out import left_out_lines
-from connectors.filesystem.reports import Report
-from connectors.filesystem.scanning import Scanning
-from connectors.filesystem.settling import MAX_DELAY_S
-from connectors.filesystem.updating import Updating
-from connectors.filesystem.walking import Scanner, count_files, folders_of
-from connectors.filesystem.watch_limits import is_limit, limit_advice
-from connectors.filesystem.watching import WATCH_ERRORS, Watcher
-from pipeline.intake import Intake
-from pipeline.model import GenerationId
-from pipeline.settings import FolderSource
-from pipeline.store.source_files import SourceFiles
+from livedex.connectors.filesystem import safe_file_access as disk
+from livedex.connectors.filesystem.comparison import Comparison, compare
+from livedex.connectors.filesystem.debouncer import MAX_DELAY_S
+from livedex.connectors.filesystem.file_publisher import Updating
+from livedex.connectors.filesystem.folder import folder_of
+from livedex.connectors.filesystem.folder_scanner import Scanner, count_files, folders_of
+from livedex.connectors.filesystem.pending_changes import Hints
+from livedex.connectors.filesystem.safe_file_access import RootGoneError
+from livedex.connectors.filesystem.scan_report import Report
+from livedex.connectors.filesystem.scan_scheduler import Scanning
+from livedex.connectors.filesystem.skipped_files import left_out_lines
+from livedex.connectors.filesystem.watch_limits import is_limit, limit_advice
+from livedex.connectors.filesystem.watch_state import Following, pause_s, wait_for
+from livedex.connectors.filesystem.watcher import WATCH_ERRORS, Watcher
+from livedex.pipeline.ingest.ingester import Intake
+from livedex.pipeline.model import GenerationId
+from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.store.source_file_store import SourceFiles
 
 OnHealth = Callable[[str, str | None], Awaitable[None]]
 """Told `ok` or `down` of a source, and what to do, whenever that changes."""

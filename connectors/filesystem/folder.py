@@ -11,12 +11,12 @@ from pathlib import Path
 
 import orjson
 
-from connectors.filesystem.matching import Matcher
-from connectors.filesystem.mount_points import MountPoints
-from connectors.filesystem.names import document_id, file_uri, readable_path
-from pipeline.events import Changed
-from pipeline.model import DocumentId, TenantId
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.document_ids import document_id, file_uri, readable_path
+from livedex.connectors.filesystem.file_matcher import Matcher
+from livedex.connectors.filesystem.mount_points import MountPoints
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.model import DocumentId, TenantId
+from livedex.pipeline.settings.settings import FolderSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from connectors.filesystem.disk import Identity
+from livedex.connectors.filesystem.safe_file_access import Identity
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from connectors.filesystem import disk
-from connectors.filesystem.disk import Identity
-from connectors.filesystem.folder import Folder
-from connectors.filesystem.mount_points import is_below
-from connectors.filesystem.reports import Report
-from connectors.filesystem.walking import Scanner
-from pipeline.store.sources import FolderState
+from livedex.connectors.filesystem import safe_file_access as disk
+from livedex.connectors.filesystem.folder import Folder
+from livedex.connectors.filesystem.folder_scanner import Scanner
+from livedex.connectors.filesystem.mount_points import is_below
+from livedex.connectors.filesystem.safe_file_access import Identity
+from livedex.connectors.filesystem.scan_report import Report
+from livedex.pipeline.store.source_store import FolderState
 
 Fate = Literal["free", "withheld", "lost", "confirmed"]
 

@@ -8,8 +8,7 @@ A request is accepted once the broker holds its events, as a whole: until then n
 without harm. Whose documents they are follows from the key of the caller, or from the source that signed, never from a body.
 """
 
-from connectors.webhook.hooks import open_hooks, reader
-from connectors.webhook.receiver import Receiver
-from connectors.webhook.routes import routers
+from livedex.connectors.webhook.hooks import open_hooks, reader
+from livedex.pipeline.ingest.request_ingester import Receiver
 
-__all__ = ["Receiver", "open_hooks", "reader", "routers"]
+__all__ = ["Receiver", "open_hooks", "reader"]

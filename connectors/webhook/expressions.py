@@ -13,9 +13,8 @@ import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 from jmespath.functions import Functions
 
-from connectors.webhook.answering import Place
-from connectors.webhook.incoming import refused
-from pipeline.errors import ConfigError
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.http.validation import Place, refused
 
 _SIGNATURES: Mapping[str, Sequence[Mapping[str, Any]]] = {name: each["signature"] for name, each in Functions.FUNCTION_TABLE.items()}
 

@@ -11,21 +11,23 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from connectors.webhook.admission import Admission
-from connectors.webhook.answering import AcceptedEvents, accepted, described, off_loop, parsed
-from connectors.webhook.events import answer, check_content
-from connectors.webhook.handshake import Handshake
-from connectors.webhook.incoming import Incoming
-from connectors.webhook.listing import DELIVERY
-from connectors.webhook.mapping import Mapper
-from connectors.webhook.presets import SENDERS
-from connectors.webhook.presets.paths import Paths
-from connectors.webhook.receiver import Receiver
-from connectors.webhook.signatures import Verify, verifier
-from pipeline.api.bodies import is_json, media_type
-from pipeline.errors import NotFoundError
-from pipeline.model import TenantId
-from pipeline.webhook_settings import WebhookSource, secrets_of, secrets_to_come
+from livedex.connectors.webhook.change_lister import DELIVERY
+from livedex.connectors.webhook.payload_mapper import Mapper
+from livedex.connectors.webhook.presets import SENDERS
+from livedex.connectors.webhook.presets.path_filter import Paths
+from livedex.connectors.webhook.signatures import Verify, verifier
+from livedex.connectors.webhook.verification_handshake import Handshake
+from livedex.pipeline.api.events import answer, check_content
+from livedex.pipeline.api.openapi import described
+from livedex.pipeline.api.schemas import AcceptedEvents, accepted
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.http.bodies import is_json, media_type
+from livedex.pipeline.http.body_budget import Admission
+from livedex.pipeline.http.validation import off_loop, parsed
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of, secrets_to_come
 
 _PAYLOAD: dict[str, Any] = {"description": "as the system that is configured sends it"}
 

@@ -24,8 +24,8 @@ from typing import TypeAlias
 from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 
-from pipeline.errors import ConfigError
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 TOLERANCE_S = 300
 _SIGNED = "whsec_"

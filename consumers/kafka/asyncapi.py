@@ -1,4 +1,4 @@
-"""The AsyncAPI document of the topics: `python -m consumers.kafka.asyncapi > deploy/asyncapi.json`."""
+"""The AsyncAPI document of the topics: `python -m livedex.consumers.kafka.asyncapi > deploy/asyncapi.json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from faststream.kafka import KafkaBroker
 from faststream.specification import AsyncAPI
 
-from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED, Buried, Changed, Event, Step
+from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED, Buried, Changed, Event, Step
 
 _TOLD = {
     CHANGED: "A document changed at its source. Other systems publish here. Key: TENANT/DOCUMENT. A record without a value is a delete.",

@@ -13,21 +13,21 @@ from typing import Any
 
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
-from consumers.kafka.announcements import ANNOUNCED, Announcements
-from consumers.kafka.connection import security_of, token_provider, translated
-from consumers.kafka.consumer import StageConsumer
-from consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, pace_metadata
-from consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
-from consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
-from consumers.kafka.topics import ensure_topics
-from consumers.kafka.watch import Watch
-from consumers.settle import Settler
-from pipeline.errors import OutageError
-from pipeline.events import CHANGED, Changed, Event
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.store.letters import Letter
-from pipeline.store.replays import REPLAY_HEADER
-from pipeline.supervision import supervised
+from livedex.consumers.kafka.cluster_monitor import Watch
+from livedex.consumers.kafka.connection import security_of, token_provider, translated
+from livedex.consumers.kafka.output_topics import ANNOUNCED, Announcements
+from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, pace_metadata
+from livedex.consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
+from livedex.consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
+from livedex.consumers.kafka.stage_consumer import StageConsumer
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.consumers.record_processor import Settler
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.events.event import CHANGED, Changed, Event
+from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.store.dead_letter_store import Letter
+from livedex.pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class KafkaBroker:
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; see `pipeline.intake.Publisher`. Where the partition of one has no leader, none is put.
+        """Put changes on the first topic, in order; see `livedex.pipeline.ingest.ingester.Publisher`. Where the partition of one has no leader, none is put.
 
         Raises:
             PartialOutageError: it has none.

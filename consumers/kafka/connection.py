@@ -28,9 +28,9 @@ from aiokafka.errors import (
 from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
-from pipeline.errors import ConfigError, OutageError, RejectedError
-from pipeline.http_client import http_client
-from pipeline.kafka_settings import KafkaSettings
+from livedex.pipeline.errors import ConfigError, OutageError, RejectedError
+from livedex.pipeline.http.outbound_client import http_client
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 METADATA_AGE_MS = 10_000
 """After which partitions and topics are asked for again: new ones are read, and ones that were made again are found, within twice that."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 
-from pipeline.errors import PartialOutageError
+from livedex.pipeline.errors import PartialOutageError
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer

@@ -20,10 +20,10 @@ from aiokafka.errors import (
 )
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
-from consumers.kafka.connection import METADATA_AGE_MS, client_arguments
-from consumers.kafka.partition_leaders import WRITER_EVERY_S, pace_metadata
-from consumers.kafka.topics import MAX_CHANGE_BYTES
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments
+from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, pace_metadata
+from livedex.consumers.kafka.topics import MAX_CHANGE_BYTES
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from consumers.settle import Record, read_event
-from pipeline.errors import RejectedError
-from pipeline.event_reading import decode
-from pipeline.events import CHANGED, Changed, Event, HeaderValue, changed
-from pipeline.flow import Stage
-from pipeline.model import Arrival
+from livedex.consumers.record_processor import Record, read_event
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.event import CHANGED, Changed, Event, HeaderValue, changed
+from livedex.pipeline.flow import Stage
+from livedex.pipeline.model import Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from pipeline.events import CHANGED, CHUNKED, EMBEDDED
+from livedex.pipeline.events.event import CHANGED, CHUNKED, EMBEDDED
 
 if TYPE_CHECKING:
     from aiokafka.admin import AIOKafkaAdminClient
 
-    from consumers.kafka.topics import TopicPlan
+    from livedex.consumers.kafka.topics import TopicPlan
 
 SHORTEST_RETENTION_MS = 3_600_000
 _HOUR_MS = 3_600_000.0

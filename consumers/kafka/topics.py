@@ -15,11 +15,11 @@ from aiokafka.errors import (
     for_code,
 )
 
-from consumers.kafka.connection import client_arguments, connecting, translated
-from consumers.kafka.topic_check import existing_topics, problems_of
-from pipeline.errors import ConfigError, OutageError
-from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.connection import client_arguments, connecting, translated
+from livedex.consumers.kafka.topic_check import existing_topics, problems_of
+from livedex.pipeline.errors import ConfigError, OutageError
+from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 log = logging.getLogger(__name__)
 

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from consumers.notify.courier import AT_ONCE, Courier, component_of
-from consumers.notify.sending import Route, open_sender
-from pipeline.errors import LivedexError, TenantDeletedError
-from pipeline.metrics import Metrics
-from pipeline.store.database import Database
-from pipeline.store.listening import listening
-from pipeline.store.outbox import NOTICES_CHANNEL, Outbox
-from pipeline.store.subscribers import Registration, Subscribers
-from pipeline.supervision import supervised
+from livedex.consumers.notify.delivery_worker import AT_ONCE, Courier, component_of
+from livedex.consumers.notify.webhook_sender import Route, open_sender
+from livedex.pipeline.errors import LivedexError, TenantDeletedError
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.notification_outbox import NOTICES_CHANNEL, Outbox
+from livedex.pipeline.store.postgres.listener import listening
+from livedex.pipeline.store.subscriber_store import Registration, Subscribers
 
 log = logging.getLogger(__name__)
 

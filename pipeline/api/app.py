@@ -8,13 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
 
-from pipeline.api import collections, description, documents, embeddings, health, search, sync
-from pipeline.api.cors import Cors
-from pipeline.api.edge import Edge
-from pipeline.api.problems import add_handlers
-from pipeline.api.services import ApiServices
-from pipeline.api.version_notation import VersionNotation
-from pipeline.api.waiting import open_waiter
+from livedex.pipeline.api import collections, embeddings, health, search
+from livedex.pipeline.api import document_reads as documents
+from livedex.pipeline.api import openapi as description
+from livedex.pipeline.api import sync_status as sync
+from livedex.pipeline.api.services import ApiServices
+from livedex.pipeline.api.sync_waiter import open_waiter
+from livedex.pipeline.http.cors import Cors
+from livedex.pipeline.http.json_response import VersionNotation
+from livedex.pipeline.http.problems import add_handlers
+from livedex.pipeline.http.request_middleware import Edge
 
 __all__ = ["READING", "ApiServices", "create_app"]
 

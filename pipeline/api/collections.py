@@ -10,16 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import AfterValidator
 from starlette.responses import Response
 
-from pipeline.api.answers import Json
-from pipeline.api.bodies import StrictRoute
-from pipeline.api.paths import WHOLE
-from pipeline.api.services import ApiServices, Reading, Services, Writer
-from pipeline.api.shapes import Collection, Collections, DeletedCollection, answers, problems
-from pipeline.errors import NotFoundError
-from pipeline.events import Changed
-from pipeline.intake import Change
-from pipeline.model import WITHOUT_NUL, Reader, TenantId
-from pipeline.store.versions import LIMIT
+from livedex.pipeline.api.schemas import Collection, Collections, DeletedCollection, answers
+from livedex.pipeline.api.services import ApiServices, Reading, Services, Writer
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.bodies import StrictRoute
+from livedex.pipeline.http.problems import problems
+from livedex.pipeline.http.request_path import WHOLE
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import WITHOUT_NUL, Reader, TenantId
+from livedex.pipeline.store.documents.version_allocator import LIMIT
 
 router = APIRouter(tags=["collections"])
 strict = APIRouter(route_class=StrictRoute, tags=["collections"])

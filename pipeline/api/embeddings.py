@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from pipeline.api.answers import Json
-from pipeline.api.bodies import StrictRoute
-from pipeline.api.problems import invalid
-from pipeline.api.services import Asker, Services
-from pipeline.api.shapes import Embedding, answers, problems
-from pipeline.embedding.protocol import Kind
-from pipeline.embedding.texts import is_blank
-from pipeline.errors import OutageError
+from livedex.pipeline.api.schemas import Embedding, answers
+from livedex.pipeline.api.services import Asker, Services
+from livedex.pipeline.embedding.embedder import Kind
+from livedex.pipeline.embedding.texts import is_blank
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.bodies import StrictRoute
+from livedex.pipeline.http.problems import invalid, problems
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 

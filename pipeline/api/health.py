@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
-from pipeline.api.answers import Json
-from pipeline.api.health_audience import may_know_reasons, names_of, without_reasons
-from pipeline.api.services import ApiServices, Services
-from pipeline.api.shapes import Alive, Readiness, answers
-from pipeline.backlog import Waiting
-from pipeline.errors import OutageError, RetryableError
-from pipeline.notices import NOTIFY
+from livedex.pipeline.api.health_audience import may_know_reasons, names_of, without_reasons
+from livedex.pipeline.api.schemas import Alive, Readiness, answers
+from livedex.pipeline.api.services import ApiServices, Services
+from livedex.pipeline.errors import OutageError, RetryableError
+from livedex.pipeline.events.consumer_lag import Waiting
+from livedex.pipeline.events.notifications import NOTIFY
+from livedex.pipeline.http.answers import Json
 
 router = APIRouter(tags=["operation"])
 log = logging.getLogger(__name__)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 
-from pipeline.api import description, health
-from pipeline.api.edge import Edge
-from pipeline.api.problems import add_handlers
-from pipeline.api.services import ApiServices
-from pipeline.api.tenancy import Caller
-from pipeline.errors import ForbiddenError
+from livedex.pipeline.api import health
+from livedex.pipeline.api import openapi as description
+from livedex.pipeline.api.services import ApiServices
+from livedex.pipeline.errors import ForbiddenError
+from livedex.pipeline.http.authentication import Caller
+from livedex.pipeline.http.problems import add_handlers
+from livedex.pipeline.http.request_middleware import Edge
 
 
 class NoCallers:
     """Knows no credential: whoever asks is told what everybody may know."""
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Refuse; see `pipeline.api.tenancy.Tenancy`."""
+        """Refuse; see `livedex.pipeline.http.authentication.Tenancy`."""
         raise ForbiddenError("no credential is taken on this port: ask the API")
 
     def was_open_to(self, headers: Headers) -> bool:
-        """Never; see `pipeline.api.tenancy.Tenancy`."""
+        """Never; see `livedex.pipeline.http.authentication.Tenancy`."""
         return False
 
 

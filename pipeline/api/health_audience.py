@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from pipeline.api.services import ApiServices
-from pipeline.errors import ForbiddenError, RetryableError, TenantRequiredError
+from livedex.pipeline.api.services import ApiServices
+from livedex.pipeline.errors import ForbiddenError, RetryableError, TenantRequiredError
 
 _PATIENCE_S = 2.0
 UNTOLD = "unavailable"

@@ -8,15 +8,15 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from pipeline.api.answers import Json
-from pipeline.api.bodies import StrictRoute
-from pipeline.api.problems import invalid
-from pipeline.api.services import Asker, Services, Waiting
-from pipeline.api.shapes import Hits, answers, problems
-from pipeline.api.tokens import read_token
-from pipeline.errors import NotFoundError
-from pipeline.rights import Principals
-from pipeline.search.request import SearchRequest as Search
+from livedex.pipeline.acl import Principals
+from livedex.pipeline.api.schemas import Hits, answers
+from livedex.pipeline.api.services import Asker, Services, Waiting
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.bodies import StrictRoute
+from livedex.pipeline.http.problems import invalid, problems
+from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.search.request import SearchRequest as Search
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Query, Request
-from fastapi.dependencies.models import Dependant
 
-from pipeline.api.allowed_hosts import AllowedHosts
-from pipeline.api.first_load import LoadReport
-from pipeline.api.limits import Limits, NoLimits
-from pipeline.api.query_names import check_query_names
-from pipeline.api.tenancy import Caller, OneTenant, Scope, Tenancy
-from pipeline.api.waiting import Waiter
-from pipeline.backlog import Backlog
-from pipeline.embedding.protocol import EmbedLimits, Kind, Vector
-from pipeline.intake import Accepting, NoIntake
-from pipeline.liveness import Liveness
-from pipeline.metrics import Metrics
-from pipeline.model import Reader
-from pipeline.process_health import ProcessHealth
-from pipeline.rights import Principals
-from pipeline.runtime.tenant_shares import TenantShares
-from pipeline.search.answer import SearchAnswer
-from pipeline.search.request import SearchRequest
-from pipeline.store.collections import Collections
-from pipeline.store.documents import Documents
-from pipeline.store.operations import Operations
-from pipeline.store.read_limits import credential
-
-_CHECKS: set[Any] = set()
-_TURN_S = 10.0  # that a request waits for its tenant's share
+from livedex.pipeline.acl import Principals
+from livedex.pipeline.api.initial_load_report import LoadReport
+from livedex.pipeline.api.sync_waiter import Waiter
+from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vector
+from livedex.pipeline.events.consumer_lag import Backlog
+from livedex.pipeline.http.allowed_hosts import AllowedHosts
+from livedex.pipeline.http.authentication import Caller, Limits, NoLimits, OneTenant, Tenancy, needs
+from livedex.pipeline.ingest.ingester import Accepting, NoIntake
+from livedex.pipeline.model import Reader
+from livedex.pipeline.runtime.health import ProcessHealth
+from livedex.pipeline.runtime.liveness import Liveness
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.tenant_shares import TenantShares
+from livedex.pipeline.search.answer import SearchAnswer
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.installation_status import Operations
 
 
 class Searcher(Protocol):
-    """Answers searches; `pipeline.search.engine.SearchEngine` does."""
+    """Answers searches; `livedex.pipeline.search.engine.SearchEngine` does."""
 
     async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
         """The answer, for who asks.
@@ -49,7 +41,7 @@ class Searcher(Protocol):
 
 
 class TextEmbedder(Protocol):
-    """Turns texts into vectors; `pipeline.embedding.service.EmbeddingService` does."""
+    """Turns texts into vectors; `livedex.pipeline.embedding.service.EmbeddingService` does."""
 
     @property
     def model_id(self) -> str: ...
@@ -105,38 +97,6 @@ async def _services(request: Request) -> ApiServices:
 
 async def _waiter(request: Request) -> Waiter:
     return cast(Waiter, request.app.state.waiter)
-
-
-def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of the request."""
-
-    async def caller(request: Request) -> Caller:
-        if hasattr(request.state, "caller"):  # before the body was read
-            known = cast(Caller, request.state.caller)
-            known.require(*scopes)
-            return known
-        services = cast(ApiServices, request.app.state.services)
-        found = await services.tenancy.caller_of(request.headers)
-        request.state.admission = await services.limits.admit(found)
-        await services.shares.admit(found.tenant_id, "read" if "search" in scopes else "write", wait_s=_TURN_S)
-        found.require(*scopes)
-        check_query_names(request)
-        request.state.caller = found
-        credential.set(found.credential)
-        return found
-
-    _CHECKS.add(caller)
-    return caller
-
-
-def entrance_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
-    """Return what `needs` made for a route, so that it can be asked before the body is read; None for a route that needs no caller."""
-    for each in route.dependencies:
-        if each.call in _CHECKS:
-            return cast(Callable[[Request], Awaitable[Caller]], each.call)
-        if (found := entrance_of(each)) is not None:
-            return found
-    return None
 
 
 Asker = Annotated[Caller, Depends(needs("search"))]

@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.chunking.blocks import Block, plain_blocks
-from pipeline.chunking.boundaries import LINES, SENTENCES, places
-from pipeline.chunking.cutting import PROSE, SOLID, Span, cut_units, fitting
-from pipeline.chunking.graphemes import is_visible, may_begin
-from pipeline.chunking.markdown import markdown_blocks
-from pipeline.chunking.markup import READERS
-from pipeline.chunking.parting import in_order, parted
-from pipeline.chunking.rows import line_blocks, record_blocks, row_blocks
-from pipeline.chunking.rst import rst_blocks
-from pipeline.chunking.stubs import stub_spans
-from pipeline.model import Chunk, TextFormat
+from livedex.pipeline.chunking.blocks import Block, plain_blocks
+from livedex.pipeline.chunking.boundaries import LINES, SENTENCES, places
+from livedex.pipeline.chunking.content_defined import PROSE, SOLID, Span, cut_units, fitting
+from livedex.pipeline.chunking.excluded_spans import in_order, parted
+from livedex.pipeline.chunking.graphemes import is_visible, may_begin
+from livedex.pipeline.chunking.include_directives import stub_spans
+from livedex.pipeline.chunking.light_markup import READERS
+from livedex.pipeline.chunking.line_formats import line_blocks, record_blocks, row_blocks
+from livedex.pipeline.chunking.markdown import markdown_blocks
+from livedex.pipeline.chunking.rst import rst_blocks
+from livedex.pipeline.model import Chunk, TextFormat
 
 _READERS: dict[str, Callable[[str, int], list[Block]]] = {
     "markdown": markdown_blocks, "rst": rst_blocks, "plain": plain_blocks, "lines": line_blocks, "records": record_blocks, "rows": row_blocks,

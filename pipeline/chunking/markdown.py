@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.chunking.blocks import Block, clipped, trimmed
-from pipeline.titles import plain_title
+from livedex.pipeline.chunking.blocks import Block, clipped, trimmed
+from livedex.pipeline.text.heading_markup import plain_title
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(=++|-++)[ \t]*+$")

@@ -9,7 +9,7 @@ import itertools
 import string
 from typing import Any
 
-from pipeline.chunking.blocks import Block, clipped
+from livedex.pipeline.chunking.blocks import Block, clipped
 
 _MARKS = frozenset(string.punctuation)
 _DRAWN = 3  # marks of a line, at least

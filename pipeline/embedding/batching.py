@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from pipeline.embedding.protocol import EmbedLimits
+from livedex.pipeline.embedding.embedder import EmbedLimits
 
 _GROW_AFTER = 32
 

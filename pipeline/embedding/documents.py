@@ -9,14 +9,14 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pipeline.embedding.batching import Ceiling, take_batch
-from pipeline.embedding.clock import Clock
-from pipeline.embedding.line import TRIES, Line, permitted
-from pipeline.embedding.protocol import EmbedLimits, Vector, Vectors
-from pipeline.embedding.refusals import REASON
-from pipeline.embedding.suspects import Case, Suspects, Verdict
-from pipeline.embedding.texts import is_blank
-from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.embedding.batching import Ceiling, take_batch
+from livedex.pipeline.embedding.client import TRIES, Line, permitted
+from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors
+from livedex.pipeline.embedding.poison_texts import Case, Suspects, Verdict
+from livedex.pipeline.embedding.provider_errors import REASON
+from livedex.pipeline.embedding.texts import is_blank
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.runtime.clock import Clock
 
 Answer: TypeAlias = tuple[int, Vector | RejectedError]
 """The index of a text, and its vector or why it has none."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.embedding.observer import EmbedObserver
-from pipeline.embedding.protocol import Embedder, Kind, Vectors
-from pipeline.embedding.provider_words import shown
-from pipeline.embedding.refusals import COMPONENT
-from pipeline.embedding.vectors import unit_vectors
-from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
+from livedex.pipeline.embedding.embedder import Embedder, Kind, Vectors
+from livedex.pipeline.embedding.observer import EmbedObserver
+from livedex.pipeline.embedding.provider_errors import COMPONENT
+from livedex.pipeline.embedding.provider_messages import shown
+from livedex.pipeline.embedding.vectors import unit_vectors
+from livedex.pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
 
 PROBE = "livedex"
 """What is sent to learn whether the provider works: a text that no model refuses."""

@@ -20,18 +20,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from pipeline.embedding.batching import Ceiling
-from pipeline.embedding.breaker import Breaker, Health
-from pipeline.embedding.clock import Clock
-from pipeline.embedding.documents import Answer, DocumentCall, Surroundings
-from pipeline.embedding.line import Line, permitted
-from pipeline.embedding.observer import EmbedObserver, Unobserved
-from pipeline.embedding.protocol import Embedder, EmbedLimits, Kind, Vector
-from pipeline.embedding.provider import Provider
-from pipeline.embedding.queries import DEADLINE_S, Queries
-from pipeline.embedding.suspects import Suspects
-from pipeline.embedding.vectors import MOST_DIMENSIONS
-from pipeline.errors import ConfigError, RetryableError
+from livedex.pipeline.embedding.batching import Ceiling
+from livedex.pipeline.embedding.circuit_breaker import Breaker, Health
+from livedex.pipeline.embedding.client import Line, permitted
+from livedex.pipeline.embedding.documents import Answer, DocumentCall, Surroundings
+from livedex.pipeline.embedding.embedder import Embedder, EmbedLimits, Kind, Vector
+from livedex.pipeline.embedding.observer import EmbedObserver, Unobserved
+from livedex.pipeline.embedding.poison_texts import Suspects
+from livedex.pipeline.embedding.provider import Provider
+from livedex.pipeline.embedding.query_embedder import DEADLINE_S, Queries
+from livedex.pipeline.embedding.vectors import MOST_DIMENSIONS
+from livedex.pipeline.errors import ConfigError, RetryableError
+from livedex.pipeline.runtime.clock import Clock
 
 
 def _nobody(ok: bool, reason: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.embedding.protocol import Vectors
-from pipeline.errors import RetryableError
+from livedex.pipeline.embedding.embedder import Vectors
+from livedex.pipeline.errors import RetryableError
 
 LARGEST = 65_504.0
 """The greatest value of a half-precision number; no model answers with more. Source: IEEE 754, binary16."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.model import TextFormat
-from pipeline.titles import plain_title
+from livedex.pipeline.model import TextFormat
+from livedex.pipeline.text.heading_markup import plain_title
 
 _LOOKED_AT = 8192  # characters
 _MAX_TITLE = 300

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
-from pipeline.errors import RetryableError
+from livedex.pipeline.errors import RetryableError
 
 T = TypeVar("T")
 Work = Literal["read", "write", "ingest"]

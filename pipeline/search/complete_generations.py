@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from pipeline.model import GenerationId, TenantId
-from pipeline.store.database import Connection
-from pipeline.store.statements import sql
+from livedex.pipeline.model import GenerationId, TenantId
+from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.postgres.statements import sql
 
 _BELIEVED_S = 1.0
 _MOST = 10_000

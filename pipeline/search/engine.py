@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from pipeline.errors import OutageError, RejectedError, RetryableError
-from pipeline.metrics import Metrics
-from pipeline.model import GenerationId, Reader, TenantId
-from pipeline.search.answer import Hit, SearchAnswer
-from pipeline.search.complete_generations import CompleteGenerations
-from pipeline.search.counts import Counts, read_counts
-from pipeline.search.feedback import moved
-from pipeline.search.hits import read_hits
-from pipeline.search.keyword import Keyword, KeywordLeg
-from pipeline.search.ranking import Legs, places_of, rank
-from pipeline.search.request import SearchRequest
-from pipeline.search.selection import Selection, selection_of
-from pipeline.search.vector import EXACT_PASSAGES, Space, score, similarities, unit_vector, vector_leg
-from pipeline.store.database import Connection, Database
-from pipeline.store.vector_index import index_name
-from pipeline.store.words import QueryWords, for_query
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.model import GenerationId, Reader, TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.answer import Hit, SearchAnswer
+from livedex.pipeline.search.complete_generations import CompleteGenerations
+from livedex.pipeline.search.document_filter import Selection, selection_of
+from livedex.pipeline.search.hits import read_hits
+from livedex.pipeline.search.keyword_retriever import Keyword, KeywordLeg
+from livedex.pipeline.search.ranking import Legs, places_of, rank
+from livedex.pipeline.search.relevance_feedback import moved
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.vector_retriever import EXACT_PASSAGES, Space, score, similarities, unit_vector, vector_leg
+from livedex.pipeline.search.word_statistics import Counts, read_counts
+from livedex.pipeline.store.database import Connection, Database
+from livedex.pipeline.store.documents.vector_index import index_name
+from livedex.pipeline.store.keyword_analyzer import QueryWords, for_query
 
 __all__ = ["SearchAnswer", "SearchEngine"]
 

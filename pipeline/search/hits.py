@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.model import TenantId
-from pipeline.search.answer import Hit
-from pipeline.search.ranking import Legs, Ranked
-from pipeline.search.request import SearchRequest
-from pipeline.search.selection import Selection
-from pipeline.search.vector import Space, score, similarities
-from pipeline.store.database import Connection
-from pipeline.store.statements import sql
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.search.answer import Hit
+from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.ranking import Legs, Ranked
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.vector_retriever import Space, score, similarities
+from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.postgres.statements import sql
 
 
 async def read_hits(

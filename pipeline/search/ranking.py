@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.model import TenantId
-from pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
-from pipeline.search.keyword import Keyword
-from pipeline.search.request import SearchRequest
-from pipeline.search.selection import Selection
-from pipeline.search.vector import score
-from pipeline.store.database import Connection
-from pipeline.store.statements import sql
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
+from livedex.pipeline.search.keyword_retriever import Keyword
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.vector_retriever import score
+from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.postgres.statements import sql
 
 Places = Mapping[int, list[Place]]  # of each passage
 
@@ -28,7 +28,7 @@ class Legs:
     Attributes:
         vectors: cosine similarity by passage, to where the leg looked.
         keyword: BM25 by passage.
-        is_moved: whether the vector leg looked elsewhere than where the query is, see `pipeline.search.feedback`.
+        is_moved: whether the vector leg looked elsewhere than where the query is, see `livedex.pipeline.search.relevance_feedback`.
     """
 
     vectors: Mapping[int, float] | None

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pipeline.model import WITHOUT_NUL
-from pipeline.search.where import parse_where
+from livedex.pipeline.model import WITHOUT_NUL
+from livedex.pipeline.search.metadata_filter import parse_where
 
 MAX_QUERY_CHARACTERS = 20_000
 MAX_NAMES = 1_000
@@ -55,7 +55,7 @@ class SearchRequest(BaseModel):
         query_vector: of the active generation's dimensions, of any length but zero; used by the vector leg instead of the query.
         limit: hits.
         collection, document_ids: only these.
-        where: on the metadata, see `pipeline.search.where`.
+        where: on the metadata, see `livedex.pipeline.search.metadata_filter`.
         min_score: cosine similarity at least, in the vector leg.
         candidates: taken from each leg before fusion; `limit` where that is more.
         ef_search: recall against speed of the vector index; raised to `candidates`.

@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pipeline.chunking import chunk_text, cut_id
-from pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
-from pipeline.events import CHUNKED, Changed, Event, step
-from pipeline.extract import Extracted, clean_json, clean_optional, extract, is_readable
-from pipeline.intake import Contents
-from pipeline.runtime.tenant_shares import in_thread
-from pipeline.stages.fetching import Fetched, Linked, LinkedContents, with_own
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.stages.patch import PatchKeeper, patch
-from pipeline.store.protocol import Draft, Guarded, Own, Piece, VectorStore
+from livedex.pipeline.chunking import chunk_text, cut_id
+from livedex.pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, step
+from livedex.pipeline.extract import Extracted, clean_json, clean_optional, extract, is_readable
+from livedex.pipeline.runtime.tenant_shares import in_thread
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.stages.patch import PatchKeeper, patch
+from livedex.pipeline.stages.remote_content import Fetched, Linked, LinkedContents, with_own
+from livedex.pipeline.store.protocol import Contents, Draft, Guarded, Own, Piece, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """What servers say of files that they know nothing of: a name that says more wins."""

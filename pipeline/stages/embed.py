@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pipeline.errors import RejectedError
-from pipeline.events import EMBEDDED, Event, Step, step
-from pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, brief
-from pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.event import EMBEDDED, Event, Step, step
+from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, brief
+from livedex.pipeline.stages.outcome import Finished, Forward
 
 
 class Generations(Protocol):
@@ -43,7 +43,7 @@ class Manifests(Protocol):
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
     ) -> list[tuple[PassageId, str]] | None:
-        """See `pipeline.store.protocol.VectorStore`."""
+        """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
 

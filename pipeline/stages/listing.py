@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pipeline.events import Changed, Event
+from livedex.pipeline.events.event import Changed, Event
 
 
 class Lister(Protocol):

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipeline.backoff import exponential_s
-from pipeline.errors import LivedexError, NoTurnError, OutageError, PartialOutageError, RejectedError, RetryableError, TenantDeletedError
-from pipeline.events import Event, Step
+from livedex.pipeline.errors import (
+    LivedexError,
+    NoTurnError,
+    OutageError,
+    PartialOutageError,
+    RejectedError,
+    RetryableError,
+    TenantDeletedError,
+)
+from livedex.pipeline.events.event import Event, Step
+from livedex.pipeline.runtime.backoff import exponential_s
 
 MAX_ATTEMPTS = 5
 _MOST_SAID = 300

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from pipeline.errors import NoTurnError, RejectedError, RetryableError
-from pipeline.events import CHUNKED, Changed, Event, step
-from pipeline.model import brief
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Draft
+from livedex.pipeline.errors import NoTurnError, RejectedError, RetryableError
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, step
+from livedex.pipeline.model import brief
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.store.protocol import Draft
 
 _AT_ONCE_S = 20.0  # for so long the version that it changes is asked for every moment
 _UNSURE_S = 60.0  # after which a version whose event may never have been held is not waited for

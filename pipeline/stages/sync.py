@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pipeline.events import SYNCED, Event, Step, step
-from pipeline.model import DocumentId, Fence, GenerationId, TenantId
-from pipeline.stages.embed import Generations
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.store.protocol import Synced
+from livedex.pipeline.events.event import SYNCED, Event, Step, step
+from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
+from livedex.pipeline.stages.embed import Generations
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.store.protocol import Synced
 
 
 class Shelves(Protocol):
     """Makes manifests visible."""
 
     async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
-        """See `pipeline.store.protocol.VectorStore`."""
+        """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
 

@@ -11,9 +11,9 @@ import logging
 import secrets
 import time
 
-from pipeline.errors import RetryableError
-from pipeline.store.database import Database
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.postgres.statements import sql
 
 log = logging.getLogger(__name__)
 

@@ -16,19 +16,19 @@ import asyncpg
 import orjson
 from pgvector.asyncpg import register_vector
 
-from migrations.roles import DEFAULT_ROLES, Roles
-from migrations.runner import check_rights
-from migrations.server_checks import use_schemas
-from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
-from pipeline.model import Reader, TenantId
-from pipeline.runtime.tenant_shares import SHARE, TenantShares, charged_time
-from pipeline.store.answering import answers
-from pipeline.store.cut_short import ended_soon
-from pipeline.store.driver_connection import connector
-from pipeline.store.outage_classifier import database_outage
-from pipeline.store.read_limits import ReadLimits
-from pipeline.store.session_limits import SERVER_SETTINGS
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
+from livedex.pipeline.model import Reader, TenantId
+from livedex.pipeline.runtime.tenant_shares import SHARE, TenantShares, charged_time
+from livedex.pipeline.store.answering import answers
+from livedex.pipeline.store.cut_short import ended_soon
+from livedex.pipeline.store.postgres.connection import connector
+from livedex.pipeline.store.postgres.errors import database_outage
+from livedex.pipeline.store.postgres.read_limiter import ReadLimits
+from livedex.pipeline.store.postgres.session_limits import SERVER_SETTINGS
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
+from livedex.pipeline.store.schema.migrator import check_rights
+from livedex.pipeline.store.schema.version_checks import use_schemas
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
+from livedex.pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
 
 Version: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
         content: the text, not blank.
         gap: code points from the end of the piece before; negative where they overlap.
         heading: the heading path.
-        words: what of it goes to the keyword index, as `pipeline.store.words.for_index` has it; None: the store finds it out itself.
+        words: what of it goes to the keyword index, as `livedex.pipeline.store.keyword_analyzer.for_index` has it; None: the store finds it out itself.
     """
 
     hash: bytes
@@ -53,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version of a document as the chunk stage leaves it; see `pipeline.model.Manifest` for the fields.
+    """A version of a document as the chunk stage leaves it; see `livedex.pipeline.model.Manifest` for the fields.
 
     Attributes:
         arrival: of its event; None: it arrived when it was accepted.
@@ -84,7 +84,7 @@ class Guarded:
     """What an accepted version does at once.
 
     Attributes:
-        acl: see `pipeline.model.Attributes`; of no meaning for a delete, which the fence tells.
+        acl: see `livedex.pipeline.model.Attributes`; of no meaning for a delete, which the fence tells.
     """
 
     document_id: DocumentId
@@ -106,7 +106,7 @@ class Known:
     """What is known of a content that was fetched.
 
     Attributes:
-        made: SHA-256 of the pieces that were made of it, see `pipeline.stages.fetching`.
+        made: SHA-256 of the pieces that were made of it, see `livedex.pipeline.stages.remote_content`.
         outcome, error: of the document.
     """
 
@@ -273,4 +273,64 @@ class VectorStore(Protocol):
 
     async def health(self) -> None:
         """Returns when the store answers; raises OutageError when it does not."""
+        ...
+
+
+class Contents(Protocol):
+    """Has the content that events name by its hash."""
+
+    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+        """The content.
+
+        Raises:
+            RejectedError: it is not there.
+        """
+        ...
+
+
+class Blobs(Contents, Protocol):
+    """Keeps content that is too large for a message, for as long as an event names it.
+
+    Every method may raise OutageError: the place is away, or refuses everybody.
+    """
+
+    async def check(self) -> None:
+        """Find out at the start whether content can be kept.
+
+        Raises:
+            ConfigError: the settings or the surroundings do not allow it.
+        """
+        ...
+
+    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
+        """Keep it; putting the same again changes nothing."""
+        ...
+
+    async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
+        """Let go of what this document had waiting up to and including this version."""
+        ...
+
+    async def discard_tenant(self, tenant_id: TenantId) -> None:
+        """Let go of everything that a tenant had waiting."""
+        ...
+
+    async def clear_ended(self, late_hours: float) -> None:
+        """Let go of whatever no event can name any more.
+
+        Args:
+            late_hours: how long the content of a visible version is kept, for another event of an equal version.
+        """
+        ...
+
+
+class Guard(Protocol):
+    """Makes rights and deletes hold from when they are accepted."""
+
+    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+        """Let the rights of versions hold, and hide deleted documents, unless something newer is there.
+
+        Raises:
+            OutageError, RetryableError: not now.
+            TenantDeletedError: there is nothing left to guard.
+        """
         ...

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeline.errors import ConflictError
-from pipeline.model import TenantId
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.statements import sql
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.pipeline.errors import ConflictError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.postgres.statements import sql
 
 REPLAY_HEADER = "livedex-letter"
 """The header of a record that is sent again: the id of its letter."""

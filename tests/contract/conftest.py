@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.shelf import DIMENSIONS, Shelf
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline.errors import RejectedError
-from pipeline.intake import Blobs
-from pipeline.model import DocumentId, TenantId
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.object_blobs import ObjectBlobs
-from pipeline.store.object_places import object_place
-from pipeline.store.object_storage import ObjectStorage
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.model import DocumentId, TenantId
+from livedex.pipeline.settings.blob_location import object_place
+from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobs
+from livedex.pipeline.store.blobs.object_storage import ObjectStorage
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.protocol import Blobs
 from tests.scripted_s3 import BUCKET, ScriptedS3
 
 ACME, OTHER = TenantId("acme"), TenantId("other")

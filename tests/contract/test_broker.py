@@ -9,13 +9,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import OutageError, RejectedError, RetryableError
-from pipeline.events import Changed, Event, changed
-from pipeline.flow import stage
-from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
-from pipeline.store.database import Database
-from pipeline.store.letters import Letters
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.flow import stage
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letters
 from tests.brokers import Start, on_kafka, on_postgres
 
 
@@ -96,7 +96,7 @@ async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(runni
 async def test_a_lasting_fault_is_tried_a_bounded_number_of_times(
     running: Start, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.outcome.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_WAIT_S", 0.001)
     tries = 0
 
     async def run(event: Event[Any]) -> Finished:

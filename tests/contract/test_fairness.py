@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import RetryableError
-from pipeline.events import Changed, Event, changed
-from pipeline.flow import stage
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.flow import stage
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import Start, on_kafka, on_postgres
 
 WORKERS = stage("chunk").workers
@@ -51,7 +51,7 @@ async def test_one_document_of_a_tenant_does_not_wait_for_hundreds_of_another(ru
 async def test_of_one_document_one_version_is_worked_on_at_a_time_and_its_backlog_holds_up_nobody(
     running: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.outcome.FIRST_WAIT_S", 1.0)
+    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_WAIT_S", 1.0)
     ended, at_once, most, gate = list[str](), 0, 0, asyncio.Event()
 
     async def run(event: Event[Any]) -> Finished:

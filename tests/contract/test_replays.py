@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.cli.replaying import Replayed, replay_letters
-from pipeline.cli.wiring import Surroundings
-from pipeline.errors import OutageError, RejectedError, RetryableError
-from pipeline.events import Event
-from pipeline.stages import outcome
-from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
+from livedex.app.dead_letter_replay import Replayed, replay_letters
+from livedex.app.wiring import Surroundings
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.events.event import Event
+from livedex.pipeline.stages import outcome
+from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
 from tests.brokers import Bench, Start, on_kafka, on_postgres
 
 

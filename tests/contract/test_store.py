@@ -7,9 +7,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigError, RejectedError
-from pipeline.model import Attributes, Reader
-from pipeline.store.protocol import Draft, Synced
+from livedex.pipeline.errors import ConfigError, RejectedError
+from livedex.pipeline.model import Attributes, Reader
+from livedex.pipeline.store.protocol import Draft, Synced
 from tests.shelf import ACME, DIMENSIONS, NOW, OTHER, A, B, Shelf, fence, places, sections, sha
 
 

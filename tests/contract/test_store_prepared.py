@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from pipeline.errors import RetryableError
-from pipeline.store.protocol import Draft, Prepared
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.protocol import Draft, Prepared
 from tests.shelf import ACME, A, B, Shelf, fence, places, sections
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from pipeline.errors import RejectedError
-from pipeline.model import DocumentId
-from pipeline.store.database import open_database
-from pipeline.store.pgvector import PgVectorStore
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.model import DocumentId
+from livedex.pipeline.store.database import open_database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.shelf import ACME, DIMENSIONS, Shelf, fence, places, sections
 
 NAMES = [DocumentId(f"note{n}.md") for n in range(8)]

@@ -39,7 +39,7 @@ def up(home: Path, host: str) -> Iterator[tuple[str, list[str]]]:
     port = free_port()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli.main", "up", "docs", "--host", host, "--port", str(port)], cwd=home, env=clean, text=True,
+        [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--host", host, "--port", str(port)], cwd=home, env=clean, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     said: list[str] = []

@@ -43,7 +43,7 @@ def up(home: Path) -> Iterator[subprocess.Popen[str]]:
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli.main", "up", "docs", "--port", str(port)], cwd=home, env=clean, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--port", str(port)], cwd=home, env=clean, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stdout is not None

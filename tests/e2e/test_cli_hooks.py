@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.main import FAILED
+from livedex.cli.main import FAILED
 from tests.e2e.test_cli_program import livedex, only_line
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"

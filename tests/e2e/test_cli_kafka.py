@@ -26,7 +26,7 @@ def up(home: Path, settings: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
-    command = [sys.executable, "-m", "pipeline.cli.main", "up", "docs", "--port", str(port)]
+    command = [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--port", str(port)]
     with (home / "up.out").open("wb") as out, (home / "up.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=home, env=clean | settings, text=True, stdout=out, stderr=log)
     try:

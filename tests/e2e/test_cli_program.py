@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.main import CALLED_WRONGLY, COMMANDS, FAILED
+from livedex.cli.main import CALLED_WRONGLY, COMMANDS, FAILED
 
 
 def livedex(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the program in a working folder, without settings of the caller's own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli.main", *arguments], cwd=folder, env=clean | environment, capture_output=True, text=True,
+        [sys.executable, "-m", "livedex.cli.main", *arguments], cwd=folder, env=clean | environment, capture_output=True, text=True,
         timeout=120, check=False,
     )  # fmt: skip
 

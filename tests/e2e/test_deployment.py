@@ -19,8 +19,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.store.connection_parameters import connection_parameters
-from pipeline.store.embedded import embedded_postgres
+from livedex.pipeline.store.embedded.server import embedded_postgres
+from livedex.pipeline.store.postgres.conninfo import connection_parameters
 from tests.compose import PROJECT, is_ours, services
 from tests.kafka_java import JavaNode, java_command
 from tests.kafka_nodes import HeldPort
@@ -85,7 +85,7 @@ class Deployment:
         if service in self.ports:
             option = "--health-port" if "--health-port=8700" in given else "--port"
             given = [each for each in given if not each.startswith(option)] + [f"{option}={self.ports[service]}"]
-        return [sys.executable, "-m", "pipeline.cli.main", *given]
+        return [sys.executable, "-m", "livedex.cli.main", *given]
 
     def working_folder(self, service: str) -> Path:
         """Of a service, with the settings that are mounted there."""

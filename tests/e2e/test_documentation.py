@@ -13,12 +13,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline.model import TenantId
-from pipeline.notices import Notice
-from pipeline.settings import load_settings
-from pipeline.store.connection_parameters import connection_parameters
-from pipeline.store.driver_connection import connect
-from pipeline.store.server_programs import program
+from livedex.pipeline.events.notifications import Notice
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.settings.settings import load_settings
+from livedex.pipeline.store.embedded.binaries import program
+from livedex.pipeline.store.postgres.connection import connect
+from livedex.pipeline.store.postgres.conninfo import connection_parameters
 from tests.databases import with_database
 from tests.documentation import ROOT, Block, blocks, needs_server, working_folder
 from tests.postgres_programs import uri

@@ -14,13 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings
-from pipeline.store import embedded
-from pipeline.store.connection_budget import ConnectionBudget, ServerRoom, divide
-from pipeline.store.connection_parameters import connection_parameters
-from pipeline.store.driver_connection import connect
-from pipeline.store.embedded import embedded_postgres
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.embedded import server as embedded
+from livedex.pipeline.store.embedded.server import embedded_postgres
+from livedex.pipeline.store.postgres.connection import connect
+from livedex.pipeline.store.postgres.connection_budget import ConnectionBudget, ServerRoom, divide
+from livedex.pipeline.store.postgres.conninfo import connection_parameters
 from tests.e2e.test_cli_program import livedex, only_line
 from tests.free_port import free_port
 
@@ -33,7 +33,7 @@ async def livedex_up(home: Path, **environment: str) -> AsyncIterator[httpx.Asyn
     port = free_port()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     with (home / "livedex.log").open("w") as log:
-        command = [sys.executable, "-m", "pipeline.cli.main", "up", "--port", str(port)]
+        command = [sys.executable, "-m", "livedex.cli.main", "up", "--port", str(port)]
         process = await asyncio.to_thread(
             lambda: subprocess.Popen(command, cwd=home, env=clean | environment, text=True, stdout=subprocess.PIPE, stderr=log)
         )
@@ -84,8 +84,8 @@ async def test_up_fits_a_server_that_allows_few_connections(tmp_path: Path, monk
 
 
 def test_the_connections_of_a_process_are_divided_among_what_it_does() -> None:
-    from pipeline.cli.connection_needs import needs_of
-    from pipeline.cli.roles import ROLES
+    from livedex.app.connection_needs import needs_of
+    from livedex.app.roles import ROLES
 
     everything = needs_of(ROLES, Settings(), "livedex up")
     roomy = ServerRoom(100, 3, 5, 92)

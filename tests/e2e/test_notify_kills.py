@@ -24,8 +24,8 @@ LONGEST_S = 90
 DOCUMENTS = 5
 DYING = """
 import os, sys
-from consumers.notify.sending import Sender
-from pipeline.store.outbox import Outbox
+from livedex.consumers.notify.webhook_sender import Sender
+from livedex.pipeline.store.notification_outbox import Outbox
 deadly, documents, die = sys.argv[1], int(sys.argv[2]), lambda: os._exit(9)
 take, send = Outbox.take, Sender.send
 async def late_take(self, tenant_id, subscriber, **named):
@@ -47,7 +47,7 @@ if deadly == "sent":
 elif deadly == "told":
     Outbox.told = dying_told
 sys.argv = ["livedex", *sys.argv[3:]]
-from pipeline.cli.main import main
+from livedex.cli.main import main
 main()
 """
 
@@ -98,7 +98,7 @@ class Program:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
-        command = [sys.executable, *(python or ("-m", "pipeline.cli.main")), "up", "docs", "--port", str(port)]
+        command = [sys.executable, *(python or ("-m", "livedex.cli.main")), "up", "docs", "--port", str(port)]
         with (self.home / "up.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=self.home, env=clean | self.environment, stdout=log, stderr=log)
         try:

@@ -30,7 +30,7 @@ async def test_four_large_documents_at_once_are_accepted_in_bounded_memory(owner
         "LIVEDEX_DATABASE_URL": owner_url, "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": "http://127.0.0.1:9/v1",
         "LIVEDEX_EMBEDDER_API_KEY": "none", "LIVEDEX_DIMENSIONS": "64",
     }  # fmt: skip
-    command = [sys.executable, "-m", "pipeline.cli.main", "run", "webhook", "--port", str(port)]
+    command = [sys.executable, "-m", "livedex.cli.main", "run", "webhook", "--port", str(port)]
     process = await asyncio.to_thread(
         lambda: subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     )

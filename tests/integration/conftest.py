@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from pipeline.store.database import Database
+from livedex.pipeline.store.database import Database
 from tests.corpus import Library
 from tests.databases import filled_database
 from tests.scripted_embedder import ScriptedEmbedder

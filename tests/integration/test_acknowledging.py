@@ -12,9 +12,9 @@ from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from consumers.acknowledging import AcknowledgingClient
-from consumers.postgres import TABLE
-from consumers.queue_engine import open_engine
+from livedex.consumers.postgres.acknowledging import AcknowledgingClient
+from livedex.consumers.postgres.broker import TABLE
+from livedex.consumers.postgres.queue_engine import open_engine
 
 WORKERS = 8
 

@@ -8,10 +8,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from bench.audit import Audit
 from bench.rebalances import generations
-from consumers.kafka.lag import group_of
-from consumers.kafka.topics import ensure_topics
-from pipeline.events import CHANGED, CHUNKED, Changed, changed, step
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.consumer_lag import group_of
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, changed, step
+from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
 
 EVENT = changed(Changed(tenant_id="t", document_id="d", version=5, deleted=True))

@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Collection, Sequence
 import asyncpg
 import pytest
 
-from consumers.embed import ClaimingGatherer, open_gatherer
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.embedding.protocol import EmbedLimits
-from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import ClaimLostError, OutageError, RejectedError
-from pipeline.model import GenerationId, PassageId, TenantId
-from pipeline.store import claim_lease
-from pipeline.store.claims import Claims, open_claims
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
+from livedex.consumers.embed import ClaimingGatherer, open_gatherer
+from livedex.pipeline.embedding.embedder import EmbedLimits
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import ClaimLostError, OutageError, RejectedError
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.store import claim_lease
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.embedding_claims import Claims, open_claims
 
 TENANT = TenantId("t")
 

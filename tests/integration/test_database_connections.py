@@ -11,13 +11,13 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from consumers.queue_engine import open_engine
-from migrations.runner import connected, migrate
-from pipeline.errors import ConfigError, OutageError
-from pipeline.store import embedded
-from pipeline.store.database import open_database
-from pipeline.store.driver_connection import connect
-from pipeline.store.embedded import embedded_postgres
+from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.pipeline.errors import ConfigError, OutageError
+from livedex.pipeline.store.database import open_database
+from livedex.pipeline.store.embedded import server as embedded
+from livedex.pipeline.store.embedded.server import embedded_postgres
+from livedex.pipeline.store.postgres.connection import connect
+from livedex.pipeline.store.schema.migrator import connected, migrate
 from tests.certificates import Authority
 from tests.free_port import free_port
 from tests.postgres_programs import run_program

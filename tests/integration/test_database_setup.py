@@ -11,17 +11,17 @@ import asyncpg
 import numpy as np
 import pytest
 
-from migrations.rights import Rights
-from migrations.roles import DEFAULT_ROLES, Roles
-from migrations.runner import check_rights, migrate, rights_of
-from migrations.script import statements
-from pipeline.errors import ConfigError
-from pipeline.model import GenerationId, PassageId, TenantId
-from pipeline.store.connection_parameters import connection_parameters
-from pipeline.store.database import open_database
-from pipeline.store.driver_connection import connect
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.vector_index import maintain_vector_index
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.store.database import open_database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
+from livedex.pipeline.store.postgres.connection import connect
+from livedex.pipeline.store.postgres.conninfo import connection_parameters
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
+from livedex.pipeline.store.schema.migration_script import statements
+from livedex.pipeline.store.schema.migrator import check_rights, migrate, rights_of
+from livedex.pipeline.store.schema.privileges import Rights
 from tests.databases import with_database
 from tests.filling import Filling
 from tests.postgres_programs import ProgramError, run_program, run_sql, uri

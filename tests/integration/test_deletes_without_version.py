@@ -10,17 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.errors import RetryableError
-from pipeline.events import Changed, Event, changed
-from pipeline.model import Arrival, DocumentId, Reader
-from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
-from pipeline.stages.keeping import DraftKeeper
-from pipeline.stages.outcome import Dead, Forward, outcome_of
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.pgvector import PgVectorStore
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.model import Arrival, DocumentId, Reader
+from livedex.pipeline.stages.batched_store import DraftKeeper
+from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from livedex.pipeline.stages.outcome import Dead, Forward, outcome_of
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.corpus import TENANT
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.up import check_embedder
-from pipeline.cli.wiring import open_surroundings
-from pipeline.settings import Settings
-from pipeline.store import generation
+from livedex.app.broker import open_broker
+from livedex.app.wiring import open_surroundings
+from livedex.cli.up import check_embedder
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.documents import active_generation as generation
 from tests.kafka_installation import STAGES, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 

@@ -12,11 +12,11 @@ import asyncpg
 import pytest
 
 from bench.processes import kill_trees, tree
-from pipeline.errors import ConfigError
-from pipeline.store import server_programs
-from pipeline.store.driver_connection import connect
-from pipeline.store.embedded import embedded_postgres
-from pipeline.store.socket_directory import make_socket_directory, remove_socket_directory
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.store.embedded import binaries as server_programs
+from livedex.pipeline.store.embedded.server import embedded_postgres
+from livedex.pipeline.store.embedded.socket_directory import make_socket_directory, remove_socket_directory
+from livedex.pipeline.store.postgres.connection import connect
 from tests.libpq import libpq_variables
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system user run PostgreSQL")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.filesystem.watching import Watcher
+from livedex.connectors.filesystem.watcher import Watcher
 from tests.folders import Folders, counts, scan
 
 NOBODY = 65_534

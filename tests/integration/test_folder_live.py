@@ -174,7 +174,7 @@ async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(fol
 async def test_a_large_file_that_grows_is_read_less_often_and_at_once_by_whoever_asks(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.filesystem.read_budget.BYTES_A_SECOND", 2_000)
+    monkeypatch.setattr("livedex.connectors.filesystem.read_budget.BYTES_A_SECOND", 2_000)
     log = folders.write("log.txt", "x" * 100_000)
     async with folders.running() as connector:
         for n in range(40):

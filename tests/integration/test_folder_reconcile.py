@@ -14,11 +14,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from connectors.filesystem import disk, walking
-from connectors.filesystem.watching import Watcher
-from pipeline.errors import OutageError
-from pipeline.model import GenerationId
-from pipeline.store.statements import all_statements
+from livedex.connectors.filesystem import folder_scanner as walking
+from livedex.connectors.filesystem import safe_file_access as disk
+from livedex.connectors.filesystem.watcher import Watcher
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.model import GenerationId
+from livedex.pipeline.store.postgres.statements import all_statements
 from tests.folders import Folders, counts, scan
 
 

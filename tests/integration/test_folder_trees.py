@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from connectors.filesystem import watching
+from livedex.connectors.filesystem import watcher as watching
 from tests.folders import Folders, after_all
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connectors.filesystem import watching
+from livedex.connectors.filesystem import watcher as watching
 from tests.folders import Folders
 
 

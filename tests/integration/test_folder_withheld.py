@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.filesystem import folder as folder_module
-from pipeline.events import Changed
-from pipeline.intake import Change
+from livedex.connectors.filesystem import folder as folder_module
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.ingest.ingester import Change
 from tests.folders import Folders, counts, scan
 
 RECORDED_S = 0.3
@@ -154,7 +154,7 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
         return real(self, path, version, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(folder_module.Folder, "changed", changed)
-    monkeypatch.setattr("connectors.filesystem.updating.FAILED_AGAIN_S", 0.2)
+    monkeypatch.setattr("livedex.connectors.filesystem.file_publisher.FAILED_AGAIN_S", 0.2)
     _write(folders, 0, 7)
     folders.write("bad.md", "x")
     folders.write("bad2.md", "x")
@@ -199,8 +199,8 @@ def _deletes(changes: list[Change]) -> list[str]:
 
 
 async def test_a_renamed_source_gives_its_documents_new_ids_as_the_old_ones_go(folders: Folders) -> None:
-    from pipeline.model import TenantId
-    from pipeline.store.sources import Sources
+    from livedex.pipeline.model import TenantId
+    from livedex.pipeline.store.source_store import Sources
 
     _write(folders, 0, 40)
     await scan(folders)

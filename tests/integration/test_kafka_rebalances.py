@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from consumers.kafka import KafkaBroker
-from pipeline.events import Event
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.consumers.kafka import KafkaBroker
+from livedex.pipeline.events.event import Event
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import on_kafka
 
 

@@ -14,18 +14,18 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.maintenance import clear_contents
-from pipeline.cli.waiting import wait_for_all
-from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.errors import OutageError
-from pipeline.events import INLINE_LIMIT_BYTES, Changed
-from pipeline.flow import StageName
-from pipeline.intake import Change
-from pipeline.model import DEFAULT_TENANT, DocumentId, Reader
-from pipeline.settings import Settings
-from pipeline.store.documents import Documents
-from pipeline.store.letters import Letter
+from livedex.app.broker import open_broker
+from livedex.app.catch_up import wait_for_all
+from livedex.app.maintenance import clear_contents
+from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed
+from livedex.pipeline.flow import StageName
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.dead_letter_store import Letter
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.e2e.test_cli_program import livedex, only_line
 from tests.scripted_s3 import BUCKET, SECRET, ScriptedS3, refusal
 
@@ -67,7 +67,7 @@ class Installation:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Surroundings]:
         """What a process works with."""
-        embedder = "pipeline.embedding.counting:CountingEmbedder"
+        embedder = "livedex.pipeline.embedding.fake_embedder:CountingEmbedder"
         settings: Any = Settings(database_url=SecretStr(self.owner_url), blob_url=self.blob_url, embedder=embedder)
         async with open_surroundings(settings, self._data, connections=8) as s:
             await s.blobs.check()

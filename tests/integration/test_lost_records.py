@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg
 
-from consumers.lost_records import LostRecords, Republished
-from pipeline.events import Changed, Event
-from pipeline.store.database import Database
-from pipeline.store.operations import Operations
+from livedex.consumers.lost_records import LostRecords, Republished
+from livedex.pipeline.events.event import Changed, Event
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.installation_status import Operations
 
 OLD = time.time_ns() - 3600 * 10**9
 

@@ -4,10 +4,10 @@ import asyncio
 
 import asyncpg
 
-from migrations.runner import all_migrations, migrate
-from migrations.script import statements
-from pipeline.model import TenantId
-from pipeline.store.database import Database
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.schema.migration_script import statements
+from livedex.pipeline.store.schema.migrator import all_migrations, migrate
 
 
 async def test_migrating_again_does_nothing(owner: asyncpg.Connection) -> None:

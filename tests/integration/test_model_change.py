@@ -12,15 +12,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.proving import prove
-from pipeline.cli.status import read_status
-from pipeline.cli.wiring import open_surroundings
-from pipeline.model import DocumentId, Reader
-from pipeline.search.engine import SearchAnswer
-from pipeline.search.request import SearchRequest
-from pipeline.settings import Settings
-from pipeline.store.documents import Documents
+from livedex.app.broker import open_broker
+from livedex.app.verify.checks import prove
+from livedex.app.wiring import open_surroundings
+from livedex.cli.status import read_status
+from livedex.pipeline.model import DocumentId, Reader
+from livedex.pipeline.search.engine import SearchAnswer
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.brokers import kafka_settings
 from tests.kafka_installation import STAGES, TENANT, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder

@@ -19,21 +19,21 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from consumers.embed import open_gatherer
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import RetryableError
-from pipeline.events import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
-from pipeline.model import DocumentId, GenerationId, Reader, TenantId
-from pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
-from pipeline.stages.embed import Gatherer, embed
-from pipeline.stages.keeping import DocumentSyncer, DraftKeeper, MissingVectors
-from pipeline.stages.outcome import Finished, Forward
-from pipeline.stages.sync import sync
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.pgvector import PgVectorStore
+from livedex.consumers.embed import open_gatherer
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.events.event import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
+from livedex.pipeline.model import DocumentId, GenerationId, Reader, TenantId
+from livedex.pipeline.stages.batched_store import DocumentSyncer, DraftKeeper, MissingVectors
+from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
+from livedex.pipeline.stages.embed import Gatherer, embed
+from livedex.pipeline.stages.outcome import Finished, Forward
+from livedex.pipeline.stages.sync import sync
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.indexed import page, paragraph
 
 DOCUMENT = DocumentId("docs/one.md")

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from consumers.queue_engine import open_engine
-from pipeline.errors import OutageError
-from pipeline.store.database import open_database
-from pipeline.store.operations import Operations
+from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.store.database import open_database
+from livedex.pipeline.store.installation_status import Operations
 
 _ENDED = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 _SESSIONS = 4

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.wiring import open_surroundings
-from pipeline.errors import RetryableError
-from pipeline.model import DocumentId, Reader
-from pipeline.search.request import SearchRequest
-from pipeline.settings import Settings
-from pipeline.store.documents import Documents
+from livedex.app.broker import open_broker
+from livedex.app.wiring import open_surroundings
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.model import DocumentId, Reader
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.kafka_installation import STAGES, TENANT, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 

@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.events import Changed, Step, changed, step
-from pipeline.model import Attributes, DocumentId, Fence, Reader
-from pipeline.stages.chunk import Cutting, ThreadCutter, chunk
-from pipeline.stages.fetching import Fetcher, LinkedContents
-from pipeline.stages.keeping import DraftKeeper
-from pipeline.stages.outcome import Finished
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.fetched import FetchedContents
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.events.event import Changed, Step, changed, step
+from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
+from livedex.pipeline.stages.batched_store import DraftKeeper
+from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.stages.remote_content import Fetcher, LinkedContents
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.fetched_content_cache import FetchedContents
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.protocol import Draft, Piece
 from tests.corpus import TENANT
 
 DOC = DocumentId("doc")

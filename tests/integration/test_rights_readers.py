@@ -8,11 +8,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline.errors import OutageError
-from pipeline.model import Reader
-from pipeline.store.database import Database, open_database
-from pipeline.store.statements import all_statements
-from pipeline.store.vector_index import maintain_vector_index
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.model import Reader
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
+from livedex.pipeline.store.postgres.statements import all_statements
 from tests.corpus import TENANT, Library
 from tests.predicates import predicates_removed, without_predicates
 from tests.rights_model import PRINCIPALS, Asking, fill, make_documents

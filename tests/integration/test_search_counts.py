@@ -7,10 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from pipeline.model import TenantId
-from pipeline.search.counts import Counts, read_counts, refresh_word_counts
-from pipeline.store.database import Database
-from pipeline.store.words import for_query
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.search.word_statistics import Counts, read_counts, refresh_word_counts
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.keyword_analyzer import for_query
 from tests.corpus import TENANT, Library
 
 

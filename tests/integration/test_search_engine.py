@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
-from pipeline.metrics import Metrics
-from pipeline.model import Reader, TenantId
-from pipeline.search import vector
-from pipeline.search.engine import SearchEngine
-from pipeline.search.request import SearchRequest
-from pipeline.store.database import Database
-from pipeline.store.generation import ActiveGeneration
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.vector_index import maintain_vector_index
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.model import Reader, TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search import vector_retriever as vector
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.active_generation import ActiveGeneration
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from tests.corpus import TENANT, Library, Space, places
 
 TEXTS = {

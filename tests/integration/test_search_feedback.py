@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.store.database import Database
+from livedex.pipeline.store.database import Database
 from tests.corpus import Library
 
 KIN = "harbour ledger copper meadow orbit"  # words of one matter

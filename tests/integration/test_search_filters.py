@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.store.database import Database
+from livedex.pipeline.store.database import Database
 from tests.corpus import TENANT, Library
 
 METADATA: dict[str, dict[str, Any]] = {

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from pipeline.model import TenantId
-from pipeline.search.bm25 import occurrences
-from pipeline.search.counts import Counts, read_counts
-from pipeline.search.keyword import Breadth, KeywordLeg
-from pipeline.search.selection import Selection
-from pipeline.store.database import Database
-from pipeline.store.statements import sql
-from pipeline.store.words import for_query
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.search.bm25 import occurrences
+from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.keyword_retriever import Breadth, KeywordLeg
+from livedex.pipeline.search.word_statistics import Counts, read_counts
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.keyword_analyzer import for_query
+from livedex.pipeline.store.postgres.statements import sql
 from tests.corpus import TENANT, Library, places
 
 HANDBOOK = {

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from pgvector.asyncpg import register_vector
 
-from pipeline.model import GenerationId, TenantId
-from pipeline.search.selection import Selection
-from pipeline.search.vector import Space, unit_vector, vector_leg
-from pipeline.store.database import Database
-from pipeline.store.statements import sql
-from pipeline.store.vector_index import index_name, maintain_vector_index, vector_index_exists
+from livedex.pipeline.model import GenerationId, TenantId
+from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.vector_retriever import Space, unit_vector, vector_leg
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.vector_index import index_name, maintain_vector_index, vector_index_exists
+from livedex.pipeline.store.postgres.statements import sql
 from tests.corpus import TENANT, Library, places
 
 BIG, SMALL = TenantId("big"), TenantId("small")

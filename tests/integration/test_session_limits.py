@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from consumers.queue_engine import open_engine
-from pipeline.errors import OutageError, RetryableError
-from pipeline.model import Reader, TenantId
-from pipeline.store.database import Database, open_database
-from pipeline.store.session_limits import SERVER_SETTINGS, keep_alive
+from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.pipeline.errors import OutageError, RetryableError
+from livedex.pipeline.model import Reader, TenantId
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.postgres.session_limits import SERVER_SETTINGS, keep_alive
 
 
 async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_its_locks(

@@ -8,10 +8,10 @@ import signal
 import asyncpg
 import pytest
 
-from pipeline.api.problems import answer_to
-from pipeline.errors import LivedexError, OutageError, SlowReadError
-from pipeline.model import DEFAULT_TENANT, Reader
-from pipeline.store.database import Database, open_database
+from livedex.pipeline.errors import LivedexError, OutageError, SlowReadError
+from livedex.pipeline.http.problems import answer_to
+from livedex.pipeline.model import DEFAULT_TENANT, Reader
+from livedex.pipeline.store.database import Database, open_database
 
 _READER = Reader(DEFAULT_TENANT)
 

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 from pgvector.asyncpg import register_vector
 
-from pipeline.model import GenerationId
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.statements import all_statements, sql
+from livedex.pipeline.model import GenerationId
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.postgres.statements import all_statements, sql
 from tests.databases import filled_database
 
 _OF_THE_OWNER = ("drop index", "create index")  # never prepared; run in test_vector_index.py

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from pipeline.errors import OutageError, RejectedError
-from pipeline.model import Attributes, DocumentId
-from pipeline.store.database import Database, open_database
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import OutageError, RejectedError
+from livedex.pipeline.model import Attributes, DocumentId
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.protocol import Draft
 from tests.shelf import ACME, DIMENSIONS, A, B, Shelf, fence, places, sections
 
 Rows = dict[str, set[tuple[str, str]]]

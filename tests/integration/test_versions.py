@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from pipeline.errors import ConflictError
-from pipeline.model import Attributes, DocumentId, Fence, TenantId
-from pipeline.store.database import Database
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.statements import sql
-from pipeline.store.versions import LIMIT, Versions, Wanted, delivery_key, from_now_on
+from livedex.pipeline.errors import ConflictError
+from livedex.pipeline.model import Attributes, DocumentId, Fence, TenantId
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.documents.version_allocator import LIMIT, Versions, Wanted, delivery_key, from_now_on
+from livedex.pipeline.store.postgres.statements import sql
 
 T, OTHER = TenantId("t"), TenantId("other")
 D, E = DocumentId("d"), DocumentId("e")

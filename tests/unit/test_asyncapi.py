@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from consumers.kafka.asyncapi import describe
-from consumers.kafka.topics import planned
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.asyncapi import describe
+from livedex.consumers.kafka.topics import planned
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 WRITTEN = Path(__file__).parents[2] / "deploy" / "asyncapi.json"
 
 
 def test_the_document_in_the_repository_is_the_one_of_the_code() -> None:
-    assert json.loads(WRITTEN.read_text("utf-8")) == describe(), "python -m consumers.kafka.asyncapi > deploy/asyncapi.json"
+    assert json.loads(WRITTEN.read_text("utf-8")) == describe(), "python -m livedex.consumers.kafka.asyncapi > deploy/asyncapi.json"
 
 
 def test_every_topic_is_described() -> None:

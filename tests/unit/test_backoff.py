@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.backoff import exponential_s
-from pipeline.embedding.clock import Clock
-from pipeline.errors import OutageError
-from pipeline.stages.outcome import Pause, outcome_of
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.runtime.backoff import exponential_s
+from livedex.pipeline.runtime.clock import Clock
+from livedex.pipeline.stages.outcome import Pause, outcome_of
 
 
 def test_waits_grow_up_to_a_bound() -> None:
@@ -29,7 +29,7 @@ def test_however_long_it_lasts_nothing_overflows(n: int) -> None:
 
 def test_nothing_else_computes_a_power_without_a_bound() -> None:
     root = Path(__file__).parents[2]
-    paths = (path for folder in ("pipeline", "consumers", "connectors") for path in sorted((root / folder).rglob("*.py")))
+    paths = (path for folder in ("livedex", "pipeline", "consumers", "connectors") for path in sorted((root / folder).rglob("*.py")))
     found = [
         f"{path.relative_to(root)}:{node.lineno}"
         for path in paths

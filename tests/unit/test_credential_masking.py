@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.credential_masking import masked
-from pipeline.name_suggestions import nearest_name
+from livedex.pipeline.runtime.credential_masking import masked
+from livedex.pipeline.runtime.name_suggestions import nearest_name
 
 SECRET = "s3cr3t-value"
 

@@ -12,11 +12,11 @@ from typing import Any
 import click
 import pytest
 
-from pipeline.cli.main import livedex
-from pipeline.cli.roles import ROLES, SERVED, check_roles
-from pipeline.errors import ConfigError
-from pipeline.setting_descriptions import Setting
-from pipeline.settings import PREFIX, catalog, load_settings
+from livedex.app.roles import ROLES, SERVED, check_roles
+from livedex.cli.main import livedex
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.catalog import Setting
+from livedex.pipeline.settings.settings import PREFIX, catalog, load_settings
 from tests.compose import FILE, PROJECT, MissingVariableError, is_ours, services, variables
 
 PASSWORDS = {"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"}

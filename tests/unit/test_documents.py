@@ -12,7 +12,7 @@ from tests.documentation import ROOT, broken_links, prose
 
 DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 TROUBLESHOOTING = "docs/troubleshooting.md"
-CODE = ("pipeline", "consumers", "connectors", "migrations")
+CODE = ("livedex", "pipeline", "consumers", "connectors", "migrations")
 WITH_A_NUMBER = frozenset({"HTTP 401", "HTTP 403", "HTTP 404"})
 """Messages in which the code puts a number that the page names."""
 

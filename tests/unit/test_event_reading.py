@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.errors import RejectedError
-from pipeline.event_reading import MOST_BYTES, decode
-from pipeline.events import Changed, Step
-from pipeline.version_bounds import greatest_version
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.decoder import MOST_BYTES, decode
+from livedex.pipeline.events.event import Changed, Step
+from livedex.pipeline.events.version_limits import greatest_version
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 DAY_NS = 24 * 3600 * 10**9

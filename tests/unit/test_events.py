@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from pipeline.errors import RejectedError
-from pipeline.event_reading import decode
-from pipeline.events import CHUNKED, Changed, Step, changed, step
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.event import CHUNKED, Changed, Step, changed, step
 
 
 def change(version: int = 1, text: str = "a", **fields: object) -> Changed:

@@ -11,13 +11,13 @@ ROOT = Path(__file__).parents[2]
 _GUARD_S = 300  # against hanging
 
 BOUNDED = {
-    "pipeline.chunking.markup:_LATEX_COMMAND": "a line of 1,000 characters",
-    "pipeline.titles:_ANCHOR": "2,000 characters of a title",
-    "pipeline.setting_environment:_SERVICE": "the names of variables that the process was started with",
-    "connectors.filesystem.secret_files:_WILDCARD": "globs of the settings",
-    "migrations.rights:_GRANT": "the scripts of this package",
-    "migrations.rights:_SIGNATURES": "the scripts of this package",
-    "migrations.sql_text:_TOKEN": "the scripts of this package",
+    "livedex.pipeline.chunking.light_markup:_LATEX_COMMAND": "a line of 1,000 characters",
+    "livedex.pipeline.text.heading_markup:_ANCHOR": "2,000 characters of a title",
+    "livedex.pipeline.settings.setting_environment:_SERVICE": "the names of variables that the process was started with",
+    "livedex.connectors.filesystem.credential_files:_WILDCARD": "globs of the settings",
+    "livedex.pipeline.store.schema.privileges:_GRANT": "the scripts of this package",
+    "livedex.pipeline.store.schema.privileges:_SIGNATURES": "the scripts of this package",
+    "livedex.pipeline.store.schema.sql_text:_TOKEN": "the scripts of this package",
 }
 """Patterns that are square, with what bounds the texts that they are applied to."""
 

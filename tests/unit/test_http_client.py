@@ -9,9 +9,9 @@ from pathlib import Path
 import certifi
 import pytest
 
-from pipeline.embedding.build import build_embedder
-from pipeline.errors import ConfigError
-from pipeline.http_client import http_client, proxy_for, trusted_certificates
+from livedex.pipeline.embedding.embedder_factory import build_embedder
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.http.outbound_client import http_client, proxy_for, trusted_certificates
 
 PROXY = "http://proxy:3128"
 

@@ -8,7 +8,7 @@ import random
 import orjson
 import pytest
 
-from pipeline.json_budget import has_more_values, objection
+from livedex.pipeline.events.json_budget import has_more_values, objection
 
 
 def counted(value: object) -> int:
@@ -21,7 +21,7 @@ def counted(value: object) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_exactly_what_stands_outside_of_strings_counts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.json_budget._BLOCK_BYTES", 7 + seed)
+    monkeypatch.setattr("livedex.pipeline.events.json_budget._BLOCK_BYTES", 7 + seed)
     chance = random.Random(seed)
     texts = ["".join(chance.choice('a,:[{"\\é\n') for _ in range(chance.randrange(30))) for _ in range(60)]
     value = {"text": texts[0] * 5, "list": texts, "deep": {str(n): [text, {text: n}] for n, text in enumerate(texts)}}

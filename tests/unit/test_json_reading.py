@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.json_reading import read_json
+from livedex.pipeline.events.json_decoder import read_json
 
 
 @pytest.mark.parametrize(

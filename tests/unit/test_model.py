@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.model import brief
+from livedex.pipeline.model import brief
 
 
 @pytest.mark.parametrize("document_id", ["a", "x" * 200, "ü" * 200])

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import orjson
 import pytest
 
-from pipeline.errors import RejectedError
-from pipeline.model import Attributes, TenantId
-from pipeline.notices import Notice, decode_notice, told_of
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.notifications import Notice, decode_notice, told_of
+from livedex.pipeline.model import Attributes, TenantId
 
 AT = datetime(2026, 11, 30, 12, 0, 0, 5, tzinfo=UTC)
 SYNCED = Notice(

@@ -14,11 +14,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from deploy.render_settings import COMPOSE_FILE, SETTINGS_PAGE, rendered
-from pipeline.cli.main import COMMANDS
-from pipeline.settings import catalog
+from livedex.cli.main import COMMANDS
+from livedex.pipeline.settings.settings import catalog
 
 ROOT = Path(__file__).parents[2]
-CODE = ("pipeline", "consumers", "connectors", "migrations")
+CODE = ("livedex", "pipeline", "consumers", "connectors", "migrations")
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\$", re.MULTILINE)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 

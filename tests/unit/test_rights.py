@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.api.tenancy import SCOPES, Caller
-from pipeline.errors import ForbiddenError
-from pipeline.event_reading import decode
-from pipeline.events import Changed, changed
-from pipeline.model import Reader, TenantId
-from pipeline.rights import MAX_PRINCIPAL_CHARACTERS, MAX_PRINCIPALS, Acl, Principals
+from livedex.pipeline.acl import MAX_PRINCIPAL_CHARACTERS, MAX_PRINCIPALS, Acl, Principals
+from livedex.pipeline.errors import ForbiddenError
+from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.event import Changed, changed
+from livedex.pipeline.http.authentication import SCOPES, Caller
+from livedex.pipeline.model import Reader, TenantId
 
 ACME = TenantId("acme")
 BAD: list[Any] = ["", " ", " a", "a ", "a\x00b", "a\nb", "\ud800", "\u200b", "x" * (MAX_PRINCIPAL_CHARACTERS + 1), 7, None, ["a"]]

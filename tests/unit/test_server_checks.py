@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from migrations.runner import check_versions
-from pipeline.errors import ConfigError
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.store.schema.migrator import check_versions
 
 
 class Server:

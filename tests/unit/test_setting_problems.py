@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import load_settings
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import load_settings
 
 WEBHOOK = '[[source]]\nname = "other"\npath = "."\n[[source]]\nname = "crm"\nkind = "webhook"\nsecret_env = "S"\npreset = "github-push"\n'
 FOLDER = '[[source]]\nname = "notes"\npath = "."\n'

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings, catalog, load_settings
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings, catalog, load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings, load_settings
-from pipeline.subscriber_settings import signing_keys
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings, load_settings
+from livedex.pipeline.settings.subscriber import signing_keys
 
 NAMED = '[[subscriber]]\nname = "shop"\n'
 TOLD = NAMED + 'url = "https://shop.example/hook?token=hidden"\nsecret_env = "SHOP"\n'

@@ -10,45 +10,45 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline import supervision
-from pipeline.supervision import supervised
+from livedex.pipeline.runtime import supervision
+from livedex.pipeline.runtime.supervision import supervised
 
 ROOT = Path(__file__).parents[2]
 
 ELSEWHERE = {
-    "pipeline/access/concurrency.py keep": "supervised",
-    "pipeline/cli/health_telling.py write": "supervised",
-    "pipeline/cli/first_load.py run": "supervised",
+    "pipeline/access/concurrency_limiter.py keep": "supervised",
+    "livedex/app/health_reporter.py write": "supervised",
+    "livedex/app/initial_load.py run": "supervised",
     "consumers/notify/couriers.py _keep": "supervised",
-    "consumers/kafka/consumer.py committing": "supervised",
-    "consumers/kafka/announcements.py run": "supervised",
+    "consumers/kafka/stage_consumer.py committing": "supervised",
+    "consumers/kafka/output_topics.py run": "supervised",
     "consumers/kafka/broker.py _watch_leaders": "supervised",
-    "pipeline/cli/watching.py answer_requests": "kept_alive",
-    "pipeline/cli/source_registration.py keep_reporting": "kept_alive",
-    "consumers/notify/courier.py run": "kept_alive",
+    "livedex/app/watch_role.py answer_requests": "kept_alive",
+    "livedex/app/source_registry.py keep_reporting": "kept_alive",
+    "consumers/notify/delivery_worker.py run": "kept_alive",
     "connectors/filesystem/connector.py _keep_watching": "kept_alive",
     "connectors/filesystem/connector.py _keep_reconciling": "kept_alive",
-    "connectors/filesystem/hints.py keep_settling": "kept_alive",
-    "connectors/filesystem/scanning.py all_patiently": "kept_alive",
-    "connectors/filesystem/scanning.py keep_scanning_new": "kept_alive",
-    "consumers/settle.py settle": "the broker, which delivers the record again",
-    "consumers/notify/courier.py _deliver": "the lease of the notice, which is sent again",
+    "connectors/filesystem/pending_changes.py keep_settling": "kept_alive",
+    "connectors/filesystem/scan_scheduler.py all_patiently": "kept_alive",
+    "connectors/filesystem/scan_scheduler.py keep_scanning_new": "kept_alive",
+    "consumers/record_processor.py settle": "the broker, which delivers the record again",
+    "consumers/notify/delivery_worker.py _deliver": "the lease of the notice, which is sent again",
     "consumers/kafka/broker.py _begin": "whoever starts the process",
-    "pipeline/cli/roles.py answering": "whoever starts the process",
+    "livedex/app/roles.py answering": "whoever starts the process",
 }
 """Loops that let unforeseen errors out, and who goes on after them."""
 
 WITHIN_A_CALL = {
-    "consumers/kafka/broker.py _while_led", "pipeline/api/waiting.py wait", "pipeline/embedding/line.py send", "pipeline/store/generation_backlog.py doubt", "pipeline/store/tenants.py _queued", "consumers/lost_records.py _pages",
-    "pipeline/store/verification.py documents", "pipeline/cli/progress.py show_progress", "pipeline/cli/search.py _wait_for_model",
-    "pipeline/cli/subscribers.py _read", "pipeline/cli/waiting.py wait_for_scan", "pipeline/cli/waiting.py _wait_once", "pipeline/cli/waiting.py _patiently",
+    "consumers/kafka/broker.py _while_led", "pipeline/api/sync_waiter.py wait", "pipeline/embedding/client.py send", "pipeline/store/documents/generation_backlog.py doubt", "pipeline/store/tenant_store.py _queued", "consumers/lost_records.py _pages",
+    "pipeline/store/documents/index_inspection.py documents", "livedex/cli/load_progress.py show_progress", "livedex/cli/search.py _wait_for_model",
+    "livedex/cli/subscribers.py _read", "livedex/app/catch_up.py wait_for_scan", "livedex/app/catch_up.py _wait_once", "livedex/app/catch_up.py _patiently",
 }  # fmt: skip
 """Loops that end with the request or command that waits for them, which is told of an error."""
 
 
 def loops() -> Iterator[tuple[str, bool]]:
     """Every loop of a coroutine that ends at no count, and whether it survives every error by itself."""
-    for folder in ("pipeline", "consumers", "connectors"):
+    for folder in ("livedex", "pipeline", "consumers", "connectors"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for function in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if not isinstance(function, ast.AsyncFunctionDef):

@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 
 import pytest
 
-from pipeline.errors import RetryableError
-from pipeline.runtime import tenant_shares
-from pipeline.runtime.tenant_shares import MOST_WAITING, TenantShares, charge, in_thread, metered
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.runtime import tenant_shares
+from livedex.pipeline.runtime.tenant_shares import MOST_WAITING, TenantShares, charge, in_thread, metered
 
 
 async def work(shares: TenantShares, tenant: str, took_s: float, kind: tenant_shares.Work = "read") -> float:

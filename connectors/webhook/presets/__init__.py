@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets import confluence, github, gitlab, notion, s3
-from connectors.webhook.presets.pushes import Ask
-from pipeline.webhook_settings import Preset, WebhookSource
+from livedex.connectors.webhook.presets import confluence, github, gitlab, notion, s3
+from livedex.connectors.webhook.presets.push_events import Ask
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.settings.webhook_source import Preset, WebhookSource
 
 Read: TypeAlias = Callable[[WebhookSource, Any], list[Incoming]]
 LookUp: TypeAlias = Callable[[WebhookSource, Any, Ask], Awaitable[list[Incoming]]]

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from connectors.webhook.answering import validated
-from connectors.webhook.incoming import Incoming, refused
-from connectors.webhook.presets.pushes import Sent
-from pipeline.errors import DoubtfulError
-from pipeline.json_reading import read_json
-from pipeline.model import DocumentId
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.presets.push_events import Sent
+from livedex.pipeline.errors import DoubtfulError
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.http.validation import refused, validated
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.model import DocumentId
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 _GONE = frozenset({"page_removed", "page_trashed", "blog_removed", "blog_trashed"})
 _MILLISECOND_NS = 1_000_000

@@ -17,9 +17,7 @@ from urllib.parse import quote
 import orjson
 from pydantic import FailFast
 
-from connectors.webhook.answering import validated
-from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import (
+from livedex.connectors.webhook.presets.push_events import (
     BRANCH,
     MARKUP,
     Ask,
@@ -34,9 +32,11 @@ from connectors.webhook.presets.pushes import (
     listing,
     text_of,
 )
-from pipeline.errors import DoubtfulError, MissingError, RejectedError
-from pipeline.json_reading import read_json
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.errors import DoubtfulError, MissingError, RejectedError
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.http.validation import validated
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 API = "https://api.github.com"
 HEADERS = {"Accept": "application/vnd.github.raw+json", "X-GitHub-Api-Version": "2022-11-28"}

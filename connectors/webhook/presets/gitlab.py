@@ -17,9 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import FailFast
 
-from connectors.webhook.answering import validated
-from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import (
+from livedex.connectors.webhook.presets.push_events import (
     BRANCH,
     MARKUP,
     Ask,
@@ -34,8 +32,10 @@ from connectors.webhook.presets.pushes import (
     listing,
     text_of,
 )
-from pipeline.errors import DoubtfulError, RejectedError, ScopeError
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.errors import DoubtfulError, RejectedError, ScopeError
+from livedex.pipeline.http.validation import validated
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 log = logging.getLogger(__name__)
 

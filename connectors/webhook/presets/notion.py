@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from connectors.webhook.answering import validated
-from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import Incoming
-from connectors.webhook.presets.pushes import Sent
-from pipeline.errors import DoubtfulError, RejectedError
-from pipeline.json_reading import read_json
-from pipeline.model import DocumentId
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.presets.push_events import Sent
+from livedex.pipeline.errors import DoubtfulError, RejectedError
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.http.validation import validated
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.pipeline.model import DocumentId
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 API = "https://api.notion.com"
 HEADERS = {"Notion-Version": "2025-09-03", "Accept": "application/json"}

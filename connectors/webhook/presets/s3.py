@@ -19,15 +19,15 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 from pydantic import AwareDatetime, Field, SecretStr
 
-from connectors.webhook.answering import validated
-from connectors.webhook.clock import exactness_ns, nanoseconds
-from connectors.webhook.incoming import MAX_ID_BYTES, Incoming, refused
-from connectors.webhook.presets.paths import Paths
-from connectors.webhook.presets.pushes import Sent
-from pipeline.errors import RejectedError
-from pipeline.fetching.places import place_of
-from pipeline.model import DocumentId
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.presets.path_filter import Paths
+from livedex.connectors.webhook.presets.push_events import Sent
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.fetch.urls import place_of
+from livedex.pipeline.http.validation import refused, validated
+from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, Incoming
+from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.pipeline.model import DocumentId
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 _WRITTEN = re.compile(r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|CompleteMultipartUpload|Completed)")
 _GONE = re.compile(r"(?:s3:)?(?:ObjectRemoved|LifecycleExpiration):(?:Delete|DeleteMarkerCreated)")

@@ -13,7 +13,7 @@ from passages p where p.tenant_id = $1 and p.hash = any($2);
 -- name: insert_passages
 -- Passages that are known stay as they are and do not come back. Beside the words, a tsvector holds exact tokens (behind '=') and the tenant (behind '@'), so that
 -- the keyword index finds the passages of one tenant without reading its neighbours'.
--- $1 text: tenant  $2 bytea[]: hashes, ascending  $3 text[]: contents  $4 text[]: their words for the parser, see pipeline.store.words
+-- $1 text: tenant  $2 bytea[]: hashes, ascending  $3 text[]: contents  $4 text[]: their words for the parser, see livedex.pipeline.store.keyword_analyzer
 -- $5 text[]: their exact tokens, with U+001F between  $6 text: name of the text search configuration
 insert into passages (tenant_id, hash, content, length, terms, tsv)
 select $1, n.hash, n.content, char_length(n.content), counted.terms,

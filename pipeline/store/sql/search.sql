@@ -2,7 +2,7 @@
 
 -- name: keyword_candidates
 -- Passages that match, of documents that the reader of the transaction may read; `ranks`: `ts_rank` by each word alone, which says how often it
--- stands there, see pipeline.search.bm25. Where more
+-- stands there, see livedex.pipeline.search.bm25. Where more
 -- match than may come, those whose words weigh most for their length.
 -- $1 tsquery: what a candidate must match  $2 tsquery[]: each word alone  $3 double precision[]: their weights
 -- $4 double precision: mean length in BM25, > 0  $5 integer: passages at most

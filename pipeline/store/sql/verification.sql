@@ -15,7 +15,7 @@ order by d.document_id, c.position;
 
 -- name: faulty_words
 -- Passages beside whose contents stands something else than `insert_passages` would write.
--- $1 text: tenant  $2 bigint[]: passages  $3 text[]: words of their contents, see pipeline.store.words
+-- $1 text: tenant  $2 bigint[]: passages  $3 text[]: words of their contents, see livedex.pipeline.store.keyword_analyzer
 -- $4 text[]: exact tokens, with U+001F between  $5 text: name of the text search configuration
 select p.passage_id
 from (select u.passage_id, u.exact, to_tsvector($5::text::regconfig, u.words) as tsv

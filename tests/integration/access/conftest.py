@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.access.keys import NewKey, make_key
-from pipeline.model import TenantId
-from pipeline.store.database import Database
-from pipeline.store.keys import ApiKeys
+from livedex.pipeline.access.key_format import NewKey, make_key
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.database import Database
 
 
 @pytest.fixture

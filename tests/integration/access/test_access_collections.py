@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import OutageError
-from pipeline.intake import Change
-from pipeline.model import Reader
-from pipeline.store.database import Database
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import Reader
+from livedex.pipeline.store.database import Database
 from tests.app_client import client_of
 from tests.filling import Filling
 from tests.keyed import served
@@ -67,7 +67,7 @@ async def test_a_collection_without_a_proper_name_is_refused(database: Database,
 async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_pipeline(
     database: Database, owner_url: str, filling: Filling, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.api.collections._AT_ONCE", 2)
+    monkeypatch.setattr("livedex.pipeline.api.collections._AT_ONCE", 2)
     for n in range(5):
         await filling.sync(f"doc {n}", 1, f"text {n}", tenant="acme", collection="notes")
     ahead = 2**62
@@ -89,7 +89,7 @@ async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_
 
 
 async def filling_collections(database: Database, tenant: str) -> Any:
-    from pipeline.store.documents import Documents
+    from livedex.pipeline.store.documents.document_queries import Documents
 
     return await Documents(database).collections(Reader(tenant))  # type: ignore[arg-type]
 

@@ -14,15 +14,15 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from pipeline.cli.entrance import Entrance, open_entrance
-from pipeline.cli.wiring import Surroundings, open_surroundings
-from pipeline.errors import ConfigError, TenantRequiredError
-from pipeline.model import TenantId
-from pipeline.settings import Settings
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.keys import ApiKeys
-from pipeline.store.tenants import Tenants
+from livedex.app.authentication import Entrance, open_entrance
+from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.pipeline.errors import ConfigError, TenantRequiredError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.tenant_store import Tenants
 
 HERE, ELSEWHERE = "127.0.0.1", "0.0.0.0"
 OPEN, NEEDED, REFUSED = "open", "needed", "refused"

@@ -7,8 +7,8 @@ from collections import Counter
 import asyncpg
 import pytest
 
-from pipeline.store.database import Database
-from pipeline.store.statements import all_statements, sql
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.postgres.statements import all_statements, sql
 from tests.apart import priers
 from tests.predicates import predicates_removed, without_predicates
 from tests.prying import pry

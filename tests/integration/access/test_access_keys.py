@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import NotFoundError
-from pipeline.model import TenantId
-from pipeline.store.database import Database
-from pipeline.store.keys import ApiKeys
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.database import Database
 from tests.app_client import client_of
 from tests.filling import Filling
 from tests.keyed import served

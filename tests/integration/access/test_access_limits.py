@@ -8,11 +8,11 @@ from typing import Any
 
 import asyncpg
 
-from pipeline.access.concurrency import open_concurrency
-from pipeline.access.limits import CredentialLimits
-from pipeline.access.rate import RateLimiter
-from pipeline.store.database import Database
-from pipeline.store.limits import LEASE_S, SharedLimits
+from livedex.pipeline.access.concurrency_limiter import open_concurrency
+from livedex.pipeline.access.credential_limiter import CredentialLimits
+from livedex.pipeline.access.rate_limiter import RateLimiter
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.rate_limit_store import LEASE_S, SharedLimits
 from tests.app_client import client_of
 from tests.keyed import served
 

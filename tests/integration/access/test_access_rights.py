@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.access.issuer import IssuerKeys
-from pipeline.access.tokens import TokenTenancy
-from pipeline.api.tokens import make_token
-from pipeline.jwt_settings import JwtSettings
-from pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
-from pipeline.store.database import Database
+from livedex.pipeline.access.jwks import IssuerKeys
+from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
+from livedex.pipeline.settings.jwt import JwtSettings
+from livedex.pipeline.store.database import Database
 from tests.app_client import client_of
 from tests.filling import Filling
 from tests.issuer import AUDIENCE, ISSUER, Issuer, token

@@ -12,21 +12,21 @@ import click
 import pytest
 from pydantic import ValidationError
 
-from pipeline.cli.options import tenant_name
-from pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
-from pipeline.events import CHANGED, Changed, changed
-from pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
-from pipeline.search.counts import refresh_word_counts
-from pipeline.settings import FolderSource
-from pipeline.stages.outcome import Finished, outcome_of
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.claims import Claims
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.tenants import Tenants
-from pipeline.tenant_names import RESERVED
-from pipeline.webhook_settings import WebhookSource
+from livedex.cli.options import tenant_name
+from livedex.pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
+from livedex.pipeline.events.event import CHANGED, Changed, changed
+from livedex.pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
+from livedex.pipeline.names import RESERVED
+from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.webhook_source import WebhookSource
+from livedex.pipeline.stages.outcome import Finished, outcome_of
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.embedding_claims import Claims
+from livedex.pipeline.store.tenant_store import Tenants
 from tests.filling import fence
 from tests.shelf import ACME, DIMENSIONS, OTHER, Shelf, sections
 from tests.shelf import fence as shelf_fence
@@ -86,7 +86,7 @@ async def rows_of(owner: asyncpg.Connection, tenant: str) -> dict[str, int]:
 async def test_everything_of_a_tenant_goes_and_nothing_of_another(
     owner: asyncpg.Connection, tenants: Tenants, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.store.tenants._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("livedex.pipeline.store.tenant_store._ROWS_AT_ONCE", 2)
     for tenant in (ACME, OTHER):
         await fill(tenant)
     before, others = await rows_of(owner, ACME), await rows_of(owner, OTHER)

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from pipeline.access.issuer import open_issuer
-from pipeline.access.tokens import TokenTenancy
-from pipeline.errors import OutageError
-from pipeline.jwt_settings import JwtSettings
-from pipeline.store.database import Database
+from livedex.pipeline.access.jwks import open_issuer
+from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.settings.jwt import JwtSettings
+from livedex.pipeline.store.database import Database
 from tests.app_client import client_of
 from tests.filling import Filling
 from tests.issuer import AUDIENCE, ISSUER, public, token

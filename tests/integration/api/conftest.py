@@ -8,13 +8,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from pipeline.api.app import ApiServices, create_app
-from pipeline.metrics import Metrics
-from pipeline.search.engine import SearchEngine
-from pipeline.store.collections import Collections
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.operations import Operations, QueueBacklog
+from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.installation_status import Operations, QueueBacklog
 from tests.app_client import client_of
 from tests.filling import NoModel
 

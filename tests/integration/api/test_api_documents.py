@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.errors import RejectedError
-from pipeline.model import Reader
-from pipeline.store.statements import sql
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.model import Reader
+from livedex.pipeline.store.postgres.statements import sql
 
 FIELDS = {
     "document_id", "state", "version", "pending_version", "chunk_count", "collection", "source", "title", "uri", "mime_type", "metadata",

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.api.tokens import make_token
+from livedex.pipeline.ingest.sync_token import make_token
 
 HIT = {
     "document_id", "chunk_index", "content", "score", "fused_score", "vector_rank", "keyword_rank", "heading", "start", "end", "title",

@@ -9,10 +9,10 @@ import time
 import pytest
 from asyncpg import Connection
 
-from pipeline.api.tokens import make_token
-from pipeline.api.waiting import Waiter, open_waiter
-from pipeline.model import Reader
-from pipeline.store.statements import sql
+from livedex.pipeline.api.sync_waiter import Waiter, open_waiter
+from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.model import Reader
+from livedex.pipeline.store.postgres.statements import sql
 
 LISTENING = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
 
@@ -119,8 +119,8 @@ async def test_all_waits_share_one_connection_that_ends_with_the_waiter(document
 
 async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, owner: Connection, monkeypatch):
     """With the looking-again put off, only the wake can end the wait."""
-    monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_S", 25.0)
-    monkeypatch.setattr("pipeline.api.waiting._LOOK_AGAIN_LISTENING_S", 25.0)
+    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._LOOK_AGAIN_S", 25.0)
+    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._LOOK_AGAIN_LISTENING_S", 25.0)
     async with open_waiter(documents, owner_url) as waiter:
         waiting = asyncio.create_task(waiter.wait(Reader("default"), "a", 1, 30))
         await until_listening(owner, 1)

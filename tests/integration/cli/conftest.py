@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from pipeline.cli.wiring import open_surroundings, remember
-from pipeline.settings import FolderSource, Settings
+from livedex.app.wiring import open_surroundings, remember
+from livedex.pipeline.settings.settings import FolderSource, Settings
 from tests.indexed import Indexed, page, paragraph
 
 

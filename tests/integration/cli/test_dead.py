@@ -9,13 +9,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline.model import Attributes, DocumentId, Fence, Reader, TenantId
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.pgvector import PgVectorStore
-from pipeline.store.protocol import Draft
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader, TenantId
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.protocol import Draft
 from tests.e2e.test_cli_program import only_line
 from tests.program import Program
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.first_load import FirstLoad
-from pipeline.cli.progress import end_of, progress_of, show_progress
-from pipeline.settings import FolderSource
-from pipeline.store.database import Database
+from livedex.app.initial_load import FirstLoad
+from livedex.cli.load_progress import end_of, progress_of, show_progress
+from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.store.database import Database
 from tests.folders import Folders
 
 

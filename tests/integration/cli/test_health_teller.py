@@ -7,10 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from pipeline.cli.health_telling import health_teller
-from pipeline.errors import OutageError
-from pipeline.store.database import Database
-from pipeline.store.operations import Operations
+from livedex.app.health_reporter import health_teller
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.installation_status import Operations
 
 
 class Away(Operations):
@@ -70,8 +70,8 @@ async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Da
 async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_does(
     database: Database, owner: asyncpg.Connection, owner_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.health_telling.SAID_AGAIN_S", 0.05)
-    monkeypatch.setattr("pipeline.cli.health_telling._WRITE_AGAIN_S", 0.05)
+    monkeypatch.setattr("livedex.app.health_reporter.SAID_AGAIN_S", 0.05)
+    monkeypatch.setattr("livedex.app.health_reporter._WRITE_AGAIN_S", 0.05)
     name = await owner.fetchval("select current_database()")
     async with health_teller(Operations(database)) as tell:
         await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
@@ -93,7 +93,7 @@ async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_d
 
 
 async def test_nothing_that_fails_ends_the_copying(database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.cli.health_telling._WRITE_AGAIN_S", 0.02)
+    monkeypatch.setattr("livedex.app.health_reporter._WRITE_AGAIN_S", 0.02)
     failures: list[Exception] = [
         ZeroDivisionError(),
         asyncpg.InternalClientError("state 15"),
@@ -125,7 +125,7 @@ async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(
 async def test_the_word_of_one_that_was_killed_lapses_and_of_one_that_runs_it_is_said_again(
     database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.health_telling.SAID_AGAIN_S", 0.05)
+    monkeypatch.setattr("livedex.app.health_reporter.SAID_AGAIN_S", 0.05)
     operations = Operations(database)
     await operations.set_health("embedder", ok=False, detail="of a process that is gone")
     await operations.set_health("source:docs", ok=False, detail="the folder is away")

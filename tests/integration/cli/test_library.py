@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import Livedex
-from pipeline.cli.library import Ingested
-from pipeline.errors import OutageError, RejectedError
-from pipeline.model import DocumentId, Reader, TenantId
-from pipeline.store.documents import Documents
+from livedex import Livedex
+from livedex.app.library import Ingested
+from livedex.pipeline.errors import OutageError, RejectedError
+from livedex.pipeline.model import DocumentId, Reader, TenantId
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.kafka_installation import text
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 from tests.site import settings_for

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import Livedex
-from pipeline.api.tokens import make_token
-from pipeline.errors import NotFoundError, RejectedError, TenantRequiredError
-from pipeline.model import DocumentId, TenantId
+from livedex import Livedex
+from livedex.pipeline.errors import NotFoundError, RejectedError, TenantRequiredError
+from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.model import DocumentId, TenantId
 from tests.kafka_installation import text
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import settings_for

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pipeline import Livedex
-from pipeline.cli.library import Ingested
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.embedding.protocol import Vectors
-from pipeline.errors import OutageError, RejectedError
-from pipeline.model import DEFAULT_TENANT, DocumentId, Reader
-from pipeline.settings import Settings
-from pipeline.store.documents import Documents
+from livedex import Livedex
+from livedex.app.library import Ingested
+from livedex.pipeline.embedding.embedder import Vectors
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.errors import OutageError, RejectedError
+from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.store.documents.document_queries import Documents
 from tests.kafka_installation import text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline import Livedex
+from livedex import Livedex
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import settings_for
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 import asyncpg
 import pytest
 
-from pipeline.cli.planning import Plan, plan_with_index, plan_without_index, price
-from pipeline.settings import FolderSource, Settings
+from livedex.app.plan import Plan, plan_with_index, plan_without_index, price
+from livedex.pipeline.settings.settings import FolderSource, Settings
 from tests.indexed import Indexed, page, paragraph
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import source_registration
-from pipeline.cli import sources as command
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.proving import prove
-from pipeline.cli.source_registration import register_sources
-from pipeline.cli.waiting import wait_for_all
-from pipeline.cli.watching import make_connector
-from pipeline.cli.wiring import remember
-from pipeline.errors import ConfigError, NotFoundError
-from pipeline.model import DocumentId, Reader, TenantId
-from pipeline.settings import FolderSource
-from pipeline.store.documents import Documents
-from pipeline.store.sources import Sources
+from livedex.app import source_registry as source_registration
+from livedex.app.broker import open_broker
+from livedex.app.catch_up import wait_for_all
+from livedex.app.source_registry import register_sources
+from livedex.app.verify.checks import prove
+from livedex.app.watch_role import make_connector
+from livedex.app.wiring import remember
+from livedex.cli import sources as command
+from livedex.pipeline.errors import ConfigError, NotFoundError
+from livedex.pipeline.model import DocumentId, Reader, TenantId
+from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.source_store import Sources
 from tests.indexed import Indexed, page
 
 STAGES = ("chunk", "embed", "sync")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.cli.roles import running_roles
-from pipeline.cli.up import check_embedder
-from pipeline.cli.wiring import Surroundings
+from livedex.app.roles import running_roles
+from livedex.app.wiring import Surroundings
+from livedex.cli.up import check_embedder
 from tests.indexed import Indexed
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pipeline.model import DEFAULT_TENANT, Reader
-from pipeline.store.database import Database
-from pipeline.store.documents import Documents
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.outbox import Outbox
-from pipeline.store.subscribers import Registration, Subscribers
+from livedex.pipeline.model import DEFAULT_TENANT, Reader
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.notification_outbox import Outbox
+from livedex.pipeline.store.subscriber_store import Registration, Subscribers
 from tests.e2e.test_cli_program import only_line
 from tests.filling import Filling
 from tests.program import Program
@@ -123,7 +123,7 @@ async def test_a_reader_that_goes_away_gets_again_what_it_did_not_take(
             "insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data) "
             "select 'default', 'warehouse', gen_random_uuid(), 'synced', 'd' || n, 1, '{\"state\": \"synced\"}' from generate_series(0, 2999) n"
         )
-    script = f"{sys.executable} -m pipeline.cli.main subscribers read warehouse | head -n 1"
+    script = f"{sys.executable} -m livedex.cli.main subscribers read warehouse | head -n 1"
     done = await asyncio.to_thread(
         subprocess.run,
         ["bash", "-c", script],
@@ -148,7 +148,7 @@ def environment(program: Program) -> dict[str, str]:
 
 async def test_following_prints_what_comes(program: Program, filling: Filling, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pipeline.cli.main", "subscribers", "read", "warehouse", "--follow", cwd=tmp_path, env=environment(program),
+        sys.executable, "-m", "livedex.cli.main", "subscribers", "read", "warehouse", "--follow", cwd=tmp_path, env=environment(program),
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None

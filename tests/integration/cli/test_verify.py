@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.proving import prove
-from pipeline.cli.waiting import wait_for_all
-from pipeline.events import Changed
-from pipeline.intake import Change
-from pipeline.model import DocumentId
+from livedex.app.broker import open_broker
+from livedex.app.catch_up import wait_for_all
+from livedex.app.verify.checks import prove
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.model import DocumentId
 from tests.indexed import Indexed, page, paragraph
 
 ONE = DocumentId("docs/one.md")

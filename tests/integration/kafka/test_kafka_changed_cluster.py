@@ -14,13 +14,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.structs import BrokerMetadata
 
-from consumers.kafka.broker import KafkaBroker
-from consumers.kafka.topics import ensure_topics
-from pipeline.errors import ConfigError
-from pipeline.events import CHANGED, DEAD, SYNCED, Event
-from pipeline.kafka_settings import KafkaSettings
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.consumers.kafka.broker import KafkaBroker
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.events.event import CHANGED, DEAD, SYNCED, Event
+from livedex.pipeline.settings.kafka import KafkaSettings
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import Bench, kafka_settings, on_kafka
 from tests.kafka_installation import Installation, change, text
 from tests.kafka_nodes import HeldPort
@@ -29,13 +29,13 @@ from tests.kafka_outside import Outside, until
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumers.kafka.watch.LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("consumers.kafka.partition_watch.LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("consumers.kafka.client_rebootstrap.LOST_AFTER_S", 0.5)
-    monkeypatch.setattr("consumers.kafka.client_rebootstrap._AGAIN_AFTER_S", 0.2)
-    monkeypatch.setattr("consumers.lost_records._GATHER_S", 0.2)
-    monkeypatch.setattr("consumers.lost_records._UNDER_WAY_S", 0.0)
-    monkeypatch.setattr("consumers.kafka.announcements._AGAIN_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.partition_monitor.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.client_rebootstrap.LOST_AFTER_S", 0.5)
+    monkeypatch.setattr("livedex.consumers.kafka.client_rebootstrap._AGAIN_AFTER_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.lost_records._GATHER_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.lost_records._UNDER_WAY_S", 0.0)
+    monkeypatch.setattr("livedex.consumers.kafka.output_topics._AGAIN_EVERY_S", 0.2)
     monkeypatch.setitem(KafkaBroker.__init__.__globals__["PRODUCING"], "metadata_max_age_ms", 500)
 
 
@@ -183,7 +183,7 @@ async def test_a_record_that_kafka_refuses_costs_its_neighbours_nothing_and_one_
 ) -> None:
     stage = Stage(kafka, database, partitions=1)
     topic = stage.settings.prefix + DEAD
-    caplog.set_level("INFO", "consumers.kafka.producer")
+    caplog.set_level("INFO", "livedex.consumers.kafka.producer")
     async with stage.start(stage.run) as bench:
         assert isinstance(bench.broker, KafkaBroker)
         producer = bench.broker._producer
@@ -201,7 +201,7 @@ async def test_a_record_that_kafka_refuses_costs_its_neighbours_nothing_and_one_
 async def test_a_key_of_megabytes_is_one_dead_letter_and_holds_up_nothing(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "consumers.kafka.producer")
+    caplog.set_level("INFO", "livedex.consumers.kafka.producer")
     async with installation.process() as process:
         await installation.outside.send(CHANGED, b"{}", random.Random(7).randbytes(5 * 1024 * 1024))
         await process.accept(*(change(f"d{n}.md", 1, text(n)) for n in range(10)))

@@ -10,12 +10,12 @@ import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 
-from consumers.kafka.topics import ensure_topics
-from pipeline.errors import OutageError, RejectedError, RetryableError
-from pipeline.events import CHANGED, Changed, Event, changed
-from pipeline.stages.outcome import MAX_ATTEMPTS, Finished
-from pipeline.store.database import Database
-from pipeline.store.letters import Letters
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.events.event import CHANGED, Changed, Event, changed
+from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letters
 from tests.brokers import kafka_settings, on_kafka
 from tests.kafka_outside import Outside, until
 
@@ -87,7 +87,7 @@ async def test_nothing_is_committed_past_a_record_that_is_worked_on(kafka: str, 
 async def test_the_offset_passes_a_failing_record_once_its_letter_is_written(
     kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str, tries: int
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.outcome.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_WAIT_S", 0.01)
     settings, steps, letters = kafka_settings(partitions=1), Steps(error), Letters(database)
     outside, seen = Outside(kafka, settings.prefix), list[tuple[int, int]]()
 
@@ -131,7 +131,7 @@ async def test_the_offset_does_not_pass_a_record_whose_letter_cannot_be_written(
 
 
 async def test_a_cancellation_at_the_stop_is_no_outcome(kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumers.kafka.broker.DRAIN_S", 0.3)
+    monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 0.3)
     settings, steps, letters = kafka_settings(partitions=1), Steps(), Letters(database)
     outside = Outside(kafka, settings.prefix)
     async with on_kafka(kafka, database, settings)(steps.run):
@@ -184,7 +184,7 @@ async def test_a_new_group_begins_with_what_was_there_before_it(kafka: str, data
 async def test_records_of_one_document_are_settled_in_order_though_the_first_one_is_tried_again(
     kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.outcome.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_WAIT_S", 0.01)
     settings, seen = kafka_settings(partitions=1), list[tuple[str, int]]()
 
     async def run(event: Event[Any]) -> Finished:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.events import CHANGED, CHUNKED, SYNCED, changed
+from livedex.pipeline.events.event import CHANGED, CHUNKED, SYNCED, changed
 from tests.brokers import kafka_settings
 from tests.kafka_installation import Installation, change, text
 from tests.kafka_outside import until
@@ -24,7 +24,7 @@ SEEDS = tuple(range(1, 13))
 RUN = ["run", "chunk", "embed", "sync"]
 DYING = """
 import os, sys
-from consumers.kafka.broker import KafkaBroker
+from livedex.consumers.kafka.broker import KafkaBroker
 put, deadly = KafkaBroker.put, sys.argv[1]
 async def dying(self, topic, event):
     if topic == deadly:
@@ -32,7 +32,7 @@ async def dying(self, topic, event):
     await put(self, topic, event)
 KafkaBroker.put = dying
 sys.argv = ["livedex", *sys.argv[2:]]
-from pipeline.cli.main import main
+from livedex.cli.main import main
 main()
 """
 
@@ -105,7 +105,7 @@ async def test_a_document_whose_worker_was_killed_while_the_embedder_was_asked_e
     embedder.answer = hang
     async with installation.process(()) as process:
         await process.accept(change("a.md", 1, text(1)))
-        with program(installation, tmp_path, "-m", "pipeline.cli.main", *RUN) as worker:
+        with program(installation, tmp_path, "-m", "livedex.cli.main", *RUN) as worker:
             await until(asked.is_set)
             worker.kill()
         answers.set()

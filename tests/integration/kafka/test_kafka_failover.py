@@ -8,10 +8,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from pipeline.errors import OutageError
-from pipeline.events import CHANGED, Event
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.events.event import CHANGED, Event
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import kafka_settings, on_kafka
 from tests.kafka_outside import Outside, until
 from tests.kafka_server import KafkaCluster

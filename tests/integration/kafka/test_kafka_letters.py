@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pipeline.events import CHANGED, DEAD, Changed, changed
-from pipeline.store.letters import Letter
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.pipeline.events.event import CHANGED, DEAD, Changed, changed
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.store.dead_letter_store import Letter
 from tests.e2e.test_cli_program import livedex
 from tests.kafka_installation import Installation, Process, change, text
 from tests.scripted_embedder import Reply, ScriptedEmbedder

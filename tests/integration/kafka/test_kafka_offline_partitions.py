@@ -9,8 +9,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.partitioner import murmur2
 
-from pipeline.errors import OutageError
-from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from tests.brokers import kafka_settings
 from tests.kafka_installation import Installation, Process, change, text
 from tests.kafka_outside import until

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import OutageError
-from pipeline.events import CHANGED, SYNCED, Event
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.events.event import CHANGED, SYNCED, Event
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import kafka_settings, on_kafka
 from tests.kafka_installation import Installation, Process, change, text
 from tests.kafka_outside import Outside, until
@@ -25,10 +25,10 @@ def mortal(
     kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> Installation:
     """An installation on a Kafka that may be killed; its processes look more often than they need to."""
-    monkeypatch.setattr("consumers.kafka.watch.LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("consumers.kafka.watch.ANSWER_S", 1.0)
-    monkeypatch.setattr("consumers.kafka.broker.ACCEPT_S", 2.0)
-    monkeypatch.setattr("consumers.kafka.broker.TELL_AFTER_S", 0.5)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.ANSWER_S", 1.0)
+    monkeypatch.setattr("livedex.consumers.kafka.broker.ACCEPT_S", 2.0)
+    monkeypatch.setattr("livedex.consumers.kafka.broker.TELL_AFTER_S", 0.5)
     return Installation(owner_url, kafka_server.bootstrap, kafka_settings(partitions=2, session_timeout_s=6), tmp_path, embedder)
 
 
@@ -91,7 +91,7 @@ async def test_a_stage_that_cannot_publish_waits_for_kafka_and_publishes_once(
 async def test_a_process_ends_while_kafka_is_away_and_the_next_one_does_the_rest(
     mortal: Installation, kafka_server: KafkaServer, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumers.kafka.broker.DRAIN_S", 3600.0)  # nobody waits for a publishing that nobody takes
+    monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 3600.0)  # nobody waits for a publishing that nobody takes
     embedder.answer = lambda texts, _: kafka_server.kill() if any("Marker1 " in given for given in texts) else None  # type: ignore[func-returns-value]
     async with asyncio.timeout(60), mortal.process() as process:
         await process.accept(change("a.md", 1, text(1)))
@@ -138,8 +138,8 @@ async def test_a_consume_task_that_raises_goes_on(kafka: str, database: Database
 async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
     kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("consumers.kafka.watch.LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("consumers.kafka.watch.STALLED_S", 3.0)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.STALLED_S", 3.0)
     settings, steps = kafka_settings(), Steps()
     async with on_kafka(kafka, database, settings)(steps.run) as bench:
         await bench.publish("a")

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 import pytest
 
-from consumers.kafka.records import as_bytes, as_text, header_pairs
-from pipeline.events import CHANGED, DEAD, Changed, changed
-from pipeline.store.letters import Letter
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.consumers.kafka.records import as_bytes, as_text, header_pairs
+from livedex.pipeline.events.event import CHANGED, DEAD, Changed, changed
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.store.dead_letter_store import Letter
 from tests.kafka_installation import TENANT, Installation, Process, text
 from tests.kafka_outside import Headers
 from tests.scripted_embedder import ScriptedEmbedder

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from consumers.kafka import KafkaBacklog
-from consumers.kafka.topics import ensure_topics, planned
-from pipeline.errors import ConfigError
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka import KafkaBacklog
+from livedex.consumers.kafka.topics import ensure_topics, planned
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
 from tests.e2e.test_cli_program import livedex, only_line
 from tests.kafka_installation import Installation, change, text

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.events import CHANGED, CHUNKED, Changed, Event, changed
-from pipeline.stages.outcome import Finished
-from pipeline.store.database import Database
+from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, Event, changed
+from livedex.pipeline.stages.outcome import Finished
+from livedex.pipeline.store.database import Database
 from tests.brokers import kafka_settings, on_kafka
 from tests.kafka_installation import Installation, change, text
 from tests.kafka_outside import Outside, until
@@ -63,7 +63,7 @@ async def test_a_slow_document_is_embedded_once_while_two_members_go_on(
 async def test_a_full_window_is_polled_on_and_nothing_more_is_read(
     kafka: str, database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumers.kafka.window.READ_AHEAD", 4)
+    monkeypatch.setattr("livedex.consumers.kafka.in_flight_window.READ_AHEAD", 4)
     caplog.set_level(logging.INFO, JOINED.name)
     settings, gate, done = kafka_settings(partitions=1, max_poll_interval_s=1), asyncio.Event(), list[str]()
     outside = Outside(kafka, settings.prefix)

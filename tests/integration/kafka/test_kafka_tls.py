@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from consumers.kafka.topics import ensure_topics
-from pipeline.errors import ConfigError
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.topics import ensure_topics
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
 from tests.certificates import Authority
 from tests.integration.kafka.test_kafka_security import MODULE, PASSWORD, WRONG

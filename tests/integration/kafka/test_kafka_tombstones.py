@@ -8,8 +8,8 @@ import time
 import orjson
 import pytest
 
-from pipeline.events import CHANGED, SYNCED, Changed, changed
-from pipeline.flow import StageName
+from livedex.pipeline.events.event import CHANGED, SYNCED, Changed, changed
+from livedex.pipeline.flow import StageName
 from tests.kafka_installation import Installation, change, text
 from tests.scripted_embedder import ScriptedEmbedder
 

@@ -12,15 +12,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from consumers.notify import Route, Subscription, open_couriers
-from consumers.notify.courier import Courier
-from pipeline.fetching.connecting import CheckedBackend
-from pipeline.fetching.hosts import Hosts
-from pipeline.fetching.places import place_of
-from pipeline.metrics import Metrics
-from pipeline.model import DEFAULT_TENANT, TenantId
-from pipeline.store.database import Database
-from pipeline.store.subscribers import Registration, Subscribers
+from livedex.consumers.notify import Route, Subscription, open_couriers
+from livedex.consumers.notify.delivery_worker import Courier
+from livedex.pipeline.fetch.host_allowlist import Hosts
+from livedex.pipeline.fetch.ssrf_guard import CheckedBackend
+from livedex.pipeline.fetch.urls import place_of
+from livedex.pipeline.model import DEFAULT_TENANT, TenantId
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.subscriber_store import Registration, Subscribers
 from tests.scripted_receiver import SECRET, ScriptedReceiver
 
 ALL = ("synced", "deleted", "dead")

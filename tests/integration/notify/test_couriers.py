@@ -10,14 +10,14 @@ from collections import Counter, defaultdict
 import asyncpg
 import pytest
 
-from consumers.notify.courier import AT_ONCE
-from pipeline.model import DEFAULT_TENANT, TenantId
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.outbox import Outbox
-from pipeline.store.subscribers import Subscribers
-from pipeline.store.tenants import Tenants
+from livedex.consumers.notify.delivery_worker import AT_ONCE
+from livedex.pipeline.model import DEFAULT_TENANT, TenantId
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.notification_outbox import Outbox
+from livedex.pipeline.store.subscriber_store import Subscribers
+from livedex.pipeline.store.tenant_store import Tenants
 from tests.filling import Filling
 from tests.integration.notify.conftest import Start, registration, until_none_wait, waiting
 from tests.scripted_receiver import Delivery, ScriptedReceiver
@@ -49,7 +49,7 @@ async def test_it_is_told_at_once_and_not_at_the_next_look(
     start: Start, receiver: ScriptedReceiver, filling: Filling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the looking-again put off, only the wake can make it come."""
-    monkeypatch.setattr("consumers.notify.courier._LOOK_AGAIN_S", 600.0)
+    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._LOOK_AGAIN_S", 600.0)
     async with start((registration(), receiver)):
         for version in range(1, 4):
             await filling.sync("a", version, f"text {version}")
@@ -285,7 +285,7 @@ async def test_after_a_tenant_was_emptied_its_subscriber_is_told_of_what_comes(
 async def test_a_database_that_was_away_stops_nothing_for_good(
     start: Start, receiver: ScriptedReceiver, filling: Filling, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumers.notify.courier._AWAY_S", 0.1)
+    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._AWAY_S", 0.1)
     async with start((registration(), receiver)):
         await filling.sync("a", 1, "text")
         await receiver.told(1)
@@ -317,7 +317,7 @@ async def test_subscribers_of_a_tenant_that_was_emptied_are_told_of_what_comes_a
 async def test_subscribers_of_a_tenant_that_is_made_again_come_back(
     start: Start, receiver: ScriptedReceiver, database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumers.notify.couriers._KEEP_EVERY_S", 0.05)
+    monkeypatch.setattr("livedex.consumers.notify.couriers._KEEP_EVERY_S", 0.05)
     acme, tenants = TenantId("acme"), Tenants(database, DatabaseBlobs(database))
     async with start((registration("told", "acme"), receiver), (registration("reader", "acme", reads=True), None)):
         await tenants.delete(acme)

@@ -7,16 +7,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import RejectedError, TenantDeletedError
-from pipeline.events import CHANGED, Changed, changed
-from pipeline.model import DocumentId, TenantId
-from pipeline.store.blobs import DatabaseBlobs
-from pipeline.store.database import Database
-from pipeline.store.letters import Letter, Letters
-from pipeline.store.statements import sql
-from pipeline.store.subscribers import Subscribers
-from pipeline.store.tenants import Tenants
-from pipeline.tenant_names import UNKNOWN_TENANT
+from livedex.pipeline.errors import RejectedError, TenantDeletedError
+from livedex.pipeline.events.event import CHANGED, Changed, changed
+from livedex.pipeline.model import DocumentId, TenantId
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.subscriber_store import Subscribers
+from livedex.pipeline.store.tenant_store import Tenants
 from tests.filling import Filling, fence
 from tests.integration.notify.conftest import registration, waiting
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.settings import Settings
-from pipeline.stages import outcome
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.stages import outcome
 from tests.brokers import kafka_settings
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, open_site, settings_for

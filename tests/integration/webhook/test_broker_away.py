@@ -6,8 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from connectors.webhook.admission import PATIENCE_S
-from connectors.webhook.receiver import ACCEPT_S
+from livedex.pipeline.http.body_budget import PATIENCE_S
+from livedex.pipeline.ingest.request_ingester import ACCEPT_S
 from tests.brokers import kafka_settings
 from tests.indexed import paragraph
 from tests.kafka_server import KafkaServer

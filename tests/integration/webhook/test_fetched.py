@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.fetch_settings import FetchSettings
-from pipeline.settings import Settings
+from livedex.app.broker import open_broker
+from livedex.pipeline.settings.fetch import FetchSettings
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 from tests.scripted_web import Page, ScriptedWeb, redirect

@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import asyncpg
 import pytest
 
-from pipeline.settings import Settings
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.webhook_source import WebhookSource
 from tests.hooking import SECRET, send
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import RejectedError, RetryableError
-from pipeline.model import TenantId, Validator
-from pipeline.settings import Settings
-from pipeline.stages.fetching import Fetched
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.errors import RejectedError, RetryableError
+from livedex.pipeline.model import TenantId, Validator
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.webhook_source import WebhookSource
+from livedex.pipeline.stages.remote_content import Fetched
 from tests.hooking import SECRET, send, signed
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder

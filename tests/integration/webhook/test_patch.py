@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.patching import merged
-from pipeline.settings import Settings
+from livedex.pipeline.events.merge_patch import merged
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 from tests.site import Site, gathered, open_site

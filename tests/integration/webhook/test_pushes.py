@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.settings import Settings
-from pipeline.webhook_settings import WebhookSource
+from livedex.app.broker import open_broker
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.webhook_source import WebhookSource
 from tests.hooking import SECRET, send
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder

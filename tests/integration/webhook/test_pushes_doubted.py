@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cli.brokers import open_broker
-from pipeline.cli.status import count_dead
+from livedex.app.broker import open_broker
+from livedex.cli.status import count_dead
 from tests.integration.webhook.test_pushes import A, B, C, deliver, documents, forge, nothing_is_dead, site, web
 from tests.scripted_forge import Forge
 from tests.scripted_web import Page

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from connectors.webhook import receiver
-from pipeline.events import Changed
-from pipeline.intake import Change
-from pipeline.settings import Settings
+from livedex.pipeline.events.event import Changed
+from livedex.pipeline.ingest import request_ingester as receiver
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, gathered, open_site
@@ -193,7 +193,7 @@ class Rude:
             await self.inner.accept(changes)
             await asyncio.sleep(30)
         if self.rude == "raises":
-            from pipeline.errors import OutageError
+            from livedex.pipeline.errors import OutageError
 
             raise OutageError("broker", "no")
         self.kept += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.settings import Settings
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import Reply
 from tests.site import Site

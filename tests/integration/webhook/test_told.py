@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.notifying import notifying
-from pipeline.model import DEFAULT_TENANT
-from pipeline.settings import Settings
-from pipeline.store.letters import Letters
-from pipeline.store.outbox import Outbox
-from pipeline.subscriber_settings import Subscriber
+from livedex.app.notify_role import notifying
+from livedex.pipeline.model import DEFAULT_TENANT
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.subscriber import Subscriber
+from livedex.pipeline.store.dead_letter_store import Letters
+from livedex.pipeline.store.notification_outbox import Outbox
 from tests.indexed import paragraph
 from tests.scripted_embedder import Reply, ScriptedEmbedder
 from tests.scripted_receiver import SECRET, ScriptedReceiver

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.api.version_notation import asks_for_strings
-from pipeline.settings import Settings
+from livedex.pipeline.http.json_response import asks_for_strings
+from livedex.pipeline.settings.settings import Settings
 from tests.site import Site
 
 STRINGS = {"accept": "application/json; versions=string"}

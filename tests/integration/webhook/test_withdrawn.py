@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.settings import Settings
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import ScriptedEmbedder
 from tests.site import Site, open_site

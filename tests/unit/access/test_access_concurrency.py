@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from pipeline.access import concurrency
-from pipeline.access.concurrency import ConcurrencyLimiter, open_concurrency
-from pipeline.errors import OutageError
+from livedex.pipeline.access import concurrency_limiter as concurrency
+from livedex.pipeline.access.concurrency_limiter import ConcurrencyLimiter, open_concurrency
+from livedex.pipeline.errors import OutageError
 
 
 class Room:

@@ -8,12 +8,12 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from pipeline.access.keyless_requests import KeylessRequests
-from pipeline.access.tenancy import KeyTenancy, credential_in
-from pipeline.api.allowed_hosts import AllowedHosts
-from pipeline.errors import ForbiddenError
-from pipeline.model import DEFAULT_TENANT
-from pipeline.web_settings import check_host_names, check_origins
+from livedex.pipeline.access.anonymous_requests import KeylessRequests
+from livedex.pipeline.access.authenticator import KeyTenancy, credential_in
+from livedex.pipeline.errors import ForbiddenError
+from livedex.pipeline.http.allowed_hosts import AllowedHosts
+from livedex.pipeline.http.host_names import check_host_names, check_origins
+from livedex.pipeline.model import DEFAULT_TENANT
 
 
 def headers(*pairs: tuple[str, str]) -> Headers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.access.keys import digest, key_id_of, make_key
+from livedex.pipeline.access.key_format import digest, key_id_of, make_key
 
 
 def test_a_key_has_256_random_bits_and_a_prefix_that_scanners_know() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pipeline.access.rate import RateLimiter
+from livedex.pipeline.access.rate_limiter import RateLimiter
 
 
 class Clock:

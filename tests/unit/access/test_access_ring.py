@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from pipeline.access.keys import NewKey, make_key
-from pipeline.access.ring import MAX_AGE_S, KeyRing
-from pipeline.errors import OutageError
-from pipeline.model import TenantId
-from pipeline.store.keys import KnownKey
+from livedex.pipeline.access.api_key_cache import MAX_AGE_S, KeyRing
+from livedex.pipeline.access.key_format import NewKey, make_key
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.store.api_key_store import KnownKey
 
 
 @dataclass
@@ -149,7 +149,7 @@ async def test_that_a_key_is_used_is_noted_at_most_once_a_minute(kept: Kept, rin
 
 
 async def test_what_is_remembered_is_bounded(kept: Kept, ring: KeyRing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.access.ring._MOST", 10)
+    monkeypatch.setattr("livedex.pipeline.access.api_key_cache._MOST", 10)
     for _ in range(50):
         await ring.holder_of(make_key().key)
     assert len(ring._seen) == 10

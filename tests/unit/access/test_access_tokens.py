@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.access.issuer import IssuerKeys
-from pipeline.access.tokens import TokenTenancy
-from pipeline.errors import OutageError, TenantRequiredError
-from pipeline.jwt_settings import JwtSettings
+from livedex.pipeline.access.jwks import IssuerKeys
+from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.errors import OutageError, TenantRequiredError
+from livedex.pipeline.settings.jwt import JwtSettings
 from tests.issuer import AUDIENCE, ISSUER, Issuer, public, token
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from pipeline.api.app import ApiServices, create_app
-from pipeline.api.first_load import LoadReport
-from pipeline.backlog import Waiting
-from pipeline.embedding.protocol import EmbedLimits
-from pipeline.metrics import Metrics
-from pipeline.model import Reader
-from pipeline.store.documents import ChunksView, ChunkView, CollectionView, DocumentView
-from pipeline.store.operations import Health
+from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.api.initial_load_report import LoadReport
+from livedex.pipeline.embedding.embedder import EmbedLimits
+from livedex.pipeline.events.consumer_lag import Waiting
+from livedex.pipeline.model import Reader
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.store.documents.document_queries import ChunksView, ChunkView, CollectionView, DocumentView
+from livedex.pipeline.store.installation_status import Health
 from tests.app_client import client_of, problem
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -11,9 +11,10 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from pipeline.api import connection_limits, wire
-from pipeline.api.connection_limits import ConnectionLimits
-from pipeline.api.wire import on_wire
+from livedex.pipeline.http import connection_limits
+from livedex.pipeline.http import uvicorn_server as wire
+from livedex.pipeline.http.connection_limits import ConnectionLimits
+from livedex.pipeline.http.uvicorn_server import on_wire
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SEARCH = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

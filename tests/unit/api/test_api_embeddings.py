@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.api.embeddings import MAX_TEXT_CHARACTERS
-from pipeline.errors import OutageError, RetryableError
-from pipeline.search.answer import SearchAnswer
+from livedex.pipeline.api.embeddings import MAX_TEXT_CHARACTERS
+from livedex.pipeline.errors import OutageError, RetryableError
+from livedex.pipeline.search.answer import SearchAnswer
 
 
 @pytest.mark.parametrize(("body", "kind"), [({"text": "refunds"}, "query"), ({"text": "refunds", "kind": "document"}, "document")])

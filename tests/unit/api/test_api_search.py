@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from pipeline.api.bodies import MAX_BODY_BYTES
-from pipeline.api.tokens import make_token
-from pipeline.errors import NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
-from pipeline.model import Reader
+from livedex.pipeline.errors import NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
+from livedex.pipeline.http.bodies import MAX_BODY_BYTES
+from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.model import Reader
 
 JSON = {"content-type": "application/json"}
 

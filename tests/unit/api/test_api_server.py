@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from pipeline.api.wire import MOST_ADDRESS_BYTES, on_wire
+from livedex.pipeline.http.uvicorn_server import MOST_ADDRESS_BYTES, on_wire
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from pipeline.api.app import create_app
+from livedex.pipeline.api.app import create_app
 from tests.app_client import client_of
 
 OURS, SECOND, FOREIGN = "https://app.example.org", "http://localhost:5173", "https://evil.example"

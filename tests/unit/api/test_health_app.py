@@ -8,8 +8,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from pipeline.api.app import ApiServices, create_app
-from pipeline.api.health_app import NoCallers, create_health_app
+from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.api.health_app import NoCallers, create_health_app
 
 
 @pytest.fixture

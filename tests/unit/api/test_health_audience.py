@@ -8,13 +8,13 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from pipeline.access.keyless_requests import KeylessRequests
-from pipeline.access.ring import KeyRing
-from pipeline.access.tenancy import KeyTenancy
-from pipeline.api.allowed_hosts import AllowedHosts
-from pipeline.api.tenancy import Caller
-from pipeline.errors import OutageError, TenantRequiredError
-from pipeline.model import DEFAULT_TENANT, TenantId
+from livedex.pipeline.access.anonymous_requests import KeylessRequests
+from livedex.pipeline.access.api_key_cache import KeyRing
+from livedex.pipeline.access.authenticator import KeyTenancy
+from livedex.pipeline.errors import OutageError, TenantRequiredError
+from livedex.pipeline.http.allowed_hosts import AllowedHosts
+from livedex.pipeline.http.authentication import Caller
+from livedex.pipeline.model import DEFAULT_TENANT, TenantId
 
 SECRET = "/srv/acme/secret at 10.0.0.7"
 DOWN = {"embedder": SECRET, "source:acme": SECRET, "blobs:s3.acme.example": SECRET, "subscriber:acme": SECRET}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pipeline.chunking import chunk_text
+from livedex.pipeline.chunking import chunk_text
 
 
 def some_words(rng: random.Random, count: int) -> str:

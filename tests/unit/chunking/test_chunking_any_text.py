@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.chunking import chunk_text
-from pipeline.model import TextFormat
+from livedex.pipeline.chunking import chunk_text
+from livedex.pipeline.model import TextFormat
 
 FORMATS = get_args(TextFormat)
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.chunking import check_sizes, chunk_text, cut_id
-from pipeline.errors import ConfigError
+from livedex.pipeline.chunking import check_sizes, chunk_text, cut_id
+from livedex.pipeline.errors import ConfigError
 
 BODY = "A body that is long enough to stand alone. " * 12
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pipeline.stages.chunk import Cut, Cutting, cut_document
+from livedex.pipeline.stages.chunk import Cut, Cutting, cut_document
 
 RANDOM = random.Random(7)
 WORDS = "alpha beta gamma getUserName order_id user@example.org https://example.org/a/b?c=d&e=f 2024-05-01 12:30 größer Straße".split()

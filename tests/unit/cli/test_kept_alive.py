@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipeline.cli import roles
+from livedex.app import roles
 
 
 async def test_a_role_that_fails_begins_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

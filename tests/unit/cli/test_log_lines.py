@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
-from pipeline.access.keys import make_key
-from pipeline.cli.log_lines import OneLine
-from pipeline.credential_masking import masked
+from livedex.app.logging_setup import OneLine
+from livedex.pipeline.access.key_format import make_key
+from livedex.pipeline.runtime.credential_masking import masked
 
 KEY = make_key()
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZw"

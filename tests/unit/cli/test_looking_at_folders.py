@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from connectors.filesystem import FolderConnector
-from connectors.filesystem.reports import Report
-from pipeline.cli.watching import answer_requests
-from pipeline.errors import OutageError
-from pipeline.store.operations import Operations
+from livedex.app.watch_role import answer_requests
+from livedex.connectors.filesystem import FolderConnector
+from livedex.connectors.filesystem.scan_report import Report
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.store.installation_status import Operations
 
 
 class _Asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cli.output import count, error_line, print_table, printable, shortened
+from livedex.cli.output import count, error_line, print_table, printable, shortened
 
 
 def test_an_error_is_one_line_whatever_stood_in_it() -> None:

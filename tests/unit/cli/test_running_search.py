@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.running_search import search_running
-from pipeline.cli.up import holding
-from pipeline.cli.wiring import index_mark, remember
-from pipeline.settings import Settings
+from livedex.app.up_client import search_running
+from livedex.app.wiring import index_mark, remember
+from livedex.cli.up import holding
+from livedex.pipeline.settings.settings import Settings
 from tests.scripted_server import Received, ScriptedServer, Sent
 
 ANSWER = {"hits": [{"document_id": "a"}], "degraded": [], "took_ms": 1.0}

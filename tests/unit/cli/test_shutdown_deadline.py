@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from pipeline.cli.shutdown_deadline import AT_ONCE, NOT_DRAINED, begin_deadline
+from livedex.app.shutdown import AT_ONCE, NOT_DRAINED, begin_deadline
 
 HANGS = {
     "nothing": "pass",
@@ -28,8 +28,8 @@ def program(hang: str, grace_s: float) -> subprocess.Popen[str]:
     """A process that drains by what hangs, and says when it can be stopped."""
     code = f"""
         import asyncio, threading
-        from pipeline.cli.running import run
-        from pipeline.cli.shutdown_deadline import stop_signal
+        from livedex.cli.running import run
+        from livedex.app.shutdown import stop_signal
 
         async def stubborn():
             while True:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.up import sources_of
-from pipeline.cli.wiring import remember, working_folders
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings
+from livedex.app.wiring import remember, working_folders
+from livedex.cli.up import sources_of
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings
 
 
 def names(*folders: Path) -> list[str]:

@@ -6,9 +6,9 @@ import time
 from datetime import datetime
 from typing import cast
 
-from pipeline.backlog import Waiting
-from pipeline.cli.waiting import wait_for_all
-from pipeline.store.operations import Operations
+from livedex.app.catch_up import wait_for_all
+from livedex.pipeline.events.consumer_lag import Waiting
+from livedex.pipeline.store.installation_status import Operations
 
 
 class _Nothing:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.cli.up import watched_line
-from pipeline.settings import FolderSource
+from livedex.cli.up import watched_line
+from livedex.pipeline.settings.settings import FolderSource
 
 
 def test_without_a_folder_it_says_how_documents_come_in_and_how_to_watch_one() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from consumers.fair_slots import FairSlots
-from pipeline.embedding.fair_texts import FairTexts
+from livedex.consumers.fair_semaphore import FairSlots
+from livedex.pipeline.runtime.fair_queue import FairTexts
 
 
 class Work:

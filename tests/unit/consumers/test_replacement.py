@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from consumers.replacement import replaces
-from pipeline.events import Changed
+from livedex.consumers.replacement import replaces
+from livedex.pipeline.events.event import Changed
 
 URL = "https://example.com/a"
 

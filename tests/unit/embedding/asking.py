@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipeline.embedding.counting import CountingEmbedder, Script
-from pipeline.embedding.protocol import EmbedLimits, Vector, Vectors
-from pipeline.embedding.provider import PROBE
-from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import OutageError, RejectedError
+from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder, Script
+from livedex.pipeline.embedding.provider import PROBE
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import OutageError, RejectedError
 from tests.unit.embedding.fake_time import FakeTime
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from pipeline.embedding.clock import Clock
+from livedex.pipeline.runtime.clock import Clock
 
 T = TypeVar("T")
 START = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.embedding.answers import read_answer
-from pipeline.embedding.vectors import unit_vectors
-from pipeline.errors import RetryableError
+from livedex.pipeline.embedding.openai_response import read_answer
+from livedex.pipeline.embedding.vectors import unit_vectors
+from livedex.pipeline.errors import RetryableError
 
 
 def answer(*items: Any) -> bytes:

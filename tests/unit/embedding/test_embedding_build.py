@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from pipeline.embedding.build import build_embedder
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.embedding.local import LocalEmbedder
-from pipeline.errors import ConfigError
+from livedex.pipeline.embedding.embedder_factory import build_embedder
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
+from livedex.pipeline.errors import ConfigError
 
 
 class WithoutEmbed:
@@ -41,7 +41,7 @@ def test_the_usual_names() -> None:
 
 
 def test_a_class_gets_what_it_takes() -> None:
-    counting = build_embedder("pipeline.embedding.counting:CountingEmbedder", url="http://x", dimensions=12)
+    counting = build_embedder("livedex.pipeline.embedding.fake_embedder:CountingEmbedder", url="http://x", dimensions=12)
     assert isinstance(counting, CountingEmbedder)
     assert counting.dimensions == 12
     demanding = build_embedder(f"{__name__}:Demanding", url="http://x", api_key=SecretStr("k"), dimensions=12)
@@ -52,8 +52,8 @@ def test_a_class_gets_what_it_takes() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        *("", "locl", "local:x", "openai", "openai:", "ollama:", "gemini:m", "cohere:m", "voyage:m", ":C", "pipeline.embedding:"),
-        *("no.such.module:C", "pipeline.errors:NoSuch", f"{__name__}:WithoutEmbed", f"{__name__}:Demanding"),
+        *("", "locl", "local:x", "openai", "openai:", "ollama:", "gemini:m", "cohere:m", "voyage:m", ":C", "livedex.pipeline.embedding:"),
+        *("no.such.module:C", "livedex.pipeline.errors:NoSuch", f"{__name__}:WithoutEmbed", f"{__name__}:Demanding"),
     ],
 )
 def test_anything_else_is_refused_and_says_what_is_possible(spec: str) -> None:
@@ -75,7 +75,7 @@ def test_the_local_model_has_its_own_length() -> None:
 
 def test_a_class_of_the_working_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_model.py").write_text(
-        "from pipeline.embedding.counting import CountingEmbedder\n\n\nclass Mine(CountingEmbedder):\n    pass\n"
+        "from livedex.pipeline.embedding.fake_embedder import CountingEmbedder\n\n\nclass Mine(CountingEmbedder):\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from pipeline.embedding.protocol import Vectors
-from pipeline.embedding.refusals import DeniedError, refusal
-from pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.embedding.embedder import Vectors
+from livedex.pipeline.embedding.provider_errors import DeniedError, refusal
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
 from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, poison, service_on
 from tests.unit.embedding.fake_time import START, FakeTime
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pipeline.embedding.counting import CountingEmbedder
-from pipeline.embedding.gather import TextGatherer
-from pipeline.embedding.protocol import Vector
-from pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.embedding.embedder import Vector
+from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.stages.passage_embedder import TextGatherer
 from tests.unit.embedding.asking import always, counting, poison, service_on
 from tests.unit.embedding.fake_time import FakeTime
 

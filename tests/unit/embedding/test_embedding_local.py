@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pipeline.embedding.local import LocalEmbedder
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_neither_the_package_nor_the_network_is_touched() -> None:
 import asyncio, socket, sys
 def refuse(*args, **kwargs): raise AssertionError("the network is touched")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
-from pipeline.embedding.local import LocalEmbedder
+from livedex.pipeline.embedding.local_embedder import LocalEmbedder
 assert "model2vec" not in sys.modules
 async def main():
     embedder = LocalEmbedder()

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from pipeline.embedding.clock import Clock
-from pipeline.embedding.openai import OpenAIEmbedder
-from pipeline.embedding.protocol import EmbedLimits
-from pipeline.embedding.refusals import ExhaustedError
-from pipeline.embedding.service import EmbeddingService
-from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.embedding.embedder import EmbedLimits
+from livedex.pipeline.embedding.openai_embedder import OpenAIEmbedder
+from livedex.pipeline.embedding.provider_errors import ExhaustedError
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.runtime.clock import Clock
 from tests.scripted_embedder import HANG_UP, PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
 from tests.unit.embedding.asking import Got, ask
 

@@ -8,11 +8,11 @@ from email.utils import format_datetime
 
 import pytest
 
-from pipeline.embedding.provider_words import MOST_CHARACTERS, shown, words_of
-from pipeline.embedding.refusals import ExhaustedError, refusal
-from pipeline.embedding.status_kinds import kind_of
-from pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
-from pipeline.retry_after import retry_after_s
+from livedex.pipeline.embedding.provider_errors import ExhaustedError, refusal
+from livedex.pipeline.embedding.provider_messages import MOST_CHARACTERS, shown, words_of
+from livedex.pipeline.embedding.status_kinds import kind_of
+from livedex.pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.http.retry_after import retry_after_s
 from tests.unit.embedding.fake_time import START
 
 SECRET = "sk-4711-and-the-text"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from pipeline.embedding.protocol import Vectors
-from pipeline.embedding.refusals import ExhaustedError
-from pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, ThrottledError
+from livedex.pipeline.embedding.embedder import Vectors
+from livedex.pipeline.embedding.provider_errors import ExhaustedError
+from livedex.pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, ThrottledError
 from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, service_on
 from tests.unit.embedding.fake_time import FakeTime
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.extract import extract
-from pipeline.extract.decoding import decode
+from livedex.pipeline.extract import extract
+from livedex.pipeline.extract.text_decoder import decode
 
 RUSSIAN = "Съешь ещё этих мягких французских булок, да выпей чаю. "
 JAPANESE = "日本語の文章です。これは試験です。"
@@ -92,7 +92,7 @@ def test_lines_may_change_the_encoding() -> None:
 
 
 def test_binary_behind_a_long_text_is_no_text() -> None:
-    from pipeline.errors import NoTextError
+    from livedex.pipeline.errors import NoTextError
 
     with pytest.raises(NoTextError):
         extract((ASCII_LINES * 2_000).encode() + bytes(range(256)) * 2_000, name="a.txt")

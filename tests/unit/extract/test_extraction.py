@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import NoTextError
-from pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
+from livedex.pipeline.errors import NoTextError
+from livedex.pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
 
 GERMAN = "Die Größe der Bücherstapel überraschte die Köchin, weil später fünf Körbe voller Äpfel für die Gäste nötig wären. "
 

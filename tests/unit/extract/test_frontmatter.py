@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.extract import Extracted, extract
-from pipeline.extract.frontmatter import ERROR_KEY, front_matter
-from pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.extract import Extracted, extract
+from livedex.pipeline.extract.front_matter import ERROR_KEY, front_matter
+from livedex.pipeline.stages.chunk import Cutting, cut_document
 
 
 def read(text: str) -> Extracted:

@@ -9,8 +9,8 @@ import textwrap
 
 import pytest
 
-from pipeline.extract import extract
-from pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.extract import extract
+from livedex.pipeline.stages.chunk import Cutting, cut_document
 
 BYTES = random.Random(2).randbytes
 WORDS = "A sentence of words that somebody wrote. " * 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.fetching.bounds import Bounds
-from pipeline.fetching.getting import Asked, Getter, Got
-from pipeline.fetching.hosts import Hosts
+from livedex.pipeline.fetch.bounds import Bounds
+from livedex.pipeline.fetch.fetcher import Asked, Getter, Got
+from livedex.pipeline.fetch.host_allowlist import Hosts
 from tests.scripted_web import ScriptedWeb
 
 QUICK = Bounds(whole_s=5.0, silent_s=2.0)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.fetching.addresses import kind_of
-from pipeline.fetching.hosts import Hosts, is_address, plain_host
-from pipeline.fetching.places import place_of
+from livedex.pipeline.fetch.host_allowlist import Hosts, is_address, plain_host
+from livedex.pipeline.fetch.ip_addresses import kind_of
+from livedex.pipeline.fetch.urls import place_of
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "172.15.255.255", "172.32.0.0", "100.63.255.255", "100.128.0.0", "192.167.1.1", "223.255.255.255", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]  # fmt: skip
 INNER = ["127.0.0.1", "127.255.255.255", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1", "198.18.0.1", "::1", "fc00::1", "fd12:3456::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::7f00:1"]  # fmt: skip

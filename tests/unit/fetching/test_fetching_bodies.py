@@ -15,9 +15,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from pipeline.errors import DoubtfulError, NoTextError, RejectedError, RetryableError, ThrottledError
-from pipeline.fetching.answers import as_utf8, validator_of
-from pipeline.fetching.unpacking import Unpacking
+from livedex.pipeline.errors import DoubtfulError, NoTextError, RejectedError, RetryableError, ThrottledError
+from livedex.pipeline.fetch.body_decoder import Unpacking
+from livedex.pipeline.fetch.responses import as_utf8, validator_of
 from tests.scripted_web import Page, ScriptedWeb
 from tests.unit.fetching.client import QUICK, Client
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import RejectedError, RetryableError
-from pipeline.fetching.connecting import NoPublicAddressError
-from pipeline.fetching.getting import Asked, Getter
-from pipeline.fetching.hosts import Hosts
+from livedex.pipeline.errors import RejectedError, RetryableError
+from livedex.pipeline.fetch.fetcher import Asked, Getter
+from livedex.pipeline.fetch.host_allowlist import Hosts
+from livedex.pipeline.fetch.ssrf_guard import NoPublicAddressError
 from tests.certificates import Authority
 from tests.scripted_web import Page, ScriptedWeb, redirect
 from tests.unit.fetching.client import QUICK, Client, Names

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pipeline.errors import NoTurnError, RetryableError, ThrottledError
-from pipeline.fetching.bounds import Bounds
-from pipeline.fetching.getting import Getter
-from pipeline.fetching.turns import LONGEST_PATIENCE_S, LONGEST_WAIT_S, Turns
+from livedex.pipeline.errors import NoTurnError, RetryableError, ThrottledError
+from livedex.pipeline.fetch.bounds import Bounds
+from livedex.pipeline.fetch.fetch_limiter import LONGEST_PATIENCE_S, LONGEST_WAIT_S, Turns
+from livedex.pipeline.fetch.fetcher import Getter
 from tests.scripted_web import Page, ScriptedWeb
 from tests.unit.fetching.client import QUICK, Client
 

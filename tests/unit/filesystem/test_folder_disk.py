@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.filesystem.disk import Look, Reading, RootGoneError, identity_of, look, opened, read
+from livedex.connectors.filesystem.safe_file_access import Look, Reading, RootGoneError, identity_of, look, opened, read
 
 
 def at(root: Path, path: str) -> Look:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.filesystem.folder import folder_of
-from connectors.filesystem.left_out import left_out_lines
-from connectors.filesystem.walking import Walk
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.folder import folder_of
+from livedex.connectors.filesystem.folder_scanner import Walk
+from livedex.connectors.filesystem.skipped_files import left_out_lines
+from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 

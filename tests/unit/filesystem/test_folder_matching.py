@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.filesystem.matching import Matcher
-from pipeline.errors import ConfigError
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.file_matcher import Matcher
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 ROOT = Path("/srv/docs")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.filesystem.names import document_id, file_uri, is_too_long, path_of, raw_path, readable_path
-from pipeline.model import DocumentId
+from livedex.connectors.filesystem.document_ids import document_id, file_uri, is_too_long, path_of, raw_path, readable_path
+from livedex.pipeline.model import DocumentId
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
 AWKWARD = st.lists(st.sampled_from([b"\xff", b"\xe2\x90\x9b", b"\xe2", b"\x90", b"FF", b"9", b"B", b"/", b"%", b"a"]), max_size=12).map(

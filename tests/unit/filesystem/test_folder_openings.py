@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.filesystem.matching import Matcher
-from connectors.filesystem.secret_files import is_secret, names_secrets
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.credential_files import is_secret, names_secrets
+from livedex.connectors.filesystem.file_matcher import Matcher
+from livedex.pipeline.settings.settings import FolderSource
 
 ROOT = Path("/srv/docs")
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from connectors.filesystem.read_budget import BYTES_A_SECOND, LONGEST_S, ReadBudget
+from livedex.connectors.filesystem.read_budget import BYTES_A_SECOND, LONGEST_S, ReadBudget
 
 
 @pytest.mark.parametrize("size", [100, 60_000, 6_000_000, 60_000_000])

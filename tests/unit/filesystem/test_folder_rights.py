@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from connectors.filesystem.folder import Folder, folder_of
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.folder import Folder, folder_of
+from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from connectors.filesystem.settling import (
+from livedex.connectors.filesystem.debouncer import (
     EMPTY_QUIET_S,
     MAX_DELAY_S,
     QUIET_S,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from connectors.filesystem.folder import Folder, folder_of
-from connectors.filesystem.walking import Walk, folders_of
-from pipeline.settings import FolderSource
+from livedex.connectors.filesystem.folder import Folder, folder_of
+from livedex.connectors.filesystem.folder_scanner import Walk, folders_of
+from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 

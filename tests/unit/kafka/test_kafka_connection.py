@@ -16,10 +16,10 @@ from urllib.parse import parse_qs
 import pytest
 from aiokafka import errors
 
-from consumers.kafka import connection
-from consumers.kafka.connection import ClientCredentials, TopicUnusableError, client_arguments, translated
-from pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka import connection
+from livedex.consumers.kafka.connection import ClientCredentials, TopicUnusableError, client_arguments, translated
+from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 SECRET = "correct-horse-battery"
 

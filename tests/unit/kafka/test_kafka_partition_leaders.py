@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from consumers.kafka import announcements
-from consumers.kafka import window as windows
-from consumers.kafka.announcements import Announcements
-from consumers.kafka.window import Raw, Window
-from pipeline.errors import OutageError, PartialOutageError
-from pipeline.events import SYNCED
+from livedex.consumers.kafka import in_flight_window as windows
+from livedex.consumers.kafka import output_topics as announcements
+from livedex.consumers.kafka.in_flight_window import Raw, Window
+from livedex.consumers.kafka.output_topics import Announcements
+from livedex.pipeline.errors import OutageError, PartialOutageError
+from livedex.pipeline.events.event import SYNCED
 from tests.kafka_script import Script, offsets, place_of, raw, turns
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from consumers.kafka.records import as_bytes, as_text, read_kafka, record_of, what_stood
-from pipeline.errors import RejectedError
-from pipeline.events import CHUNKED
-from pipeline.flow import stage
+from livedex.consumers.kafka.records import as_bytes, as_text, read_kafka, record_of, what_stood
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.event import CHUNKED
+from livedex.pipeline.flow import stage
 
 CHUNK = stage("chunk")
 AT = 1_760_000_000_123

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings, load_settings
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings, load_settings
 
 PASSWORD = "correct-horse-battery"
 

@@ -7,10 +7,10 @@ import shlex
 import pytest
 from aiokafka import errors
 
-from consumers.kafka.topics import _refuse, planned
-from pipeline.errors import ConfigError, OutageError
-from pipeline.events import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.topics import _refuse, planned
+from livedex.pipeline.errors import ConfigError, OutageError
+from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 ALL = (CHANGED, CHUNKED, EMBEDDED, SYNCED, DEAD)
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from consumers.kafka import window as windows
-from consumers.settle import StoppingError
-from pipeline.stages.outcome import Again
+from livedex.consumers.kafka import in_flight_window as windows
+from livedex.consumers.record_processor import StoppingError
+from livedex.pipeline.stages.outcome import Again
 from tests.kafka_script import Script, offsets, place_of, raw, turns, window
 
 

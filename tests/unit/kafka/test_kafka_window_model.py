@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.stages.outcome import Again
+from livedex.pipeline.stages.outcome import Again
 from tests.kafka_script import Script, offsets, place_of, raw, turns, window
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from consumers.kafka.topic_check import Existing, problems_of
-from consumers.kafka.topics import planned
-from pipeline.events import CHANGED, DEAD, EMBEDDED
-from pipeline.kafka_settings import KafkaSettings
+from livedex.consumers.kafka.topic_check import Existing, problems_of
+from livedex.consumers.kafka.topics import planned
+from livedex.pipeline.events.event import CHANGED, DEAD, EMBEDDED
+from livedex.pipeline.settings.kafka import KafkaSettings
 
 PLANS = {plan.name: plan for plan in planned(KafkaSettings())}
 

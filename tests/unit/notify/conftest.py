@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consumers.notify.sending import Answer, Route, open_sender
-from pipeline.fetching.connecting import CheckedBackend
-from pipeline.fetching.hosts import Hosts
-from pipeline.fetching.places import place_of
-from pipeline.model import TenantId
-from pipeline.notices import Notice
+from livedex.consumers.notify.webhook_sender import Answer, Route, open_sender
+from livedex.pipeline.events.notifications import Notice
+from livedex.pipeline.fetch.host_allowlist import Hosts
+from livedex.pipeline.fetch.ssrf_guard import CheckedBackend
+from livedex.pipeline.fetch.urls import place_of
+from livedex.pipeline.model import TenantId
 from tests.scripted_receiver import SECRET, ScriptedReceiver
 
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumers.notify.schedule import WAITS_S, wait_s
+from livedex.consumers.notify.schedule import WAITS_S, wait_s
 
 
 def test_the_waits_are_those_of_standard_webhooks() -> None:

@@ -10,8 +10,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from consumers.notify import sending
-from consumers.notify.sending import Failed, Gone, Told
+from livedex.consumers.notify import webhook_sender as sending
+from livedex.consumers.notify.webhook_sender import Failed, Gone, Told
 from tests.scripted_receiver import ScriptedReceiver
 from tests.scripted_server import Sent
 from tests.unit.notify.conftest import NOTICE, Send
@@ -180,6 +180,6 @@ class _Raw:
 
 
 def test_the_longest_attempt_is_shorter_than_its_lease() -> None:
-    from consumers.notify.courier import LEASE_S
+    from livedex.consumers.notify.delivery_worker import LEASE_S
 
     assert sending.WHOLE_S + 10 < LEASE_S

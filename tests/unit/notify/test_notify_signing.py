@@ -12,7 +12,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from consumers.notify.signing import signed_headers
+from livedex.consumers.notify.signing import signed_headers
 from tests.scripted_receiver import SECRET, incoming_verifier
 
 # Source: Svix, "How to verify webhooks manually", the values of its example.

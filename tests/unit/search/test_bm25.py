@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pipeline.search.bm25 import K1, B, inverse_frequencies, occurrences, scores
+from livedex.pipeline.search.bm25 import K1, B, inverse_frequencies, occurrences, scores
 
 IDF = inverse_frequencies([2, 900], 1000)  # of a rare word and a common one
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
-from pipeline.search.keyword import Keyword
-from pipeline.search.ranking import Legs, rank
-from pipeline.search.request import SearchRequest
+from livedex.pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
+from livedex.pipeline.search.keyword_retriever import Keyword
+from livedex.pipeline.search.ranking import Legs, rank
+from livedex.pipeline.search.request import SearchRequest
 
 A, B, C, D = (Place(name, 0, number) for number, name in enumerate("abcd"))
 

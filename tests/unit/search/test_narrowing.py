@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from pipeline.search.counts import Counts
-from pipeline.search.narrowing import any_of, narrowed
+from livedex.pipeline.search.candidate_query import any_of, narrowed
+from livedex.pipeline.search.word_statistics import Counts
 
 PASSAGES = 100_000
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.search.request import MAX_QUERY_CHARACTERS, SearchRequest
+from livedex.pipeline.search.request import MAX_QUERY_CHARACTERS, SearchRequest
 
 NAN, INF = float("nan"), float("inf")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.search.where import MAX_DEPTH, All, AnyOf, Equals, Exists, Not, Ordered, compile_where, parse_where
+from livedex.pipeline.search.metadata_filter import MAX_DEPTH, All, AnyOf, Equals, Exists, Not, Ordered, compile_where, parse_where
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from pipeline.stages.bulk import BulkCutter
-from pipeline.stages.chunk import Cut, Cutting, ThreadCutter, cut_document
-from pipeline.stages.elsewhere import ProcessCutter
-from pipeline.store.words import for_index
+from livedex.pipeline.stages.batch_chunker import BulkCutter
+from livedex.pipeline.stages.chunk import Cut, Cutting, ThreadCutter, cut_document
+from livedex.pipeline.stages.process_pool import ProcessCutter
+from livedex.pipeline.store.keyword_analyzer import for_index
 
 CUTTING = Cutting(size=300)
 TEXTS = [f"# Paper {n}\n\n" + "\n\n".join(f"Paragraph {n}.{m} speaks of ERR_{m} and of C++." * 3 for m in range(40)) for n in range(40)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.errors import NoTurnError, OutageError, PartialOutageError, RejectedError, RetryableError, TooLargeError
-from pipeline.stages.outcome import LONGEST_WAIT_S, MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
+from livedex.pipeline.errors import NoTurnError, OutageError, PartialOutageError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.stages.outcome import LONGEST_WAIT_S, MAX_ATTEMPTS, Again, Dead, Pause, outcome_of
 
 
 def test_an_outage_pauses_however_often_it_was_tried() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumers.settle import Record, Settler
-from pipeline.errors import NoTurnError, RetryableError, TenantDeletedError
-from pipeline.events import Changed, Event, changed
-from pipeline.flow import stage
-from pipeline.metrics import Metrics
-from pipeline.stages.outcome import MAX_ATTEMPTS, Dead, Finished, Forward
+from livedex.consumers.record_processor import Record, Settler
+from livedex.pipeline.errors import NoTurnError, RetryableError, TenantDeletedError
+from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.flow import stage
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Dead, Finished, Forward
 
 
 class Graves:

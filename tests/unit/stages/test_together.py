@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.errors import OutageError, RejectedError
-from pipeline.stages.together import Together
+from livedex.pipeline.errors import OutageError, RejectedError
+from livedex.pipeline.runtime.micro_batch import Together
 
 
 class Work:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Entry, PassageId
-from pipeline.store.alignment import STEP, Row, Swap, align
+from livedex.pipeline.model import Entry, PassageId
+from livedex.pipeline.store.documents.chunk_diff import STEP, Row, Swap, align
 
 
 def entries(*passages: int) -> tuple[Entry, ...]:

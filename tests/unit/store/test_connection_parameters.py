@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import ConfigError
-from pipeline.store.connection_arguments import connection_arguments, server_name
-from pipeline.store.connection_parameters import KEYWORDS, connection_parameters
-from pipeline.store.driver_connection import check_database_url
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.store.postgres.asyncpg_arguments import connection_arguments, server_name
+from livedex.pipeline.store.postgres.connection import check_database_url
+from livedex.pipeline.store.postgres.conninfo import KEYWORDS, connection_parameters
 from tests.libpq import libpq_reads, libpq_variables
 
 SECRET = "s3cr3t"

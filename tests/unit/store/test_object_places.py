@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.store.object_places import ObjectPlace, object_place
+from livedex.pipeline.settings.blob_location import ObjectPlace, object_place
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError, LivedexError, OutageError
-from pipeline.store.object_places import object_place
-from pipeline.store.object_storage import ObjectStorage, Patience
+from livedex.pipeline.errors import ConfigError, LivedexError, OutageError
+from livedex.pipeline.settings.blob_location import object_place
+from livedex.pipeline.store.blobs.object_storage import ObjectStorage, Patience
 from tests.scripted_s3 import BUCKET, HANG_UP, KEY, SECRET, Answer, Request, ScriptedS3, refusal
 
 PATIENCE = Patience(connect_s=2, request_s=0.5, retry_s=2, retries=2, start_s=10)

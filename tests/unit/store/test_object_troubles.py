@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
-from pipeline.store.object_troubles import trouble
+from livedex.pipeline.store.blobs.object_storage_errors import trouble
 
 DUMP = "\n\nDebug source:\nGeneric {\n    uri: https://host/bucket?sig=hidden,\n}"
 

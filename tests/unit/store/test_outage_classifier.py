@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from sqlalchemy.exc import DBAPIError, InterfaceError, PendingRollbackError
 
-from consumers.acknowledging import queue_outage
-from pipeline.errors import OutageError, RejectedError, RetryableError, TenantDeletedError
-from pipeline.store.database import translated
-from pipeline.store.outage_classifier import database_outage
+from livedex.consumers.postgres.acknowledging import queue_outage
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TenantDeletedError
+from livedex.pipeline.store.database import translated
+from livedex.pipeline.store.postgres.errors import database_outage
 
 
 def postgres_error(state: str) -> asyncpg.PostgresError:

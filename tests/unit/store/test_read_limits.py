@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from pipeline.errors import RetryableError
-from pipeline.model import TenantId
-from pipeline.store.read_limits import MOST_WAITING, ReadLimits, credential
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.runtime.request_context import credential
+from livedex.pipeline.store.postgres.read_limiter import MOST_WAITING, ReadLimits
 
 A, B = TenantId("a"), TenantId("b")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.store.words import MAX_INDEXED_BYTES, MAX_QUERY_WORDS, MAX_WORD_CHARACTERS, for_index, for_query
+from livedex.pipeline.store.keyword_analyzer import MAX_INDEXED_BYTES, MAX_QUERY_WORDS, MAX_WORD_CHARACTERS, for_index, for_query
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from connectors.webhook import Receiver, open_hooks, routers
-from pipeline.api.app import ApiServices, create_app
-from pipeline.intake import Change
-from pipeline.metrics import Metrics
-from pipeline.store.versions import Wanted
-from pipeline.webhook_settings import WebhookSource
+from livedex.app.webhook_routes import routers
+from livedex.connectors.webhook import Receiver, open_hooks
+from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.ingest.ingester import Change
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.settings.webhook_source import WebhookSource
+from livedex.pipeline.store.documents.version_allocator import Wanted
 from tests.app_client import client_of, problem
 
 MAX_DOCUMENT_BYTES = 100_000

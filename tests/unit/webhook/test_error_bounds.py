@@ -9,15 +9,15 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from connectors.webhook import cloudevents
-from connectors.webhook.cloudevents import CloudEvent, DeletedData, read_events
-from connectors.webhook.incoming import LinkedBody, PatchBody
-from connectors.webhook.presets import github, gitlab
-from connectors.webhook.uploads import NewDocument
-from pipeline.api import problems
-from pipeline.api.collections import NewCollection
-from pipeline.api.embeddings import EmbeddingRequest
-from pipeline.api.search import SearchRequest
+from livedex.connectors.webhook.presets import github, gitlab
+from livedex.pipeline.api import cloudevents_binding as cloudevents
+from livedex.pipeline.api.cloudevents_binding import CloudEvent, DeletedData, read_events
+from livedex.pipeline.api.collections import NewCollection
+from livedex.pipeline.api.document_uploads import NewDocument
+from livedex.pipeline.api.embeddings import EmbeddingRequest
+from livedex.pipeline.api.search import SearchRequest
+from livedex.pipeline.http import problems
+from livedex.pipeline.ingest.change_request import LinkedBody, PatchBody
 
 MODELS = [
     SearchRequest,

@@ -12,10 +12,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from connectors.webhook import admission as module
-from connectors.webhook import large_bodies
-from connectors.webhook.admission import Admission
-from pipeline.errors import RetryableError
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.http import body_budget as module
+from livedex.pipeline.http import body_spool as large_bodies
+from livedex.pipeline.http.body_budget import Admission
 
 
 class Sent:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from connectors.webhook.presets import SENDERS
-from pipeline.errors import DoubtfulError, MissingError, RejectedError
+from livedex.connectors.webhook.presets import SENDERS
+from livedex.pipeline.errors import DoubtfulError, MissingError, RejectedError
 
 
 def of_github(answer: Any, mime_type: str | None = "application/json") -> bytes:

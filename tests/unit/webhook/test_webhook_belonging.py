@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from connectors.webhook.presets.paths import Paths
-from pipeline.cli.receiving import check_contents, check_hooks
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings
-from pipeline.webhook_settings import WebhookSource
+from livedex.app.webhook_role import check_contents, check_hooks
+from livedex.connectors.webhook.presets.path_filter import Paths
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 TEXT = {"document_id": "id", "text": "text"}
 URL = {"document_id": "id", "url": "url"}

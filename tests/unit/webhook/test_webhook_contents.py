@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from connectors.webhook.contents import Contents
-from connectors.webhook.incoming import shown
-from connectors.webhook.presets.s3 import signed
-from connectors.webhook.tokens import check_tokens, goes_to
-from pipeline.errors import ConfigError, DoubtfulError, NoTextError, RejectedError, RetryableError, ScopeError
-from pipeline.fetch_settings import FetchSettings
-from pipeline.fetching.getting import Getter
-from pipeline.model import TenantId
-from pipeline.stages.fetching import Fetched
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.api_credentials import check_tokens, goes_to
+from livedex.connectors.webhook.presets.s3 import signed
+from livedex.connectors.webhook.source_fetcher import Contents
+from livedex.pipeline.errors import ConfigError, DoubtfulError, NoTextError, RejectedError, RetryableError, ScopeError
+from livedex.pipeline.fetch.fetcher import Getter
+from livedex.pipeline.ingest.change_request import shown
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.settings.fetch import FetchSettings
+from livedex.pipeline.settings.webhook_source import WebhookSource
+from livedex.pipeline.stages.remote_content import Fetched
 from tests.scripted_web import Page, ScriptedWeb, redirect
 
 ENVIRONMENT = {"TOKEN": "tok-1", "BUCKET": "AK:SK", "BASIC": "Basic dTpw"}

@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from connectors.webhook import admission, receiver
-from connectors.webhook.incoming import LinkedBody
-from pipeline.api.tokens import read_token
-from pipeline.errors import OutageError
-from pipeline.model import DEFAULT_TENANT
+from livedex.pipeline.errors import OutageError
+from livedex.pipeline.http import body_budget as admission
+from livedex.pipeline.ingest import request_ingester as receiver
+from livedex.pipeline.ingest.change_request import LinkedBody
+from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.model import DEFAULT_TENANT
 from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
 

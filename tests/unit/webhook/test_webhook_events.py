@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.api.tokens import read_token
-from pipeline.model import DEFAULT_TENANT
+from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.model import DEFAULT_TENANT
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 
@@ -156,5 +156,5 @@ async def test_what_comes_again_is_known_by_source_and_id(http, versions, intake
 
 
 async def test_a_batch_beyond_all_measure_is_refused(http, problem_of, monkeypatch):
-    monkeypatch.setattr("connectors.webhook.cloudevents.MOST_EVENTS", 3)
+    monkeypatch.setattr("livedex.pipeline.api.cloudevents_binding.MOST_EVENTS", 3)
     problem_of(await post(http, [event(number=str(n)) for n in range(4)], BATCH), 422)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from connectors.webhook import open_hooks
-from connectors.webhook.handshake import MOST_TOLD, WITHIN_S, Handshake
-from pipeline.cli.log_lines import OneLine
-from pipeline.cli.receiving import check_hooks
-from pipeline.errors import ConfigError
-from pipeline.settings import Settings
-from pipeline.webhook_settings import WebhookSource
+from livedex.app.logging_setup import OneLine
+from livedex.app.webhook_role import check_hooks
+from livedex.connectors.webhook import open_hooks
+from livedex.connectors.webhook.verification_handshake import MOST_TOLD, WITHIN_S, Handshake
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"  # the form of those in Notion's documentation
 EVENT = {

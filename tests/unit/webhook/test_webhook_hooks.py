@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.webhook_settings import WebhookSource
+from livedex.pipeline.settings.webhook_source import WebhookSource
 from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
 MAP = {"document_id": "id", "text": "text", "deleted": "gone", "url": "url"}

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from connectors.webhook.hooks import reader
-from connectors.webhook.presets import SENDERS
-from pipeline.errors import DoubtfulError, LivedexError, MissingError, RejectedError, RetryableError, ScopeError
-from pipeline.webhook_settings import Preset, WebhookSource
+from livedex.connectors.webhook.hooks import reader
+from livedex.connectors.webhook.presets import SENDERS
+from livedex.pipeline.errors import DoubtfulError, LivedexError, MissingError, RejectedError, RetryableError, ScopeError
+from livedex.pipeline.settings.webhook_source import Preset, WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
 GITHUB, GITLAB = "github_push", "gitlab_push"

@@ -9,10 +9,10 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from connectors.webhook.hooks import reader
-from connectors.webhook.incoming import Incoming
-from pipeline.errors import ConfigError
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.hooks import reader
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 MAP = {
     "document_id": "page.id", "version": "page.version", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'",

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.exceptions import RequestValidationError
 
-from connectors.webhook.hooks import reader
-from connectors.webhook.incoming import Incoming
-from pipeline.errors import ConfigError
-from pipeline.webhook_settings import WebhookSource
+from livedex.connectors.webhook.hooks import reader
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.settings.webhook_source import WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
 SECOND = 10**9

@@ -12,9 +12,9 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from connectors.webhook.signatures import TOLERANCE_S, verifier
-from pipeline.errors import ConfigError
-from pipeline.webhook_settings import WebhookSource, secrets_of
+from livedex.connectors.webhook.signatures import TOLERANCE_S, verifier
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of
 
 MAP = {"document_id": "id", "text": "text"}
 BODIES = [b'{"b": 1.0,  "a":"\\u00e9"}\n', '{"a":"é"}'.encode(), b'{"a":1,"a":2}', b"", b"\xff\x00"]

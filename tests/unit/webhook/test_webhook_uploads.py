@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connectors.webhook.multipart import parts_of
+from livedex.pipeline.http.multipart import parts_of
 from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
 QUERY = {"title": "T", "uri": "https://a/", "metadata": '{"k": [1]}', "acl": ["user:ann", "group:hr"], "collection": "c", "version": "7"}

@@ -1,0 +1,166 @@
+"""Bringing documents up to date with their files: look, publish what differs, then record it.
+
+Versions are the wall clock in nanoseconds at the look, and always above the last version of the document, tombstones included: the times of
+files go back with every restore. What was published and not recorded, after a crash, is published once more, which does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from livedex.connectors.filesystem.change_detection import Finding, Request, examine_all
+from livedex.connectors.filesystem.credential_files import is_secret
+from livedex.connectors.filesystem.document_ids import readable_path
+from livedex.connectors.filesystem.folder import Folder
+from livedex.connectors.filesystem.safe_file_access import Identity, RootGoneError
+from livedex.pipeline.errors import RejectedError, RetryableError
+from livedex.pipeline.ingest.ingester import Change, Intake
+from livedex.pipeline.store.documents.version_allocator import LIMIT
+from livedex.pipeline.store.source_file_store import FileRecord, KnownFile, SourceFiles
+
+BATCH_FILES = 200
+FAILED_AGAIN_S = 30.0
+"""Seconds until a file is tried again that raised an error nobody foresaw: it may have been ours, and pass."""
+
+_MOST_TOLD = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+class Updating:
+    """One batch at a time, so that two looks at a path never overtake each other.
+
+    Attributes:
+        problems: files that could not be published, with what is wrong; they are tried again after a while, and at each scan.
+    """
+
+    def __init__(self, folder: Folder, ledger: SourceFiles, intake: Intake) -> None:
+        self._folder = folder
+        self._ledger = ledger
+        self._intake = intake
+        self._turn = asyncio.Lock()
+        self._told: set[tuple[bytes, str]] = set()
+        self.problems: dict[bytes, str] = {}
+
+    async def update(self, requests: Sequence[Request], expected: Identity | None = None) -> list[Finding]:
+        """Bring paths up to date.
+
+        Args:
+            requests: each path once.
+            expected: the folder as it was when watching began; None takes whichever is there.
+
+        Returns:
+            What was found, in the order of the requests, without contents; `wait` was not published.
+
+        Raises:
+            RootGoneError: the folder is not there, or is another one.
+            RetryableError: the broker or the database is away; some may have been published.
+        """
+        found: list[Finding] = []
+        while len(found) < len(requests):
+            found += await self._isolated(requests[len(found) : len(found) + BATCH_FILES], expected)
+        return found
+
+    async def _isolated(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
+        """The findings of the first of these requests; a file that raises an error nobody foresaw stops none of the others."""
+        try:
+            return await self._batch(requests, expected)
+        except (RetryableError, RootGoneError):
+            raise
+        except Exception as exc:
+            if len(requests) > 1:
+                return await self._isolated(requests[: len(requests) // 2], expected)
+            path = requests[0].path
+            logger.debug("source %s: %a", self._folder.source.name, path, exc_info=exc)
+            self._fail(
+                path,
+                f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where",
+            )
+            return [Finding(path, "none", "hidden", wait_s=FAILED_AGAIN_S, error=self.problems[path])]
+
+    async def _batch(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
+        async with self._turn:
+            known = await self._ledger.known([(request.path, self._folder.document_id(request.path)) for request in requests])
+            findings = await asyncio.to_thread(examine_all, self._folder, expected, requests, known)
+            await self._publish(findings, known)
+        for finding in findings:
+            if finding.action == "unnameable":
+                self._tell_once(finding.path, "its path is too long for an id: shorten it")
+            elif finding.action == "delete" and finding.kind == "file":
+                self._tell_once(finding.path, "its document is deleted, since the settings leave the file out" + _how_to_keep(finding.path))
+        return [finding.without_content() for finding in findings]
+
+    async def _publish(self, findings: Sequence[Finding], known: dict[bytes, KnownFile]) -> None:
+        now = time.time_ns()
+        versions: dict[bytes, int] = {}
+        changes: list[tuple[bytes, Change]] = []
+        for finding in findings:
+            self.problems.pop(finding.path, None)
+            before = known[finding.path]
+            versions[finding.path] = _version(finding, before.newest, now) if finding.is_new else before.newest
+            if versions[finding.path] >= LIMIT:
+                self._fail(
+                    finding.path,
+                    "its document has the greatest version there is, so nothing can be newer: delete the document, or rename the file",
+                )
+            elif finding.is_new:
+                changes += self._changes(finding, before, versions[finding.path], now)
+        refused = await self._accept(changes) | set(self.problems)
+        await self._ledger.record([
+            FileRecord(f.path, self._folder.document_id(f.path), f.fingerprint, f.sha256, versions[f.path], present=f.action != "delete")
+            for f in findings
+            if (f.is_new or f.action == "record") and f.path not in refused
+        ])  # fmt: skip
+
+    async def _accept(self, changes: list[tuple[bytes, Change]]) -> set[bytes]:
+        """Publish; the paths of those that can never be."""
+        if not changes:
+            return set()
+        try:
+            await self._intake.accept([change for _, change in changes])
+        except RejectedError as exc:
+            if len(changes) == 1:
+                path = changes[0][0]
+                self._fail(path, f"it cannot be published: {exc}")
+                return {path}
+            half = len(changes) // 2
+            return await self._accept(changes[:half]) | await self._accept(changes[half:])
+        return set()
+
+    def _changes(self, finding: Finding, known: KnownFile, version: int, now: int) -> list[tuple[bytes, Change]]:
+        """The change of a document; with the end of the one that stood for the file before its source was renamed."""
+        changes = [self._change(finding, version)]
+        if known.before is not None:
+            document_id, newest = known.before
+            changes.append((finding.path, Change(self._folder.deleted_document(document_id, min(max(now, newest + 1), LIMIT - 1)))))
+        return changes
+
+    def _change(self, finding: Finding, version: int) -> tuple[bytes, Change]:
+        if finding.action == "delete" or finding.stat is None:
+            return finding.path, Change(self._folder.deleted(finding.path, version))
+        size = finding.stat.st_size if finding.content is None and finding.error is None else 0
+        data = self._folder.changed(finding.path, version, found=finding.stat, unreadable=finding.error, size_bytes=size)
+        return finding.path, Change(data, finding.content)
+
+    def _fail(self, path: bytes, what: str) -> None:
+        self.problems[path] = what
+        self._tell_once(path, what)
+
+    def _tell_once(self, path: bytes, what: str) -> None:
+        if (path, what) not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add((path, what))
+            logger.warning("source %s: %a: %s", self._folder.source.name, path, what)
+
+
+def _version(finding: Finding, newest: int, now: int) -> int:
+    """A version above the newest one; a delete wins over content of an equal version, so it has always one."""
+    version = max(now, newest + 1)
+    return min(version, LIMIT - 1) if finding.action == "delete" else version
+
+
+def _how_to_keep(path: bytes) -> str:
+    text = readable_path(path)
+    return f": its name looks like credentials; include = [..., {text!r}] keeps it" if is_secret(text) else ""

@@ -1,0 +1,178 @@
+"""Contents of documents by their URL: what each source may reach, with which credentials, and where its content is in what is answered.
+
+What a change says of its source is believed only as far as the tenant goes with it: an event of one tenant never gets the credentials of another.
+A credential goes to the origin that the operator's settings name, whatever URL a payload holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from livedex.connectors.webhook.api_credentials import ANY_TOKEN, api_of, token_of
+from livedex.connectors.webhook.presets import SENDERS, Sender
+from livedex.connectors.webhook.presets.s3 import signed
+from livedex.pipeline.errors import DoubtfulError, MissingError, NoTextError, RejectedError, RetryableError
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.fetch.body_decoder import too_large
+from livedex.pipeline.fetch.fetcher import Asked, Getter, Got, check_host
+from livedex.pipeline.fetch.host_allowlist import Hosts
+from livedex.pipeline.fetch.urls import place_of
+from livedex.pipeline.model import TenantId, Validator
+from livedex.pipeline.settings.fetch import DOUBT_S, FetchSettings
+from livedex.pipeline.settings.webhook_source import WebhookSource
+from livedex.pipeline.stages.remote_content import Fetched
+
+_ENVELOPE_BYTES = 65_536
+_LISTING_BYTES = 33_554_432
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How contents of a source are got."""
+
+    allowed: Hosts
+    source: WebhookSource | None = None
+    sender: Sender | None = None
+
+
+class Contents:
+    """`livedex.pipeline.stages.remote_content.Fetcher` by the rules of the configured sources.
+
+    Args:
+        max_document_bytes: of a content.
+        environment: where tokens stand; default: the process's.
+    """
+
+    def __init__(
+        self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: Getter, *, max_document_bytes: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._getter, self._most_bytes, self._environment, self._retry_s = getter, max_document_bytes, environment, settings.retry_s
+        self._anybody = _Rules(settings.hosts)
+        self._rules = {
+            (source.tenant, source.name): _Rules(_allowed(source), source, SENDERS[source.preset] if source.preset else None)
+            for source in sources
+        }
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._getter.close()
+
+    def rights(self, tenant_id: TenantId, source: str) -> str:
+        """See `Fetcher.rights`."""
+        configured = self._of(tenant_id, source).source
+        if configured is None:
+            return ""
+        token = token_of(configured, self._environment)
+        said = f"{configured.preset}\x00{configured.base_url}\x00{token.get_secret_value() if token else ''}"
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+        """See `Fetcher.objection`."""
+        try:
+            check_host(place_of(url), self._of(tenant_id, source).allowed)
+        except (ValueError, RejectedError) as exc:
+            return str(exc)
+        return None
+
+    @asynccontextmanager
+    async def fetch(self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None) -> AsyncIterator[Fetched | None]:
+        """See `Fetcher.fetch`."""
+        rules = self._of(tenant_id, source)
+        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed, validator=validator, most_bytes=self._most_bytes))
+        async with AsyncExitStack() as held:
+            with self._patience(rules):
+                got = await held.enter_async_context(self._getter.get(asked))
+                fetched = None if got is None else self._fetched(rules.sender, url, got)
+            yield fetched
+
+    def _fetched(self, sender: Sender | None, url: str, got: Got) -> Fetched:
+        content = got.content
+        if sender is not None:
+            _check_place(sender, url, got)
+            content = content if sender.content is None else sender.content(content, got.mime_type, url)
+        if len(content) > self._most_bytes:
+            raise too_large(self._most_bytes)
+        typed = sender is None or sender.typed
+        return Fetched(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
+
+    @contextmanager
+    def _patience(self, rules: _Rules) -> Iterator[None]:
+        """Says of what may pass for how long it is tried again: a system that sends of its own accord does not send again; who sends with a key sees
+        what became of it, and can."""
+        try:
+            yield
+        except RetryableError as exc:
+            if rules.source is None:
+                raise
+            doubted = isinstance(exc, MissingError | DoubtfulError)
+            exc.lasts_s = min(self._retry_s, DOUBT_S) if doubted else self._retry_s
+            raise
+
+    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+        """See `Fetcher.answer`."""
+        rules = self._of(tenant_id, source)
+        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed))
+        headers = rules.sender.listing_headers if rules.sender is not None else {}
+        try:
+            with self._patience(rules):
+                async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
+                    if found is not None and rules.sender is not None:
+                        _check_place(rules.sender, url, found)
+                    return _said(b"" if found is None else found.content)
+        except NoTextError as exc:
+            raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc
+
+    def _of(self, tenant_id: TenantId, source: str) -> _Rules:
+        return self._rules.get((tenant_id, source), self._anybody)
+
+    def _asked(self, rules: _Rules, url: str, asked: Asked) -> Asked:
+        source, sender = rules.source, rules.sender
+        if source is None:
+            return asked
+        if sender is not None:
+            most = 2 * self._most_bytes + _ENVELOPE_BYTES if sender.is_wrapped else self._most_bytes  # escapes of JSON, and more
+            asked = replace(asked, headers=sender.headers, most_bytes=most)
+        token = token_of(source, self._environment)
+        if token is None:
+            return asked
+        if source.preset == "s3":
+            return replace(asked, signed_url=signed(source, url, token))
+        name, form = ANY_TOKEN if sender is None or sender.token is None else sender.token
+        return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_of(source))
+
+
+def _check_place(sender: Sender, url: str, got: Got) -> None:
+    """Go on only if an API answered itself.
+
+    Raises:
+        DoubtfulError: a redirect led to another host.
+    """
+    host, found = place_of(url).host, place_of(got.url).host
+    if sender.stays and host != found:
+        raise DoubtfulError(
+            f"{host} leads to {found} instead of answering: who asks may have to log in, or base_url of the source is out of date"
+        )
+
+
+def _said(answer: bytes) -> Any:
+    try:
+        return read_json(answer)
+    except orjson.JSONDecodeError as exc:
+        raise DoubtfulError("what changed was asked for, and the answer is no JSON") from exc
+
+
+def _allowed(source: WebhookSource) -> Hosts:
+    """The hosts that the operator names: in `allow_hosts`, and in the `base_url` of its API."""
+    named = Hosts(source.allow_hosts)
+    if source.base_url is None:
+        return named
+    place = place_of(source.base_url)
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    return named | Hosts([f"{host}:{place.port}"])

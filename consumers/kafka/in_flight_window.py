@@ -1,0 +1,288 @@
+"""What a stage has taken from Kafka and not yet given back: the window between what was read and what is committed.
+
+Invariants: records of one key are settled one after another, in the order of their offsets, but that one which waits long to be tried again lets
+the others go on (versions order them), and that one which a newer record of its key replaces ends at once (`consumers/replacement.py`); tenants
+take turns at the workers, whatever stands in front in a partition; an offset is committed only when every
+record before it has its durable outcome; of a partition that went to another member nothing more is begun and nothing is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from livedex.consumers.fair_semaphore import FairSlots
+from livedex.consumers.kafka.partition_offsets import Partition
+from livedex.consumers.kafka.records import record_of
+from livedex.consumers.record_processor import Record, Settler, StoppingError
+
+if TYPE_CHECKING:
+    from aiokafka import ConsumerRecord, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_AFTER_A_SURPRISE_S = 1.0
+_IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
+READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
+_MOST_BEHIND_HELD = 8 * READ_AHEAD  # records read of a partition of which some wait for a place to go
+_MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
+Raw: TypeAlias = "ConsumerRecord[Any, Any]"
+Lane: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
+
+
+class Window:
+    """Settles records of several partitions, many at once.
+
+    Args:
+        prefix: of the installation's topics.
+        most_bytes: of records that wait or are worked on; above it the window is full.
+        progressed: called after each record that has its outcome.
+        until_back: returns, of a record whose next event has no place to go now, what is set once it has; else None.
+    """
+
+    def __init__(
+        self, settler: Settler, prefix: str, *, most_bytes: int, progressed: Callable[[], None],
+        until_back: Callable[[Raw], asyncio.Event | None] = lambda raw: None,
+    ) -> None:  # fmt: skip
+        self._settler = settler
+        self._prefix = prefix
+        self._most_bytes = most_bytes
+        self._progressed = progressed
+        self._until_back = until_back
+        self._held: Counter[TopicPartition] = Counter()
+        self._slots = FairSlots(settler.stage.workers, max(1, settler.stage.workers // 4))
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._lanes: dict[Lane, deque[Raw]] = {}
+        self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._newest: dict[Lane, Raw] = {}
+        self._newer: dict[Lane, asyncio.Event] = {}
+        self._open_of_lane: Counter[Lane] = Counter()
+        self._waiting = 0
+        self._sleeping = 0
+        self._working = 0
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be read for now."""
+        runnable = len(self._lanes) - self._sleeping  # what stands behind another record of its key costs its bytes and no room
+        return runnable >= READ_AHEAD * self._settler.stage.workers or self._bytes >= self._most_bytes or self._is_far_ahead
+
+    @property
+    def _is_far_ahead(self) -> bool:
+        return any(len(state.taken) >= _MOST_OPEN for state in self._partitions.values())
+
+    @property
+    def size(self) -> int:
+        """Records without an outcome."""
+        return self._waiting
+
+    def take(self, partition: TopicPartition, records: Iterable[Raw]) -> None:
+        """Begin work on records, in the order of their offsets; those that are here already are left out."""
+        state = self._partitions.get(partition)
+        if state is None:
+            return  # it went to another member while this was on its way
+        for raw in records:
+            if state.committed is not None and raw.offset < state.committed:  # the client never goes back behind what it has committed
+                log.warning("%s-%d begins anew at offset %d: the topic was made again", raw.topic, raw.partition, raw.offset)
+                self.restart(partition)
+                state = self._partitions[partition]
+            if raw.offset <= state.highest:
+                continue
+            state.take(raw.offset)
+            self._waiting += 1
+            self._bytes += _size(raw)
+            lane = _lane_of(partition, state.log, raw)
+            self._open_of_lane[lane] += 1
+            self._newest[lane] = raw
+            if (newer := self._newer.pop(lane, None)) is not None:
+                newer.set()
+            if lane in self._lanes:
+                self._lanes[lane].append(raw)
+                continue
+            self._begin(lane, state, raw)
+
+    def _begin(self, lane: Lane, state: Partition, raw: Raw, wait_s: float = 0.0) -> None:
+        self._lanes[lane] = deque([raw])
+        self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
+
+    def restart(self, partition: TopicPartition) -> None:
+        """Take what is read next for another log of the same name; what is here of the old one is still worked on, and commits nothing."""
+        if (old := self._partitions.get(partition)) is not None:
+            self._partitions[partition] = Partition(log=old.log + 1, open=old.open)
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin nothing new of these: they may go to another member."""
+        for partition in partitions:
+            if partition in self._partitions:
+                self._partitions[partition].open.clear()
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Work on these and no others; what was under way of those that stay goes on."""
+        for lost in [p for p in self._partitions if p not in partitions]:
+            self._forget(lost)
+        for partition in partitions:
+            self._partitions.setdefault(partition, Partition()).open.set()
+
+    async def quiet(self, timeout_s: float) -> bool:
+        """Wait until nothing is worked on; False when something still is."""
+        deadline = time.monotonic() + timeout_s
+        while self._working:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    def to_commit(self) -> dict[TopicPartition, int]:
+        """Offsets that moved since they were committed last."""
+        return {p: s.commit for p, s in self._partitions.items() if s.commit is not None and s.commit != s.committed}
+
+    def read_up_to(self, partition: TopicPartition) -> int | None:
+        """The offset behind the last record that was taken; None where none was."""
+        state = self._partitions.get(partition)
+        return None if state is None or state.highest < 0 else state.highest + 1
+
+    def take_unread(self, partition: TopicPartition) -> list[tuple[int, int | None]]:
+        """Return the ranges of offsets that were not read, each once; the last one has no end yet."""
+        state = self._partitions.get(partition)
+        return [] if state is None else state.take_unread()
+
+    def pass_over(self, partition: TopicPartition, position: int) -> None:
+        """Note that there is nothing for us before a position, once all before it has ended."""
+        state = self._partitions.get(partition)
+        if state is not None and state.open.is_set() and not state.taken and position > max(state.commit or 0, state.highest):
+            state.commit = position
+            state.skip_to(position)
+
+    def committed(self, offsets: dict[TopicPartition, int]) -> None:
+        """Note what was committed."""
+        for partition, offset in offsets.items():
+            if partition in self._partitions:
+                self._partitions[partition].committed = offset
+
+    async def end(self) -> None:
+        """Cancel what is left; a cancellation is no outcome."""
+        tasks = list(self._tasks.values())
+        self.assign(())
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        del self._partitions[partition]
+        for lane in [lane for lane in self._lanes if lane[0] == partition]:
+            self._tasks.pop(lane).cancel()
+            for raw in self._lanes.pop(lane):
+                self._leave(lane, raw)
+
+    def _leave(self, of: Lane, raw: Raw) -> None:
+        self._waiting -= 1
+        self._bytes -= _size(raw)
+        lane = _lane_of(of[0], of[1], raw)
+        self._open_of_lane[lane] -= 1
+        if not self._open_of_lane[lane]:
+            del self._open_of_lane[lane], self._newest[lane]
+            self._newer.pop(lane, None)
+
+    async def _work(self, lane: Lane, state: Partition, wait_s: float | None) -> None:
+        queue = self._lanes[lane]
+        if wait_s:
+            await self._sleep(lane, queue[0], wait_s)
+        while queue:
+            await state.open.wait()
+            if (back := self._until_back(queue[0])) is not None:
+                await self._hold(lane, back)
+                continue
+            try:
+                wait_s = await self._settle(lane, queue[0], state)
+            except StoppingError:
+                return  # nothing was decided; the next process reads it again
+            own: Lane = (lane[0], lane[1], queue[0].offset)
+            if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
+                await self._sleep(lane, queue[0], wait_s)
+                continue
+            raw = queue.popleft()
+            if wait_s is not None:
+                self._begin(own, state, raw, wait_s)
+                continue
+            self._leave(lane, raw)
+            state.end(raw.offset)
+            self._progressed()
+        del self._lanes[lane], self._tasks[lane]
+
+    async def _hold(self, lane: Lane, back: asyncio.Event) -> None:
+        """Wait, without a worker, until the next event of a record has a place to go."""
+        self._sleeping += 1
+        self._held[lane[0]] += 1
+        try:
+            self._progressed()
+            await back.wait()
+        finally:
+            self._sleeping -= 1
+            self._held[lane[0]] -= 1
+            self._progressed()
+
+    def holds_enough(self, partition: TopicPartition) -> bool:
+        """Return whether so much of a partition waits for a place to go that no more of it should be read."""
+        held, state = self._held[partition], self._partitions.get(partition)
+        return held >= READ_AHEAD or (held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD)
+
+    async def _sleep(self, of: Lane, raw: Raw, wait_s: float) -> None:
+        """Wait before a record is tried again, or until a newer one replaces it.
+
+        Meanwhile it takes room by its bytes alone, since others are not to blame for it.
+        """
+        self._sleeping += 1
+        end, lane = time.monotonic() + wait_s, _lane_of(of[0], of[1], raw)
+        try:
+            self._progressed()
+            while (left_s := end - time.monotonic()) > 0 and not self._is_replaced(of, raw):
+                newer = self._newer.setdefault(lane, asyncio.Event())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(newer.wait(), left_s)
+        finally:
+            self._sleeping -= 1
+
+    def _is_replaced(self, of: Lane, raw: Raw) -> bool:
+        newest = self._newest.get(_lane_of(of[0], of[1], raw), raw)
+        return newest is not raw and self._settler.is_replaced(self._record(raw), self._record(newest))
+
+    def _record(self, raw: Raw) -> Record:
+        return record_of(raw, self._prefix)
+
+    async def _settle(self, of: Lane, raw: Raw, state: Partition) -> float | None:
+        """Seconds to wait before it is tried again; None when it has its outcome."""
+        if self._is_replaced(of, raw):
+            self._settler.end_replaced(self._record(raw))
+            return None
+        async with self._slots.hold(_tenant_of(raw)):
+            if not state.open.is_set():
+                return 0.0
+            self._working += 1
+            try:
+                again = await self._settler.settle(self._record(raw))
+            except StoppingError:
+                raise
+            except Exception:
+                log.exception("%s: offset %d of %s-%d is tried again", self._settler.stage.name, raw.offset, raw.topic, raw.partition)
+                return _AFTER_A_SURPRISE_S
+            finally:
+                self._working -= 1
+        return None if again is None else again.after_s
+
+
+def _lane_of(partition: TopicPartition, log_number: int, raw: Raw) -> Lane:
+    return partition, log_number, raw.offset if raw.key is None else raw.key
+
+
+def _tenant_of(raw: Raw) -> str:
+    """The tenant by the key, TENANT/DOCUMENT; what other keys say is one more tenant."""
+    tenant_id, slash, _ = (raw.key or b"").partition(b"/")
+    return tenant_id.decode("utf-8", "replace") if slash else ""
+
+
+def _size(raw: Raw) -> int:
+    return len(raw.value or b"") + len(raw.key or b"") + 200

@@ -1,0 +1,186 @@
+"""One attempt at telling a subscriber something, and what its answer means.
+
+| answer | meaning |
+|---|---|
+| 2xx | told |
+| 410 | it wants to be told no more |
+| 429; 503 with Retry-After | it asks for patience: not an attempt |
+| 502, 503, 504; no answer in time; no connection | it is away |
+| anything else, redirects included | it refuses this |
+
+Nothing of its URL but the host, and nothing of its answer but the status, stands in what is said of it.
+Source: Standard Webhooks 1.0.0, "Delivery success and failure".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import httpcore
+
+from livedex.consumers.notify.signing import signed_headers
+from livedex.pipeline.errors import LivedexError, RejectedError
+from livedex.pipeline.events.notifications import Notice
+from livedex.pipeline.fetch.responses import headers_of
+from livedex.pipeline.fetch.ssrf_guard import NoPublicAddressError
+from livedex.pipeline.fetch.urls import Place
+from livedex.pipeline.http.retry_after import retry_after_s
+
+WHOLE_S = 20.0
+"""For one attempt, from the name of the host to the answer's status. Source: Standard Webhooks 1.0.0, "Request timeouts": 15 to 30 s."""
+
+_CONNECT_S = 5.0
+_IDLE_S = 4.0  # many servers close after 5
+_REST_S = 1.0
+_MOST_OF_AN_ANSWER = 65_536  # read, so that its connection can be used again; a longer one costs the connection
+_CONSTANT = {"Content-Type": "application/cloudevents+json", "User-Agent": "Livedex", "Accept": "*/*"}
+_AWAY = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """It was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """It wants to be told no more."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It was not told.
+
+    Attributes:
+        detail: what happened, in words.
+        reason: a code from a closed set: `refused`, `unreachable`, `address_refused`, `throttled`.
+        asked_s: seconds that it asks to be left alone, where it does.
+    """
+
+    detail: str
+    reason: str
+    asked_s: float | None = None
+
+    @property
+    def is_of_the_subscriber(self) -> bool:
+        """Whether other notices would have met the same."""
+        return self.reason != "refused"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it was an attempt."""
+        return self.reason != "throttled"
+
+
+Answer: TypeAlias = Told | Gone | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a subscriber is reached.
+
+    Attributes:
+        keys: that sign, at least one.
+        backend: opens connections, to addresses that may be reached; a connection stays with the address that was looked at.
+        trust: by which servers are known.
+    """
+
+    place: Place
+    keys: Sequence[bytes]
+    backend: httpcore.AsyncNetworkBackend
+    trust: ssl.SSLContext
+
+
+class Sender:
+    """Sends to one subscriber, over connections that are its own.
+
+    Args:
+        pool: its connections.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, route: Route, pool: httpcore.AsyncConnectionPool, *, clock: Callable[[], float] = time.time) -> None:
+        self._place, self._keys, self._pool, self._clock = route.place, route.keys, pool, clock
+        place = route.place
+        self._url = httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.target)
+
+    async def send(self, notice: Notice) -> Answer:
+        """Make one attempt, within `WHOLE_S`."""
+        try:
+            async with asyncio.timeout(WHOLE_S):
+                status, headers = await self._post(notice)
+        except (RejectedError, NoPublicAddressError) as exc:
+            if isinstance(exc, NoPublicAddressError) and not exc.leads_inside:
+                return Failed(f"{self._place.host}: there is no such host", "unreachable")
+            return Failed(
+                f"{self._place.host} is not at a public address: if it may be told there, name it in allow_hosts", "address_refused"
+            )
+        except LivedexError as exc:
+            return Failed(str(exc), "unreachable")
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as exc:  # OSError holds TimeoutError
+            kind = "no answer in time" if isinstance(exc, TimeoutError | httpcore.TimeoutException) else type(exc).__name__
+            return Failed(f"{self._place.host}: {kind}", "unreachable")
+        return _meaning(status, headers, self._place.host)
+
+    async def _post(self, notice: Notice) -> tuple[int, Mapping[str, str]]:
+        body = notice.encode()
+        headers = {
+            "Host": self._place.authority, "Content-Length": str(len(body)), **_CONSTANT,
+            **signed_headers(self._keys, notice.webhook_id, int(self._clock()), body),
+        }  # fmt: skip
+        timeout = {"connect": _CONNECT_S, "read": WHOLE_S, "write": WHOLE_S, "pool": WHOLE_S}
+        async with self._pool.stream(
+            "POST", self._url, headers=list(headers.items()), content=body, extensions={"timeout": timeout}
+        ) as answer:
+            with suppress(
+                TimeoutError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError
+            ):  # the status has said all
+                async with asyncio.timeout(_REST_S):
+                    await _read_some(answer)
+            return answer.status, headers_of(answer.headers)
+
+
+@asynccontextmanager
+async def open_sender(route: Route, *, at_once: int, clock: Callable[[], float] = time.time) -> AsyncIterator[Sender]:
+    """A sender, for as long as the block lasts.
+
+    Args:
+        at_once: connections at most.
+        clock: seconds since 1970.
+    """
+    async with httpcore.AsyncConnectionPool(
+        ssl_context=route.trust, max_connections=at_once, max_keepalive_connections=at_once, keepalive_expiry=_IDLE_S,
+        network_backend=route.backend,
+    ) as pool:  # fmt: skip
+        yield Sender(route, pool, clock=clock)
+
+
+async def _read_some(answer: httpcore.Response) -> None:
+    size = 0
+    async for data in answer.aiter_stream():
+        size += len(data)
+        if size > _MOST_OF_AN_ANSWER:
+            return
+
+
+def _meaning(status: int, headers: Mapping[str, str], host: str) -> Answer:
+    if 200 <= status < 300:
+        return Told()
+    said = f"{host} answered with HTTP {status}"
+    if status == 410:
+        return Gone(said)
+    asked_s = retry_after_s(headers.get("retry-after"), datetime.now(UTC))
+    if status == 429 or (status == 503 and asked_s is not None):
+        return Failed(f"{said}: it asks for patience", "throttled", asked_s)
+    if status in _AWAY:
+        return Failed(said, "unreachable", asked_s)
+    return Failed(f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s)

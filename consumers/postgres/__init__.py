@@ -1,0 +1,1 @@
+"""The PostgreSQL queue as a broker."""

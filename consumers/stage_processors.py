@@ -1,0 +1,159 @@
+"""The stages with their surroundings bound, ready for a broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from livedex.consumers.chunk import chunk_settler
+from livedex.consumers.embed import embed_settler
+from livedex.consumers.record_processor import Record, Settler
+from livedex.consumers.sync import sync_settler
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.event import DEAD, SYNCED, Changed, Event
+from livedex.pipeline.flow import StageName
+from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.runtime.tenant_shares import TenantShares
+from livedex.pipeline.stages.chunk import Cutting
+from livedex.pipeline.stages.embed import Generations
+from livedex.pipeline.stages.outcome import Dead
+from livedex.pipeline.stages.patch import PatchKeeper
+from livedex.pipeline.stages.remote_content import LinkedContents
+from livedex.pipeline.store.dead_letter_store import Letter, Letters, buried, letter_id
+from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
+from livedex.pipeline.store.embedding_claims import Claims
+from livedex.pipeline.store.protocol import Blobs, VectorStore
+from livedex.pipeline.store.replays import REPLAY_HEADER, Replays
+
+log = logging.getLogger(__name__)
+
+
+class Broker(Protocol):
+    """What carries the events: PostgreSQL or Kafka. Every method may raise OutageError."""
+
+    async def publish(self, events: Sequence[Event[Changed]]) -> None:
+        """Put changes on the first topic, in order; returns once the broker holds them."""
+        ...
+
+    async def put(self, topic: str, event: Event[Any]) -> None:
+        """Put an event of a stage on its topic; returns once the broker holds it."""
+        ...
+
+    async def put_again(self, letter: Letter) -> None:
+        """Put the exact record of a dead letter on its topic again."""
+        ...
+
+
+class OutletToBroker:
+    """Outcomes to the broker, dead letters to the table, and from there told to the broker.
+
+    Args:
+        replays: what letters are sent through again.
+        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`:
+            who wants to know is a subscriber, for whom the transactions themselves write a notice, on every broker.
+    """
+
+    def __init__(self, letters: Letters, replays: Replays, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:
+        self._letters = letters
+        self._replays = replays
+        self._skipped = topics_without_reader
+        self._broker: Broker | None = None
+
+    def connect(self, broker: Broker) -> None:
+        """Say which broker."""
+        self._broker = broker
+
+    async def forward(self, topic: str, event: Event[Any]) -> None:
+        """Publish an event of the next stage."""
+        if topic in self._skipped:
+            return
+        assert self._broker is not None
+        await self._broker.put(topic, event)
+
+    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+        """Write a dead letter; of a letter that failed again, the same one."""
+        payload = record.payload or b""
+        headers = {name: value for name, value in record.headers.items() if name != REPLAY_HEADER}
+        letter = Letter(
+            letter_id=letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
+            document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
+            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=headers, payload=payload,
+        )  # fmt: skip
+        if REPLAY_HEADER in record.headers:
+            letter = await self._replays.take_over(str(record.headers[REPLAY_HEADER]), letter)
+        try:
+            await self._letters.bury(letter, event)
+        except RejectedError as exc:  # no row can hold what its document is called
+            letter = replace(
+                letter,
+                tenant_id=UNKNOWN_TENANT,
+                document_id=None,
+                version=None,
+                detail=f"{letter.detail}; kept without its document: {exc}",
+            )
+            await self._letters.bury(letter)
+        await self._tell(letter)
+
+    async def end_replay(self, record: Record, event: Event[Any]) -> None:
+        """Take away the letter that a record was sent through again of."""
+        await self._replays.succeed(str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id])
+
+    async def _tell(self, letter: Letter) -> None:
+        """Tell of a letter, which is kept by now: with less, or not at all, where the topic does not take it."""
+        try:
+            await self.forward(DEAD, buried(letter))
+        except RejectedError:
+            try:
+                await self.forward(DEAD, buried(letter, brief=True))
+            except RejectedError as exc:
+                log.error("the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc)
+
+
+@asynccontextmanager
+async def settlers_for(
+    stages: Sequence[StageName],
+    *,
+    store: VectorStore,
+    blobs: Blobs,
+    generations: Generations,
+    embeddings: EmbeddingService,
+    claims: Claims | None,
+    cutting: Cutting,
+    metrics: Metrics,
+    outlet: OutletToBroker,
+    on_pause: Callable[[str, str | None], None],
+    linked: LinkedContents | None = None,
+    patches: PatchKeeper | None = None,
+    backlog: GenerationBacklog | None = None,
+    shares: TenantShares | None = None,
+) -> AsyncIterator[list[Settler]]:
+    """A settler for each stage; what they opened is closed at the end of the block.
+
+    Args:
+        backlog: what the embed stage embeds again after a change of the model; None: nothing.
+        shares: of tenants in the time of this process; None: of these stages alone.
+    """
+    async with AsyncExitStack() as stack:
+        shares = shares or TenantShares()
+        found = list[Settler]()
+        for name in stages:
+            if name == "chunk":
+                found.append(
+                    await stack.enter_async_context(
+                        chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, shares, linked, patches)
+                    )
+                )
+            elif name == "embed":
+                found.append(
+                    await stack.enter_async_context(
+                        embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause, shares, backlog)
+                    )
+                )
+            else:
+                found.append(sync_settler(store, generations, metrics, outlet, on_pause, shares))
+        yield found

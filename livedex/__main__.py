@@ -1,0 +1,5 @@
+"""`python -m livedex`: the command line."""
+
+from livedex.cli.main import main
+
+main()

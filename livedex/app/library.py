@@ -1,0 +1,245 @@
+"""Livedex as a library: the same stages, one document at a time, without a broker."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from livedex.app.inline_ingest import VersionAtHand
+from livedex.app.library_reading import DocumentReading, listed
+from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.consumers.embed import open_gatherer
+from livedex.pipeline.chunking import chunk_text as cut_text
+from livedex.pipeline.errors import RejectedError
+from livedex.pipeline.events.decoder import wrong_field
+from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.events.merge_patch import FIELDS
+from livedex.pipeline.events.version_limits import objection
+from livedex.pipeline.extract import clean_json, clean_optional, non_text
+from livedex.pipeline.ingest.change_request import PatchBody
+from livedex.pipeline.model import Chunk, DocumentId, TextFormat
+from livedex.pipeline.search.engine import SearchAnswer
+from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.stages.chunk import ThreadCutter, chunk
+from livedex.pipeline.stages.embed import Gatherer, embed
+from livedex.pipeline.stages.outcome import Forward
+from livedex.pipeline.stages.patch import patch
+from livedex.pipeline.store.documents.document_patches import Patches
+from livedex.pipeline.store.documents.version_allocator import Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What an ingest did.
+
+    Attributes:
+        chunks: of the version now visible.
+        embedded: passages that were sent to the embedder.
+        reused: distinct passages that were known already.
+        deleted: chunk rows taken out.
+        superseded: a newer version was there, and nothing was done.
+    """
+
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    deleted: int = 0
+    superseded: bool = False
+
+
+class Livedex(DocumentReading):
+    """An index in this process; see `open`."""
+
+    def __init__(self, surroundings: Surroundings, gatherer: Gatherer) -> None:
+        super().__init__(surroundings)
+        self._gatherer = gatherer
+        self._cutter = ThreadCutter(surroundings.cutting)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings, data: Path = Path(".livedex")) -> AsyncIterator[Livedex]:
+        """Open the index for as long as the block lasts.
+
+        Args:
+            settings: as from `livedex.pipeline.settings.settings.load_settings`.
+            data: the data directory, without `LIVEDEX_DATABASE_URL`.
+
+        Raises:
+            ConfigError: the settings or the surroundings do not allow it.
+        """
+        async with AsyncExitStack() as stack:
+            s = await stack.enter_async_context(open_surroundings(settings, data))
+            gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings, s.claims))
+            yield cls(s, gatherer)
+
+    async def ingest(
+        self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",
+        title: str | None = None, uri: str | None = None, mime_type: str = "text/markdown", version: int | None = None,
+        acl: Collection[str] | None = None,
+    ) -> Ingested:  # fmt: skip
+        """Make a text the visible version of a document.
+
+        Args:
+            metadata: of any values; what is no JSON becomes a text, and torn halves of characters become U+FFFD, as in the text.
+            version: grows with each change, 0 to the clock in nanoseconds and a day; default: the clock in nanoseconds.
+            acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: the document can never be indexed; the message says why, and names the argument that makes no sense.
+            OutageError: the database or the embedder is away.
+        """
+        tenant = self._tenant(tenant_id)
+        if version is not None and (why := objection(version)) is not None:
+            raise RejectedError(f"version: {why}", reason="invalid_document")
+        content = text.encode("utf-8", "surrogatepass")
+        data = _change(
+            tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
+            blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
+            title=clean_optional(title), uri=clean_optional(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
+            acl=None if acl is None else listed("acl", acl),
+        )  # fmt: skip
+        return await self._ingest(changed(data), content)
+
+    async def _ingest(self, event: Event[Changed], content: bytes) -> Ingested:
+        s, reused = self.surroundings, 0
+
+        def count(passages: int) -> None:
+            nonlocal reused
+            reused = passages
+
+        with closing(VersionAtHand(s, content, self._gatherer)) as version:
+            first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
+            if not isinstance(first, Forward):
+                return Ingested(superseded=True)
+            second = await embed(first.event, store=version, generations=s.generations, gatherer=version)
+            if not isinstance(second, Forward):
+                return Ingested(superseded=True)
+            done = await version.sync()
+        if not done.current:
+            return Ingested(superseded=True)
+        return Ingested(done.chunks, version.embedded, reused, done.deleted)
+
+    async def patch(self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None) -> Ingested:
+        """Change what a document carries besides its content, with a version built on the newest that was accepted.
+
+        Args:
+            changes: some of `title`, `uri`, `metadata` (merged, RFC 7396), `acl`, `collection`; null takes one away.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            NotFoundError: there is no such document.
+            RejectedError: a change makes no sense; the message names it.
+            RetryableError: what was accepted last has not been processed yet.
+            OutageError: the database or the embedder is away.
+        """
+        tenant, s = self._tenant(tenant_id), self.surroundings
+        given = await Versions(s.database).give_patch(tenant, DocumentId(document_id))
+        data = _change(
+            tenant_id=tenant, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=_checked(changes),
+            builds_on=given.builds_on, held=given.held,
+        )  # fmt: skip
+        first = await patch(changed(data), Patches(s.database))
+        if not isinstance(first, Forward):
+            return Ingested(superseded=True)
+        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
+        if not isinstance(second, Forward):
+            return Ingested(superseded=True)
+        done = await s.store.sync_document(tenant, DocumentId(document_id), data.fence, await s.generations.active())
+        return Ingested(done.chunks, 0, done.chunks, done.deleted) if done.current else Ingested(superseded=True)
+
+    async def search(
+        self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
+    ) -> SearchAnswer:
+        """Search, with the fields of POST /v1/search.
+
+        Args:
+            principals: on whose behalf: only documents that one of them may read, and those that everybody may. None: every document.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: `principals` is one text and no list of them.
+            pydantic.ValidationError: a field without sense.
+        """
+        return await self.surroundings.engine.search(self._reader(tenant_id, principals), SearchRequest(query=query, **fields))
+
+    async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
+        """Delete a document; a document that is not there is no error.
+
+        Returns:
+            Whether the delete is the newest that is known of the document.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: nothing can be called so.
+            OutageError: the database is away.
+        """
+        fence = _change(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
+        done = await self.surroundings.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
+        return done.current
+
+    def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
+        """The chunks that a text would be cut into."""
+        settings = self.surroundings.settings
+        return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=non_text(text))
+
+
+def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes of a patch.
+
+    Raises:
+        RejectedError: one makes no sense, or there is none.
+    """
+    given = dict(changes)
+    if "acl" in given and given["acl"] is not None:
+        given["acl"] = listed("acl", given["acl"])
+    try:
+        body = PatchBody.model_validate(given)
+    except ValidationError as exc:
+        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
+    if not body.model_fields_set:
+        raise RejectedError(f"name what changes: {', '.join(FIELDS)}", reason="invalid_document")
+    return body.model_dump(include=body.model_fields_set)
+
+
+def _change(**fields: Any) -> Changed:
+    """A change, with the fields of `Changed`.
+
+    Raises:
+        RejectedError: one makes no sense; the message names it, and not what stood in it.
+    """
+    try:
+        return Changed(**fields)
+    except ValidationError as exc:
+        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
+
+
+def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
+    """The hits as numbered excerpts for a prompt, in order; stops before one would be cut.
+
+    Args:
+        hits: with `content`, `document_id` and, where there are some, `title` and `heading`.
+        max_chars: of the whole, > 0.
+    """
+    if max_chars <= 0:
+        raise RejectedError("max_chars must be above 0")
+    parts: list[str] = []
+    used = 0
+    for number, hit in enumerate(hits, 1):
+        names = [hit.get("title") or hit["document_id"], *hit.get("heading", ())]
+        place = " > ".join(name for n, name in enumerate(names) if n == 0 or name.casefold() != names[n - 1].casefold())
+        part = f"[{number}] {place}\n{hit['content']}"
+        used += len(part) + (2 if parts else 0)
+        if used > max_chars:
+            break
+        parts.append(part)
+    return "\n\n".join(parts)

@@ -1,0 +1,100 @@
+"""The role `maintain`: what keeps the index small and quick, apart from the stages. Each job may run in several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from livedex.app.wiring import Surroundings
+from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.store.documents.vector_index import maintain_vector_index
+from livedex.pipeline.store.postgres.statements import sql
+
+log = logging.getLogger(__name__)
+
+_UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document under way
+_REMEMBERED_DAYS = 30.0  # a delivery that comes again later than that counts as another one
+_LATE_HOURS = 1.0  # content of a version that has ended is kept so long, for another event of an equal version
+
+
+async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
+    """Run the jobs, each at its interval, until `stop` is set."""
+    jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [
+        (5.0, count_words),
+        (15.0, index_vectors),
+        (300.0, clear_contents),
+        (3600.0, clear_unused),
+        (3600.0, clear_limits),
+        (3600.0, clear_deliveries),
+        (3600.0, clear_notices),
+    ]
+    due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
+    while not stop.is_set():
+        for n, (interval, job) in enumerate(jobs):
+            if time.monotonic() < due[n]:
+                continue
+            try:
+                await job(s)
+            except LivedexError as exc:
+                log.warning("%s: %s; tried again later", job.__name__, exc)
+            except Exception:
+                log.exception("%s failed in a way that nobody foresaw; tried again later", job.__name__)
+            due[n] = time.monotonic() + interval
+        try:
+            await asyncio.wait_for(stop.wait(), 1.0)
+        except TimeoutError:
+            continue
+
+
+async def count_words(s: Surroundings) -> None:
+    """Refresh each tenant's counts of words, where enough has changed."""
+    for tenant_id in await s.database.tenants():
+        await refresh_word_counts(s.database, tenant_id)
+
+
+async def index_vectors(s: Surroundings) -> None:
+    """Build the vector index of the active generation once it pays."""
+    if s.generations.generation_id is not None:
+        await maintain_vector_index(s.owner_url, s.generations.generation_id, s.settings.vector_index_rows)
+
+
+async def clear_contents(s: Surroundings) -> None:
+    """Clear away large contents that no event names any more."""
+    await s.blobs.clear_ended(_LATE_HOURS)
+
+
+async def clear_unused(s: Surroundings) -> None:
+    """Clear away passages, vectors and tombstones that nothing has needed for long enough."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear unused passages") as connection:
+            await connection.execute(sql("mark_unused"), tenant_id, _UNDER_WAY_S)
+            await connection.execute(sql("unmark_used"), tenant_id)
+            await connection.execute(sql("clear_claims"), tenant_id)
+        async with s.database.tenant(tenant_id, "clear unused passages") as connection:
+            await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
+            await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))
+
+
+async def clear_limits(s: Surroundings) -> None:
+    """Forget the counts of credentials that have not asked for long."""
+    async with s.database.system("clear limits") as connection:
+        await connection.execute(sql("clear_limits"))
+        await connection.execute(sql("clear_holders"))
+
+
+async def clear_deliveries(s: Surroundings) -> None:
+    """Clear away what the webhook receiver needs to know no longer."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear deliveries") as connection:
+            await connection.execute(sql("clear_issued_versions"), tenant_id, _REMEMBERED_DAYS)
+            await connection.execute(sql("clear_deliveries"), tenant_id, _REMEMBERED_DAYS)
+
+
+async def clear_notices(s: Surroundings) -> None:
+    """Clear away what subscribers did not read, or were not told, for too long."""
+    for tenant_id in await s.database.tenants():
+        async with s.database.tenant(tenant_id, "clear notices") as connection:
+            await connection.execute(sql("clear_notices"), tenant_id)

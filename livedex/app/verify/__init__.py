@@ -1,0 +1,1 @@
+"""Compare the index with its sources, and repair it."""

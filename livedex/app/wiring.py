@@ -1,0 +1,272 @@
+"""The composition: the only place that wires everything. Lifetimes are one exit stack, closed in reverse, also when half-opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from livedex.app.health_reporter import health_teller
+from livedex.app.lazy_fetcher import LateContents
+from livedex.app.logging_setup import OneLine
+from livedex.pipeline.api.initial_load_report import LoadReport
+from livedex.pipeline.embedding.embedder_factory import build_embedder
+from livedex.pipeline.embedding.query_embedder import DEADLINE_S
+from livedex.pipeline.embedding.service import EmbeddingService
+from livedex.pipeline.errors import ConfigError
+from livedex.pipeline.events.consumer_lag import Backlog
+from livedex.pipeline.runtime.health import ProcessHealth
+from livedex.pipeline.runtime.liveness import Liveness
+from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.engine import SearchEngine
+from livedex.pipeline.settings.blob_location import object_place
+from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.stages.chunk import Cutting
+from livedex.pipeline.stages.remote_content import Fetcher
+from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.database import Database, open_database
+from livedex.pipeline.store.dead_letter_store import Letters
+from livedex.pipeline.store.documents.active_generation import ActiveGeneration
+from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.embedded.server import embedded_postgres, is_initialised, url_as
+from livedex.pipeline.store.embedding_claims import Claims, open_claims
+from livedex.pipeline.store.installation_status import Operations, QueueBacklog
+from livedex.pipeline.store.postgres.connection import check_database_url
+from livedex.pipeline.store.postgres.connection_budget import ConnectionNeeds, divide, server_room, small_budget
+from livedex.pipeline.store.protocol import Blobs
+from livedex.pipeline.store.schema.database_roles import Roles
+from livedex.pipeline.store.schema.migrator import check_versions, connected, migrate
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = "up.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the roles and the commands work with.
+
+    Attributes:
+        data: the data directory.
+        owner_url: of the database, for who migrates and builds indexes.
+        url: of the database, for everybody else.
+        claims: None where no other process can embed, or nobody is paid for it.
+        tell: notes that a component is unavailable and why, or, with None, that it works.
+        publishing: connections for publishing to the queue of the database, and for acknowledging.
+        fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
+    """
+
+    settings: Settings
+    data: Path
+    owner_url: str
+    url: str
+    database: Database
+    store: PgVectorStore
+    blobs: Blobs
+    embeddings: EmbeddingService
+    claims: Claims | None
+    generations: ActiveGeneration
+    engine: SearchEngine
+    operations: Operations
+    backlog: Backlog
+    letters: Letters
+    metrics: Metrics
+    liveness: Liveness
+    tell: ProcessHealth
+    fetcher: Fetcher | None = None
+    publishing: int = 2
+    first_load: LoadReport = field(default_factory=LoadReport)
+
+    @property
+    def cutting(self) -> Cutting:
+        """How documents are cut."""
+        return Cutting(self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes)
+
+
+@asynccontextmanager
+async def open_surroundings(
+    settings: Settings,
+    data: Path,
+    *,
+    connections: int = 6,
+    must_exist: bool = False,
+    alone: bool = False,
+    needs: ConnectionNeeds | None = None,
+    query_deadline_s: float | None = None,
+) -> AsyncIterator[Surroundings]:
+    """Open the database, migrated, and what stands on it.
+
+    Args:
+        connections: to the database at most, those of the broker apart; for who says nothing of its needs.
+        alone: this process holds the data directory.
+        must_exist: refuse where Livedex was never started, for commands that only look.
+        needs: of a process that stays: it has its connections from its start on, and no more of them than fit.
+        query_deadline_s: the longest that the model may take for a query; None: as for the API.
+
+    Raises:
+        ConfigError: the settings or the surroundings do not allow it.
+    """
+    async with AsyncExitStack() as stack:
+        owner_url, url = await _database_urls(stack, settings, data, must_exist)
+        roles = Roles(settings.role_prefix)
+        await _bring_up_to_date(owner_url, roles)
+        budget = small_budget(connections, settings.max_connections)
+        if needs is not None:
+            async with connected(url, "LIVEDEX_DATABASE_URL") as connection:
+                budget = divide(needs, await server_room(connection), settings.max_connections)
+        database = await stack.enter_async_context(
+            open_database(
+                url,
+                min_size=1 if needs is None else budget.pool,
+                max_size=budget.pool,
+                always_durable=bool(settings.kafka_servers),
+                roles=roles,
+                read_timeout_s=settings.read_timeout_s,
+                tenant_share=settings.tenant_share,
+            )
+        )
+        metrics, operations = Metrics(), Operations(database)
+        if not await operations.has_language(settings.text_search_config):
+            raise ConfigError(
+                f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL has no such configuration (\\dF lists them)"
+            )
+        store = PgVectorStore(database, text_search_config=settings.text_search_config)
+        embedder = build_embedder(
+            settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions
+        )
+        teller = await stack.enter_async_context(health_teller(operations))
+        embeddings = EmbeddingService(
+            embedder,
+            dimensions=settings.dimensions,
+            observer=EmbedCounts(metrics),
+            on_health=lambda ok, reason: teller("embedder", None if ok else reason),
+            query_deadline_s=DEADLINE_S if query_deadline_s is None else query_deadline_s,
+        )
+        stack.push_async_callback(embeddings.close)
+        generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
+        await generations.load()
+        engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
+        nobody_else = alone and not settings.kafka_servers and settings.database_url is None
+        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_claims(database))
+        backlog = await stack.enter_async_context(_backlog(settings, database))
+        contents = LateContents(settings)
+        stack.callback(contents.close)
+        yield Surroundings(
+            settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
+            backlog, Letters(database), metrics, Liveness(), teller, contents if settings.fetch.enabled else None,
+            budget.publishing,
+        )  # fmt: skip
+
+
+async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, must_exist: bool) -> tuple[str, str]:
+    if settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
+        owner = settings.owner_database_url.get_secret_value() if settings.owner_database_url else url
+        check_database_url(url, "LIVEDEX_DATABASE_URL")
+        check_database_url(owner, "LIVEDEX_OWNER_DATABASE_URL")
+        return owner, url
+    if must_exist and not is_initialised(data):
+        raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
+    owner = await stack.enter_async_context(embedded_postgres(data))
+    return owner, url_as(owner, Roles(settings.role_prefix).application)
+
+
+def _blobs(settings: Settings, database: Database) -> Blobs:
+    if settings.blob_url is None:
+        return DatabaseBlobs(database)
+    from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobs
+    from livedex.pipeline.store.blobs.object_storage import ObjectStorage
+
+    return ObjectBlobs(ObjectStorage(object_place(settings.blob_url)), database)
+
+
+async def _bring_up_to_date(owner_url: str, roles: Roles) -> None:
+    async with connected(owner_url, "LIVEDEX_DATABASE_URL") as connection:
+        if await connection.fetchval("select current_user <> $1", roles.application):
+            await migrate(connection, roles)
+        else:
+            await check_versions(connection)
+
+
+class EmbedCounts:
+    """Turns what the embedding service observes into metrics."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def embedded(self, texts: int, characters: int) -> None:
+        """Texts of documents were answered with vectors."""
+        self._metrics.embedded_texts_total.inc(texts)
+        self._metrics.embedded_characters_total.inc(characters)
+
+    def requested(self, outcome: str) -> None:
+        """A request ended: ok, retry, rejected or outage."""
+        self._metrics.embed_requests_total.labels(outcome).inc()
+
+
+@asynccontextmanager
+async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Backlog]:
+    if not settings.kafka_servers:
+        yield QueueBacklog(database)
+        return
+    from livedex.consumers.kafka import KafkaBacklog
+
+    backlog = KafkaBacklog(settings.kafka, settings.kafka_servers)
+    try:
+        yield backlog
+    finally:
+        await backlog.close()
+
+
+def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = "") -> None:
+    """Write down what `up` was started with, for the other commands.
+
+    Args:
+        index: see `index_mark`; without it no command asks `up` over HTTP.
+    """
+    body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid, "index": index}
+    written = data / (REMEMBERED + ".new")
+    written.write_text(json.dumps(body, indent=1), "utf-8")
+    written.replace(data / REMEMBERED)
+
+
+def index_mark(settings: Settings) -> str:
+    """Return what tells the index of these settings from another one that the same data directory was used with, without its credentials."""
+    url = settings.database_url.get_secret_value() if settings.database_url else ""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def remembered(data: Path) -> dict[str, Any]:
+    """What `up` was last started with; empty when it never was."""
+    try:
+        return dict(json.loads((data / REMEMBERED).read_text("utf-8")))
+    except FileNotFoundError:
+        return {}
+    except ValueError as exc:
+        raise ConfigError(f"{data / REMEMBERED} is damaged ({exc}): start `livedex up` again") from exc
+
+
+def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
+    """The folders that are watched: those of livedex.toml and those that `up` was last given."""
+    folders = [FolderSource(**folder) for folder in remembered(data).get("folders", [])]
+    names = {folder.name for folder in folders}
+    return [*folders, *(source for source in settings.folders if source.name not in names)]
+
+
+def set_up_logging(level: str) -> None:
+    """Log lines of our own to stderr; of libraries only warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)
+    if level != "debug":
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says every tenth of a second that Kafka is away; we say it once
+    for name in ("livedex",):
+        logging.getLogger(name).setLevel(level.upper())

@@ -1,0 +1,162 @@
+"""`livedex dead`: events that cannot be processed, kept with their exact bytes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from livedex.cli.command_context import opened
+from livedex.cli.event_loop import run_to_end
+from livedex.cli.options import data_option, example, json_option
+from livedex.cli.output import count, moment, print_json, print_list, print_table, printable, shortened
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.model import DocumentId
+
+if TYPE_CHECKING:
+    from livedex.app.dead_letter_replay import Replayed
+    from livedex.app.wiring import Surroundings
+    from livedex.pipeline.store.dead_letter_store import Letter
+
+_DETAIL_CHARACTERS = 100
+_HEADS = ("id", "stage", "document", "reason", "attempts", "at", "detail")
+
+
+@click.group(
+    "dead",
+    epilog=example("livedex dead list", "livedex dead show 4f1c0a9be2d73c58", "livedex dead replay --all", "livedex dead drop --all"),
+)
+def dead() -> None:
+    """Events that cannot be processed: look at them, send them through again, or drop them."""
+
+
+@dead.command("list", epilog=example("livedex dead list --json"))
+@data_option
+@json_option
+def list_letters(data: Path, as_json: bool) -> int:
+    """List the dead letters, oldest first."""
+    print_list(run_to_end(_all(data)), name="dead", what="dead letters", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    return 0
+
+
+@dead.command("show", epilog=example("livedex dead show 4f1c0a9be2d73c58"))
+@click.argument("letter_id", metavar="ID")
+@data_option
+@json_option
+def show(letter_id: str, data: Path, as_json: bool) -> int:
+    """Show one letter with its exact bytes."""
+    letter = run_to_end(_one(data, letter_id))
+    payload, encoding = _payload(letter.payload)
+    found = _row(letter) | {
+        "tenant": letter.tenant_id, "version": letter.version, "topic": letter.topic, "place": dict(letter.place),
+        "headers": dict(letter.headers), "payload": payload, "payload_encoding": encoding,
+    }  # fmt: skip
+    if as_json:
+        print_json(found)
+        return 0
+    print_table([(name, value) for name, value in found.items() if name != "payload"])
+    click.echo()
+    click.echo(printable(payload))
+    return 0
+
+
+@dead.command("replay", epilog=example("livedex dead replay 4f1c0a9be2d73c58", "livedex dead replay --all"))
+@click.argument("letter_id", metavar="[ID]", required=False)
+@click.option("--all", "every", is_flag=True, help="Every letter, oldest first.")
+@data_option
+@json_option
+def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int:
+    """Send letters through again, byte for byte; those that a newer version has overtaken are taken away.
+
+    A letter that works is gone from the list; one that fails again is in it again, with all its attempts. Each is sent on its own: the exit status is 1
+    where one could not be, and these stay.
+    """
+    done = run_to_end(_replay(data, _which(letter_id, every)))
+    if as_json:
+        print_json({"replayed": done.replayed, "stale": done.stale, "failed": [{"id": name, "error": why} for name, why in done.failed]})
+        return int(bool(done.failed))
+    told = f"replayed {count(done.replayed, 'letter')}"
+    click.echo(told + (f"; {count(done.stale, 'letter')} stale: a newer version is there" if done.stale else ""))
+    for name, why in done.failed:
+        click.echo(f"not replayed: {name}: {shortened(why, _DETAIL_CHARACTERS)}", err=True)
+    return int(bool(done.failed))
+
+
+@dead.command("drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all"))
+@click.argument("letter_id", metavar="[ID]", required=False)
+@click.option("--all", "every", is_flag=True, help="Every letter.")
+@data_option
+def drop(letter_id: str | None, every: bool, data: Path) -> int:
+    """Take letters away for good; their documents keep what was synced last."""
+    click.echo(f"dropped {count(run_to_end(_drop(data, _which(letter_id, every))), 'letter')}")
+    return 0
+
+
+def _which(letter_id: str | None, every: bool) -> str | None:
+    """The id meant; None for every letter."""
+    if every == (letter_id is not None):
+        raise click.UsageError("Name one ID, or --all.", ctx=click.get_current_context())
+    return letter_id
+
+
+async def _all(data: Path) -> list[Letter]:
+    async with opened(data) as s:
+        return await s.letters.all()
+
+
+async def _one(data: Path, letter_id: str) -> Letter:
+    async with opened(data) as s:
+        return await s.letters.find(letter_id)
+
+
+async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter]:
+    """The letters meant, whole, one by one; of all letters those are left out that somebody else takes away meanwhile."""
+    if letter_id is not None:
+        yield await s.letters.find(letter_id)
+        return
+    for listed in await s.letters.all():
+        try:
+            yield await s.letters.find(listed.letter_id)
+        except NotFoundError:
+            continue
+
+
+async def _replay(data: Path, letter_id: str | None) -> Replayed:
+    from livedex.app.broker import open_broker
+    from livedex.app.dead_letter_replay import replay_letters
+
+    async with opened(data) as s, open_broker(s) as running:
+        return await replay_letters(s, running.broker, _meant(s, letter_id))
+
+
+async def _drop(data: Path, letter_id: str | None) -> int:
+    dropped = 0
+    async with opened(data) as s:
+        async for letter in _meant(s, letter_id):
+            if not letter.is_notice and letter.document_id is not None and letter.version is not None:
+                await s.blobs.discard(letter.tenant_id, DocumentId(letter.document_id), letter.version)
+            await s.letters.remove(letter, forget=True)
+            dropped += 1
+    return dropped
+
+
+def _line(x: Letter) -> tuple[object, ...]:
+    return x.letter_id, x.stage, x.document_id, x.reason, x.attempts, moment(x.at), shortened(x.detail, _DETAIL_CHARACTERS)
+
+
+def _row(x: Letter) -> dict[str, Any]:
+    return {
+        "id": x.letter_id, "stage": x.stage, "document_id": x.document_id, "reason": x.reason, "detail": x.detail, "attempts": x.attempts,
+        "at": x.at.isoformat() if x.at else None, "size_bytes": x.size_bytes,
+    }  # fmt: skip
+
+
+def _payload(raw: bytes) -> tuple[str, str]:
+    """The exact bytes as text where they are text, else in base64; and which of both."""
+    try:
+        return raw.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode(), "base64"

@@ -1,0 +1,130 @@
+"""`livedex subscribers`: who is told what becomes of documents, and reading for those that are not told at a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from livedex.cli.command_context import opened
+from livedex.cli.event_loop import run_to_end
+from livedex.cli.options import data_option, example, json_option
+from livedex.cli.output import print_list
+from livedex.pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from livedex.app.wiring import Surroundings
+    from livedex.pipeline.store.subscriber_store import SubscriberView
+
+_HEADS = ("subscriber", "tenant", "events", "told", "state", "waiting", "oldest s", "problem")
+_AT_ONCE = 500
+_LOOK_AGAIN_S = 1.0
+
+
+@click.group(
+    "subscribers",
+    epilog=example("livedex subscribers list", "livedex subscribers resume shop", "livedex subscribers read warehouse --follow"),
+)
+def subscribers() -> None:
+    """Who is told what becomes of documents: every [[subscriber]] of livedex.toml."""
+
+
+@subscribers.command("list", epilog=example("livedex subscribers list --json"))
+@data_option
+@json_option
+def list_subscribers(data: Path, as_json: bool) -> int:
+    """List the subscribers with what waits for each, and what is wrong."""
+    found = run_to_end(_list(data))
+    print_list(found, name="subscribers", what="subscribers", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    return 0
+
+
+@subscribers.command("resume", epilog=example("livedex subscribers resume shop"))
+@click.argument("name")
+@data_option
+def resume(name: str, data: Path) -> int:
+    """Tell NAME again, at once: after it was switched off, or paused because it failed."""
+    waiting = run_to_end(_resume(data, name))
+    click.echo(f"{name} is told again; {waiting} waiting")
+    return 0
+
+
+@subscribers.command("read", epilog=example("livedex subscribers read warehouse", "livedex subscribers read warehouse --follow | consume"))
+@click.argument("name")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until ended.")
+@data_option
+def read(name: str, follow: bool, data: Path) -> int:
+    """Print what waits for NAME as CloudEvents, one a line, oldest first; what was printed is gone.
+
+    Each is printed once at least: again where this was ended in the middle. One reader at a time. What stands in a pipe counts as printed: where a
+    program at its other end may die, print to a file and read that.
+    """
+    run_to_end(_read(data, name, follow))
+    return 0
+
+
+async def _list(data: Path) -> list[SubscriberView]:
+    async with opened(data) as s:
+        return await known_subscribers(s)
+
+
+async def known_subscribers(s: Surroundings) -> list[SubscriberView]:
+    """Those of the database, and those of livedex.toml that no `notify` has met yet."""
+    from livedex.app.notify_role import registration
+    from livedex.pipeline.store.subscriber_store import Subscribers, unmet
+
+    found = await Subscribers(s.database).all()
+    met = {(each.tenant_id, each.name) for each in found}
+    new = [registration(each) for each in s.settings.subscriber]
+    return [*found, *(unmet(each) for each in new if (each.tenant_id, each.name) not in met)]
+
+
+async def _resume(data: Path, name: str) -> int:
+    from livedex.pipeline.store.subscriber_store import Subscribers
+
+    async with opened(data) as s:
+        subscribers = Subscribers(s.database)
+        found = await subscribers.find(name)
+        await subscribers.resume(found.tenant_id, name)
+    return found.waiting
+
+
+async def _read(data: Path, name: str, follow: bool) -> None:
+    from livedex.pipeline.store.notification_outbox import NOTICES_CHANNEL, Outbox
+    from livedex.pipeline.store.postgres.listener import listening
+    from livedex.pipeline.store.subscriber_store import Subscribers
+
+    woken = asyncio.Event()
+    async with opened(data) as s:
+        found = await Subscribers(s.database).find(name)
+        if not found.reads:
+            raise ConfigError(f"{name} is told at its url: take the url out of livedex.toml to read for it here")
+        outbox = Outbox(s.database)
+        async with listening(s.url, NOTICES_CHANNEL, lambda told: woken.set() if told == name else None, woken.set):
+            while True:
+                woken.clear()
+                while notices := await outbox.read(found.tenant_id, name, _AT_ONCE):
+                    for notice in notices:
+                        sys.stdout.buffer.write(notice.encode() + b"\n")
+                    sys.stdout.buffer.flush()
+                    await outbox.told(found.tenant_id, notices)
+                if not follow:
+                    return
+                try:
+                    await asyncio.wait_for(woken.wait(), _LOOK_AGAIN_S)
+                except TimeoutError:
+                    continue
+
+
+def _line(x: SubscriberView) -> tuple[object, ...]:
+    return x.name, x.tenant_id, " ".join(x.events), "reads" if x.reads else "url", x.state, x.waiting, round(x.oldest_s, 1), x.problem
+
+
+def _row(x: SubscriberView) -> dict[str, Any]:
+    return {
+        "name": x.name, "tenant": x.tenant_id, "events": list(x.events), "collections": list(x.collections), "reads": x.reads, "state": x.state,
+        "waiting": x.waiting, "oldest_s": round(x.oldest_s, 3), "problem": x.problem,
+    }  # fmt: skip

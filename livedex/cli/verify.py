@@ -1,0 +1,86 @@
+"""`livedex verify`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from livedex.app.process import is_running
+from livedex.app.progress_bar import progress
+from livedex.cli.command_context import opened
+from livedex.cli.event_loop import run_to_end
+from livedex.cli.options import data_option, example, json_option
+from livedex.cli.output import count, print_json, print_table
+
+if TYPE_CHECKING:
+    from livedex.app.verify.checks import Difference, Proof
+    from livedex.app.wiring import Surroundings
+
+EQUAL, DIFFERENT = 0, 1
+_SETTLE_S = 30.0
+
+
+@click.command("verify", epilog=example("livedex verify", "livedex verify --repair", "livedex verify --json"))
+@click.option("--repair", is_flag=True, help="Mend the differences first: publish deletes that were withheld, make documents anew.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=600, show_default=True, help="Seconds for a repair.")
+@data_option
+@json_option
+def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
+    """Read every file of the folders and prove that the index holds exactly that: texts, places, keyword entries and vectors.
+
+    The exit status is 0 when all is equal, and 1 with each difference named.
+    """
+    proof, repaired = run_to_end(_verify(data, repair, timeout_s))
+    differences = proof.differences
+    numbers = {
+        "documents": sum(tenant.documents for tenant in proof.tenants.values()),
+        "passages": sum(len(tenant.shown) for tenant in proof.tenants.values()),
+        "vectors": sum(tenant.vectors for tenant in proof.tenants.values()),
+    }
+    if as_json:
+        named = [{"kind": d.kind, "document_id": d.document_id, "detail": d.detail} for d in differences]
+        print_json({**numbers, "differences": named, "repaired": repaired})
+    else:
+        if differences:
+            print_table([(d.kind, d.document_id or "", d.detail) for d in differences], ("difference", "document", "detail"))
+        told = f"{count(numbers['documents'], 'document')}, {count(numbers['passages'], 'passage')}, {count(numbers['vectors'], 'vector')}"
+        click.echo(f"{told}: {count(len(differences), 'difference') if differences else 'equal'}; {repaired} repaired")
+    return DIFFERENT if differences else EQUAL
+
+
+async def _verify(data: Path, repair: bool, timeout_s: float) -> tuple[Proof, int]:
+    """The last proof, and how many differences are gone since the first."""
+    async with opened(data) as s:
+        proof = await _lasting_proof(s)
+        if not repair or not proof.differences:
+            return proof, 0
+        from livedex.app.verify.repair import repair as mend
+
+        await mend(s, proof, timeout_s=timeout_s)
+        after = await _lasting_proof(s)
+        return after, len(set(proof.differences) - set(after.differences))
+
+
+async def _lasting_proof(s: Surroundings) -> Proof:
+    """A proof; while `livedex up` runs, without what was only under way."""
+    from livedex.app.catch_up import wait_for_all
+    from livedex.app.verify.checks import prove
+
+    if not is_running(s.data):
+        with progress("comparing") as tell:
+            return await prove(s, tell)
+    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    with progress("comparing") as tell:
+        first = await prove(s, tell)
+    if not first.differences:
+        return first
+    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    with progress("looking again") as tell:
+        second = await prove(s, tell)
+    lasting: set[Difference] = set(first.differences)
+    for tenant in second.tenants.values():
+        tenant.differences = [d for d in tenant.differences if d in lasting]
+    return second

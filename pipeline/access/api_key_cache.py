@@ -1,0 +1,184 @@
+"""The keys that this process has seen lately, so that a request costs no look-up.
+
+Invariant: what is known of a key is at most `MAX_AGE_S` old, also when nobody tells us that it was revoked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from livedex.pipeline.access.key_format import digest, key_id_of
+from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.store.api_key_store import REVOKED_CHANNEL, ApiKeys, KnownKey
+from livedex.pipeline.store.postgres.listener import listening
+
+log = logging.getLogger(__name__)
+
+MAX_AGE_S = 5.0
+NONE_MADE_S = 1.0
+"""For so long a process that nobody tells takes it that no key was made."""
+_MOST = 10_000  # keys remembered, those that do not exist included
+_NOTED_EVERY_S = 60.0
+_NOBODY = bytes(32)  # compared where there is no key, so that it takes as long
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has shown a key that is good."""
+
+    key_id: str
+    key: KnownKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the store said of a key, and until when that counts; moments by the monotonic clock."""
+
+    key: KnownKey | None
+    until: float
+    expires: float
+
+
+class KeyRing:
+    """Checks keys.
+
+    Args:
+        clock: seconds, monotonic.
+
+    Attributes:
+        knew_of_none: when the database was last asked there was no key, and nobody has said otherwise since.
+    """
+
+    def __init__(self, keys: ApiKeys, clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Seen]] = {}
+        self._noted: OrderedDict[str, float] = OrderedDict()
+        self._noting: set[asyncio.Task[None]] = set()
+        self._any_made = False
+        self.knew_of_none = False
+        self._none_until = float("-inf")
+        self._told = 0  # how often it was said that keys have changed
+
+    async def holder_of(self, key: str) -> Holder | None:
+        """Who shows this key; None where it is unknown, expired or revoked, after the same work in each case.
+
+        Raises:
+            OutageError, RetryableError: as the database does.
+        """
+        key_id = key_id_of(key)
+        if key_id is None:
+            return None
+        seen = await self._look(key_id)
+        same = hmac.compare_digest(seen.key.sha256 if seen.key else _NOBODY, digest(key))
+        if seen.key is None or not same or seen.key.revoked or seen.expires <= self._clock():
+            return None
+        self._note_use(key_id, seen.key)
+        return Holder(key_id, seen.key)
+
+    async def was_any_made(self) -> bool:
+        """Return whether a key was ever made, also if it opens nothing any more.
+
+        Raises:
+            OutageError, RetryableError: as the database does.
+        """
+        if not self._any_made and self._none_until <= self._clock():
+            told, begin = self._told, self._clock()
+            self._any_made = await self._keys.ever_made()
+            if told == self._told:
+                self._none_until = begin + NONE_MADE_S
+                self.knew_of_none = not self._any_made
+        return self._any_made
+
+    def forget(self, key_id: str) -> None:
+        """Look a key up again before it opens anything, and whether there is any."""
+        self._doubt_none()
+        self._seen.pop(key_id, None)
+        self._asking.pop(key_id, None)
+
+    def forget_all(self) -> None:
+        """Look every key up again."""
+        self._doubt_none()
+        self._seen.clear()
+        self._asking.clear()
+
+    def _doubt_none(self) -> None:
+        self._told += 1
+        self._none_until = float("-inf")
+        self.knew_of_none = False
+
+    async def close(self) -> None:
+        """Wait for what is being written down."""
+        await asyncio.gather(*self._noting, return_exceptions=True)
+
+    async def _look(self, key_id: str) -> _Seen:
+        seen = self._seen.get(key_id)
+        if seen is not None and self._clock() < seen.until:
+            return seen
+        task = self._asking.get(key_id)
+        if task is None:
+            task = self._asking[key_id] = asyncio.create_task(self._ask(key_id))
+            task.add_done_callback(lambda done: self._keep(key_id, done))
+        return await asyncio.shield(task)
+
+    async def _ask(self, key_id: str) -> _Seen:
+        begin = self._clock()
+        key = await self._keys.find(key_id)
+        lasts_s = float("inf") if key is None or key.expires_in_s is None else key.expires_in_s
+        return _Seen(key, begin + MAX_AGE_S, begin + lasts_s)
+
+    def _keep(self, key_id: str, done: asyncio.Task[_Seen]) -> None:
+        """Remember an answer, unless the key was revoked while it was on its way."""
+        if self._asking.get(key_id) is done:
+            del self._asking[key_id]
+            if not done.cancelled() and done.exception() is None:
+                self._seen[key_id] = done.result()
+                self._seen.move_to_end(key_id)
+                while len(self._seen) > _MOST:
+                    self._seen.popitem(last=False)
+        elif not done.cancelled():
+            done.exception()  # whoever waits for it gets it, if anybody does
+
+    def _note_use(self, key_id: str, key: KnownKey) -> None:
+        """Have it written down that a key is used, at most once a minute, without holding up the request."""
+        now = self._clock()
+        if key.used_before_s is not None and key.used_before_s < _NOTED_EVERY_S:
+            return
+        if now - self._noted.get(key_id, -_NOTED_EVERY_S) < _NOTED_EVERY_S:
+            return
+        self._noted[key_id] = now
+        self._noted.move_to_end(key_id)
+        while len(self._noted) > _MOST:
+            self._noted.popitem(last=False)
+        task = asyncio.create_task(self._write_use(key_id, key))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def _write_use(self, key_id: str, key: KnownKey) -> None:
+        try:
+            await self._keys.note_use(key.tenant_id, key_id)
+        except LivedexError as exc:
+            log.debug("the use of key %s is not written down: %s", key_id, exc)
+
+
+@asynccontextmanager
+async def open_ring(keys: ApiKeys, url: str) -> AsyncIterator[KeyRing]:
+    """A ring that is told of revoked keys, for as long as the block lasts.
+
+    Args:
+        url: of the database, for the connection that listens.
+    """
+    ring = KeyRing(keys)
+    async with listening(url, REVOKED_CHANNEL, ring.forget, ring.forget_all):
+        try:
+            yield ring
+        finally:
+            await ring.close()

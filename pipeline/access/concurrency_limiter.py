@@ -1,0 +1,153 @@
+"""Requests at once of each credential, shared between processes.
+
+Room for a request is taken in the database and kept for a moment after the request, so that requests that follow each other closely cost no
+round trip. A process that dies renews its room no more, and others may have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.runtime.supervision import supervised
+
+log = logging.getLogger(__name__)
+
+_IDLE_S = 0.25
+_LOOK_AGAIN_S = 2 * _IDLE_S + 0.1  # by then another process has given back what it does not use
+_RENEW_S = 5.0
+
+
+class Room(Protocol):
+    """What all processes take from; `livedex.pipeline.store.rate_limit_store.SharedLimits` is one."""
+
+    async def take_slot(self, credential: str, most: int) -> bool:
+        """Whether one more request may be under way."""
+        ...
+
+    async def release_slots(self, slots: Mapping[str, int]) -> None:
+        """Give room back."""
+        ...
+
+    async def renew_slots(self) -> None:
+        """Say that this process lives."""
+        ...
+
+
+@dataclass(slots=True)
+class _Held:
+    """What this process has for a credential.
+
+    Attributes:
+        taken: room in the database.
+        busy: requests under way here.
+        peak: the most of them since it was last looked at.
+    """
+
+    taken: int = 0
+    busy: int = 0
+    peak: int = 0
+    waiting: int = 0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ConcurrencyLimiter:
+    """Counts requests under way; opened by `open_concurrency`.
+
+    Args:
+        most: of each credential at once, in all processes, >= 1.
+    """
+
+    def __init__(self, room: Room, most: int) -> None:
+        self.most = most
+        self._room = room
+        self._held: dict[str, _Held] = {}
+        self._owed: dict[str, int] = {}
+
+    async def enter(self, credential: str) -> bool:
+        """Whether a request may begin; if so, `leave` is to be called at its end.
+
+        Raises:
+            OutageError, RetryableError: as the room does.
+        """
+        held = self._held.setdefault(credential, _Held())
+        held.waiting += 1
+        try:
+            if held.busy >= held.taken and not await self._take(credential, held):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                if held.busy >= held.taken and not await self._take(credential, held):
+                    return False
+            held.busy += 1
+            held.peak = max(held.peak, held.busy)
+            return True
+        finally:
+            held.waiting -= 1
+
+    def leave(self, credential: str) -> None:
+        """A request has ended."""
+        self._held[credential].busy -= 1
+
+    async def _take(self, credential: str, held: _Held) -> bool:
+        """Have room for one more here; another request may have made some meanwhile."""
+        async with held.turn:
+            if held.busy < held.taken:
+                return True
+            if held.busy >= self.most or not await self._room.take_slot(credential, self.most):
+                return False
+            held.taken += 1
+            return True
+
+    async def give_back(self) -> None:
+        """Give back what was not used since the last call."""
+        for credential, held in list(self._held.items()):
+            spare = held.taken - max(held.peak, held.busy) if not held.waiting else 0
+            held.peak = held.busy
+            if spare > 0:
+                held.taken -= spare
+                self._owed[credential] = self._owed.get(credential, 0) + spare
+            if not (held.taken or held.busy or held.waiting):
+                del self._held[credential]
+        if self._owed:
+            owed, self._owed = self._owed, {}
+            try:
+                await self._room.release_slots(owed)
+            except BaseException:
+                for credential, slots in owed.items():
+                    self._owed[credential] = self._owed.get(credential, 0) + slots
+                raise
+
+    async def keep(self) -> None:
+        """Give back and renew, again and again."""
+        renewed = time.monotonic()
+        while True:
+            await asyncio.sleep(_IDLE_S)
+            try:
+                await self.give_back()
+                if self._held and time.monotonic() - renewed > _RENEW_S:
+                    renewed = time.monotonic()
+                    await self._room.renew_slots()
+            except LivedexError as exc:
+                log.debug("limits: %s", exc)
+
+
+@asynccontextmanager
+async def open_concurrency(room: Room, most: int) -> AsyncIterator[ConcurrencyLimiter]:
+    """A limiter that gives back what it does not need, for as long as the block lasts."""
+    limiter = ConcurrencyLimiter(room, most)
+    task = asyncio.create_task(supervised(limiter.keep, "limits"), name="limits")
+    try:
+        yield limiter
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        try:
+            await limiter.give_back()
+            await limiter.give_back()
+        except LivedexError as exc:
+            log.debug("limits: %s", exc)

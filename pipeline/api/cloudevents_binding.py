@@ -1,0 +1,182 @@
+"""CloudEvents 1.0 over HTTP: structured, in a batch, and binary, read into changes.
+
+Source: CloudEvents 1.0.2, "HTTP Protocol Binding" and "JSON Event Format".
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote_to_bytes
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
+
+from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.http.bodies import is_json
+from livedex.pipeline.http.validation import Place, parsed, refused, validated
+from livedex.pipeline.ingest.change_request import Body, DocumentBody, Id, Incoming, LinkedBody, Version, content_of, shown
+from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId
+
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+MOST_EVENTS = 10_000
+_MOST_ERRORS = 20  # so many are told
+
+
+def _written(value: object) -> object:
+    if not isinstance(value, str):
+        raise PydanticCustomError("time", "a time is written as in RFC 3339")
+    return value
+
+
+class CloudEvent(BaseModel):
+    """The attributes of an event; others are extensions and mean nothing here."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    specversion: Literal["1.0"]
+    id: str = Field(min_length=1, max_length=1000, strict=True, description="unique within `source`: what comes again has one effect")
+    source: str = Field(min_length=1, max_length=2000, strict=True)
+    type: Literal["livedex.document.changed", "livedex.document.deleted"]
+    subject: Id = Field(strict=True, description="the id of the document")
+    time: Annotated[AwareDatetime, BeforeValidator(_written)] | None = Field(
+        default=None, description="when it happened: orders events without `data.version`, unless it lies more than a day ahead"
+    )
+    datacontenttype: str | None = Field(default=None, strict=True)
+    data: Any = None
+    data_base64: str | None = Field(default=None, strict=True)
+
+
+class DeletedData(Body):
+    """What `data` may say of a document that was deleted."""
+
+    version: Version | None = None
+
+
+def schema(*, can_fetch: bool) -> dict[str, Any]:
+    """What an event has to be, for the description; `data_base64` is taken as well."""
+    common = CloudEvent.model_json_schema()
+    for name in ("data", "data_base64", "datacontenttype", "type"):
+        common["properties"].pop(name)
+    content: type[DocumentBody] = LinkedBody if can_fetch else DocumentBody
+    changed = {"type": {"type": "string", "const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
+    deleted = {
+        "type": {"type": "string", "const": DOCUMENT_DELETED},
+        "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]},
+    }
+    needed = common["required"]
+    return {
+        "oneOf": [
+            {"title": name, "type": "object", "properties": {**common["properties"], **properties}, "required": required}
+            for name, properties, required in (("ChangedEvent", changed, [*needed, "data"]), ("DeletedEvent", deleted, needed))
+        ]
+    }
+
+
+def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Incoming]:
+    """Every change that a request holds, in its order.
+
+    Args:
+        media: of the body, without parameters.
+
+    Raises:
+        RequestValidationError: one of the events is none of ours; nothing of the request counts.
+        HTTPException: 415, the body says that it is something else.
+    """
+    if media == BATCH:
+        return _batch(parsed(body))
+    if media != STRUCTURED and any(name.lower().startswith("ce-") for name in headers):
+        if not is_json(media) and (media or body):
+            raise HTTPException(415, "the data of an event is JSON and says so: send Content-Type: application/json")
+        return [_incoming(*_binary(headers, body))]
+    if media == STRUCTURED or media == "application/json":
+        value = parsed(body)
+        return _batch(value) if isinstance(value, list) and media != STRUCTURED else [_incoming(value, ())]
+    raise HTTPException(415, f"events are sent as {STRUCTURED}, as {BATCH}, or as JSON with ce- headers")
+
+
+def _batch(value: Any) -> list[Incoming]:
+    if not isinstance(value, list):
+        raise refused(("body",), "a batch is a list of events")
+    if len(value) > MOST_EVENTS:
+        raise refused(("body",), f"a batch has at most {MOST_EVENTS} events: send several")
+    found: list[Incoming] = []
+    errors: list[Any] = []
+    for n, event in enumerate(value):
+        if len(errors) >= _MOST_ERRORS:
+            break
+        try:
+            found.append(_incoming(event, (n,)))
+        except RequestValidationError as exc:
+            errors += list(exc.errors())
+    if errors:
+        raise RequestValidationError(errors)
+    return found
+
+
+def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Place]:
+    """The event of a request whose headers are the attributes."""
+    attributes: dict[str, Any] = {}
+    for name, value in headers.items():
+        if name.lower().startswith("ce-"):
+            attributes[name.lower().removeprefix("ce-")] = _header(name, value)
+    attributes.pop("datacontenttype", None)
+    if body:
+        attributes["data"] = parsed(body)
+    return attributes, ()
+
+
+def _header(name: str, value: str) -> str:
+    """An attribute out of a header: quotes taken off, percent signs decoded.
+
+    Source: "HTTP Protocol Binding", 3.1.3.2.
+    """
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        value = re.sub(r"\\(.)", r"\1", value[1:-1])
+    try:
+        return unquote_to_bytes(value.encode("latin-1")).decode()
+    except UnicodeDecodeError as exc:
+        raise refused((name,), "it is no UTF-8 when percent signs are decoded") from exc
+
+
+def _incoming(value: Any, place: Place) -> Incoming:
+    event = validated(CloudEvent, value, place)
+    data, document_id = _data(event, place), DocumentId(event.subject)
+    if event.type == DOCUMENT_DELETED:
+        body = validated(DeletedData, {} if data is None else data, (*place, "data"))
+        found = Incoming(document_id, deleted=True, version=body.version)
+    else:
+        found = _changed(validated(LinkedBody, data, (*place, "data")), document_id, (*place, "data"))
+    found = replace(found, delivery_id=f"{event.source}\x00{event.id}", changed_at=event.time)
+    if event.time is None:
+        return found
+    return replace(found, at_ns=nanoseconds(event.time), exact_ns=exactness_ns(event.time))
+
+
+def _changed(body: LinkedBody, document_id: DocumentId, place: Place) -> Incoming:
+    content, mime_type = content_of(body, document_id, place)
+    return Incoming(
+        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
+        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
+    )  # fmt: skip
+
+
+def _data(event: CloudEvent, place: Place) -> Any:
+    if event.datacontenttype is not None and not is_json(event.datacontenttype.partition(";")[0].strip().lower()):
+        raise refused((*place, "datacontenttype"), "the data of an event is JSON")
+    if event.data_base64 is None:
+        return event.data
+    if event.data is not None:
+        raise refused((*place, "data_base64"), "give the data once")
+    try:
+        return read_json(base64.b64decode(event.data_base64, validate=True))
+    except ValueError as exc:
+        raise refused((*place, "data_base64"), "it is no JSON in Base64") from exc

@@ -1,0 +1,75 @@
+"""GET /v1/documents, and one document with its chunks."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from livedex.pipeline.api.schemas import Chunks, Document, DocumentPage, answers
+from livedex.pipeline.api.services import Reading, Services
+from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.problems import problems
+from livedex.pipeline.http.request_path import WHOLE, last_segment, rest_of_path
+from livedex.pipeline.model import DocumentId, DocumentState
+
+router = APIRouter(tags=["documents"])
+
+_PREFIX = "/v1/documents/"
+_DOCUMENT = f"{_PREFIX}{{document_id:{WHOLE}}}"
+_CHUNKS = "/chunks"
+_NONE = "no document is called so, or it was deleted, or it is not for who asks"
+
+
+@router.get(
+    "/v1/documents",
+    name="list_documents",
+    responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)},
+)
+async def page(
+    reader: Reading,
+    services: Services,
+    collection: str | None = None,
+    source: str | None = None,
+    state: Annotated[DocumentState | None, Query(description=f"one of {', '.join(get_args(DocumentState))}")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before", json_schema_extra={"minLength": 1})] = None,
+) -> Response:
+    """The documents in the order of their ids, page by page."""
+    documents, next_cursor = await services.documents.page(
+        reader, collection=collection, source=source, state=state, limit=limit, cursor=cursor
+    )
+    return Json({"documents": documents, "next_cursor": next_cursor})
+
+
+@router.get(
+    _DOCUMENT + _CHUNKS,
+    name="get_chunks",
+    responses={
+        **answers(Chunks | Document, "The chunks; the document that is called so, where one is"),
+        **problems(401, 403, 404, 422, 429, 503),
+    },
+)
+async def chunks(request: Request, document_id: str, reader: Reading, services: Services) -> Response:
+    """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer; and it alone is meant
+    where the last slash is escaped, as in `a%2Fchunks`."""
+    whole = rest_of_path(request, _PREFIX)
+    document = await services.documents.get(reader, DocumentId(whole))
+    if document is not None:
+        return Json(document)
+    asked = whole == document_id + _CHUNKS and last_segment(request) == _CHUNKS
+    found = await services.documents.chunks(reader, DocumentId(document_id)) if asked else None
+    if found is None:
+        raise NotFoundError(_NONE)
+    return Json(found)
+
+
+@router.get(_DOCUMENT, name="get_document", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
+async def document(document_id: str, reader: Reading, services: Services) -> Response:
+    """A document: its state, version, times. The id may hold slashes, escaped or not."""
+    found = await services.documents.get(reader, DocumentId(document_id))
+    if found is None:
+        raise NotFoundError(_NONE)
+    return Json(found)

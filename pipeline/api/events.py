@@ -1,0 +1,92 @@
+"""POST /v1/events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from livedex.pipeline.api.cloudevents_binding import BATCH, MOST_EVENTS, STRUCTURED, read_events, schema
+from livedex.pipeline.api.openapi import described
+from livedex.pipeline.api.schemas import REFUSALS, AcceptedEvents, accepted
+from livedex.pipeline.api.services import Sender
+from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.bodies import media_type
+from livedex.pipeline.http.body_budget import Admission
+from livedex.pipeline.http.validation import Place, off_loop, refused
+from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.ingest.request_ingester import Accepted, Receiver
+from livedex.pipeline.model import TenantId
+
+_SENDER = "events"
+
+
+def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+    """The route that takes CloudEvents.
+
+    Args:
+        most_bytes: of a body.
+        max_document_bytes: of each document in it.
+    """
+    router = APIRouter(tags=["events"])
+    event = schema(can_fetch=receiver.fetcher is not None)
+    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MOST_EVENTS} events"}
+
+    @router.post(
+        "/v1/events",
+        name="send_events",
+        status_code=202,
+        responses=accepted(AcceptedEvents, *REFUSALS),
+        openapi_extra=described((STRUCTURED, event), (BATCH, batch), ("application/json", {"anyOf": [event, batch]})),
+    )
+    async def receive(request: Request, caller: Sender) -> Response:
+        """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.
+
+        The events of a request are accepted or refused as a whole. An event that comes again, by its `source` and `id`, has one effect.
+        """
+        async with admission.body(request, most_bytes) as raw:
+            incoming = await off_loop(partial(read_events, media_type(request), request.headers), raw)
+            places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
+            check_content(receiver, incoming, places, max_document_bytes)
+            check_urls(receiver, caller.tenant_id, incoming, places)
+            return answer(await receiver.accept(caller.tenant_id, _SENDER, incoming))
+
+    return router
+
+
+def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequence[Place], max_document_bytes: int) -> None:
+    """Go on only with contents that can be taken.
+
+    Args:
+        places: of the URL of each, for what is refused.
+
+    Raises:
+        HTTPException: 413, a document is too large.
+        RequestValidationError: a content stands elsewhere, and nothing here gets it.
+    """
+    for item, place in zip(incoming, places, strict=True):
+        if len(item.content or b"") > max_document_bytes:
+            raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
+        if item.url is not None and not item.deleted and receiver.fetcher is None:
+            raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
+
+
+def check_urls(receiver: Receiver, tenant_id: TenantId, incoming: Sequence[Incoming], places: Sequence[Place]) -> None:
+    """Go on only with URLs that nothing is wrong with as far as they say themselves; where their hosts are is looked at when they are fetched.
+
+    Raises:
+        RequestValidationError: one is never fetched.
+    """
+    for item, place in zip(incoming, places, strict=True):
+        objection = receiver.fetcher.objection(tenant_id, "", item.url) if item.url is not None and receiver.fetcher is not None else None
+        if objection is not None:
+            raise refused(place, objection)
+
+
+def answer(done: Sequence[Accepted]) -> Response:
+    """202 with the tokens."""
+    return Json({"tokens": [item.token for item in done]}, 202)

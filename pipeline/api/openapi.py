@@ -1,0 +1,136 @@
+"""The API's description of itself: OpenAPI, and a page that shows it without fetching anything from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from livedex.pipeline.http.problems import Problem, problems
+
+router = APIRouter()
+
+_REFERENCE = "#/components/schemas/{model}"
+_ABOUT = (
+    "Search over documents that keep changing. Every answer carries `X-Request-ID`; every refusal is a problem of RFC 9457. "
+    "`HEAD` answers as `GET` does, and `OPTIONS` with the methods that an address takes. "
+    "A key, where the service has keys, goes into `Authorization: Bearer KEY` or `X-API-Key: KEY`."
+)
+_CREDENTIALS = {"bearer": {"type": "http", "scheme": "bearer"}, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}
+_TEXT = {"type": "string"}
+_ANSWERED = {
+    "X-Request-ID": {"required": True, "schema": _TEXT, "description": "names the request in the log of the service"},
+    "Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}, "description": "seconds until it is worth asking again"},
+    "WWW-Authenticate": {"required": True, "schema": _TEXT, "description": "which credentials are taken"},
+    "RateLimit": {"schema": _TEXT, "description": "requests that are left to the credential (`r`), and seconds until there are more (`t`)"},
+    "RateLimit-Policy": {"schema": _TEXT, "description": "what the credential may ask for, where it is limited"},
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'",
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Let `/openapi.json` tell what FastAPI does not know: problems, credentials, headers; and nothing that no request can say."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            described = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
+            _add_components(described["components"])
+            for path, call in _calls(described):
+                if path.startswith("/v1/"):
+                    call.setdefault("security", [{"bearer": []}, {"key": []}, {}])
+                call["responses"] |= problems(400)
+                _tell_headers(call)
+                for parameter in call.get("parameters", ()):
+                    parameter["schema"] = _without_null(parameter["schema"])
+                for body in call.get("requestBody", {}).get("content", {}).values():
+                    body["schema"] = _named(body["schema"], described["components"]["schemas"])
+            app.openapi_schema = _whole(described)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way of extending it
+
+
+def _add_components(components: dict[str, Any]) -> None:
+    schema = Problem.model_json_schema(ref_template=_REFERENCE)
+    components["schemas"].update(schema.pop("$defs", {}))
+    components["schemas"]["Problem"] = schema
+    components["securitySchemes"] = _CREDENTIALS
+    components["headers"] = _ANSWERED
+
+
+def _calls(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((path, call) for path, calls in described["paths"].items() for call in calls.values())
+
+
+def _tell_headers(call: dict[str, Any]) -> None:
+    """The headers of each answer: those of limits wherever a credential is taken."""
+    for status, answer in call["responses"].items():
+        names = ["X-Request-ID"]
+        if call.get("security") and status not in ("400", "401"):
+            names += ["RateLimit", "RateLimit-Policy"]
+        if status == "401":
+            names.append("WWW-Authenticate")
+        if status in ("429", "503") and "application/problem+json" in answer["content"]:
+            names.append("Retry-After")
+        answer["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a parameter: what is not there is not sent, and the word null is a text."""
+    match schema:
+        case {"anyOf": [one, {"type": "null"}], **rest}:
+            return {**one, **rest}
+        case _:
+            return schema
+
+
+def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a body with the objects in it that have a title moved to the components, by which clients name their types."""
+    found = {key: _named_within(value, schemas) for key, value in schema.items()}
+    title = found.get("title")
+    if found.get("type") != "object" or title is None or schemas.setdefault(title, found) != found:
+        return found
+    return {"$ref": _REFERENCE.format(model=title)}
+
+
+def _named_within(value: Any, schemas: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_named_within(item, schemas) for item in value]
+    return _named(value, schemas) if isinstance(value, dict) else value
+
+
+def _whole(value: Any) -> Any:
+    """The same with integers as integers: bounds come as floats, which no program has to read as whole numbers to the last digit."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@router.get("/", include_in_schema=False)
+async def front() -> Response:
+    """Lead a browser to the page about the API."""
+    return RedirectResponse("docs", 307)
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> Response:
+    """The description as a page."""
+    return HTMLResponse(resources.files("livedex.pipeline.api").joinpath("docs.html").read_text("utf-8"), headers=_HEADERS)
+
+
+def described(*bodies: tuple[str, type[BaseModel] | dict[str, Any]]) -> dict[str, Any]:
+    """The description of bodies that a route reads itself, by their media types."""
+    content = {
+        media: {"schema": schema if isinstance(schema, dict) else schema.model_json_schema(ref_template="#/components/schemas/{model}")}
+        for media, schema in bodies
+    }
+    return {"requestBody": {"required": True, "content": content}}

@@ -1,0 +1,98 @@
+"""Waiting until an accepted change has ended: one LISTEN connection wakes all who wait, and looking again makes up for a lost wake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from livedex.pipeline.model import DocumentId, Reader
+from livedex.pipeline.store.documents.document_queries import Documents, Progress
+from livedex.pipeline.store.documents.document_sync import ENDED_CHANNEL, ended_key
+from livedex.pipeline.store.postgres.listener import keep_listening
+
+MAX_WAIT_S = 30.0
+_LOOK_AGAIN_S = 0.1
+_LOOK_AGAIN_LISTENING_S = 0.5  # a superseded version ends without a wake
+
+
+class Waiter:
+    """Waits for changes of documents to end; opened by `open_waiter`.
+
+    Args:
+        documents: where the state of a change is read.
+        url: of the database, for the LISTEN connection, which is opened with the first wait; None: only look again and again.
+    """
+
+    def __init__(self, documents: Documents, url: str | None = None) -> None:
+        self._documents = documents
+        self._url = url
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._listener: asyncio.Task[None] | None = None
+        self._listening = False
+
+    async def wait(self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float) -> Progress:
+        """Wait while the version is pending.
+
+        Args:
+            reader: to whom a document that it may not read is one of which nothing is known, and so pending.
+            timeout_s: seconds at most, >= 0; 0 looks once.
+
+        Returns:
+            Its state at the end, `pending` when the time was not enough.
+
+        Raises:
+            OutageError: the database is away.
+        """
+        end = asyncio.get_running_loop().time() + min(timeout_s, MAX_WAIT_S)
+        key, woken = ended_key(reader.tenant_id, document_id), asyncio.Event()
+        if timeout_s > 0:
+            self._listen()
+        self._waiting[key].add(woken)
+        try:
+            while True:
+                woken.clear()
+                state = await self._documents.sync_state(reader, document_id, version)
+                left_s = end - asyncio.get_running_loop().time()
+                if state != "pending" or left_s <= 0:
+                    return state
+                try:
+                    async with asyncio.timeout(min(left_s, _LOOK_AGAIN_LISTENING_S if self._listening else _LOOK_AGAIN_S)):
+                        await woken.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self._waiting[key].discard(woken)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    async def close(self) -> None:
+        """End the LISTEN connection."""
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+
+    def _listen(self) -> None:
+        if self._url is not None and self._listener is None:
+            listen = keep_listening(
+                self._url, ENDED_CHANNEL, self._wake, began=lambda: self._set_listening(True), ended=lambda: self._set_listening(False)
+            )
+            self._listener = asyncio.create_task(listen, name="listen for ended changes")
+
+    def _set_listening(self, listening: bool) -> None:
+        self._listening = listening
+
+    def _wake(self, key: str) -> None:
+        for woken in self._waiting.get(key, ()):
+            woken.set()
+
+
+@asynccontextmanager
+async def open_waiter(documents: Documents, url: str | None) -> AsyncIterator[Waiter]:
+    """A waiter, for as long as the block lasts."""
+    waiter = Waiter(documents, url)
+    try:
+        yield waiter
+    finally:
+        await waiter.close()

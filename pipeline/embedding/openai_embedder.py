@@ -1,0 +1,154 @@
+"""An embedding model behind OpenAI's protocol: OpenAI itself, Ollama, vLLM, LM Studio, text-embeddings-inference and others.
+
+Source: OpenAI's API reference, "Create embeddings": 2,048 texts and 300,000 tokens in a request, 8,192 tokens in a text. The limits here
+are in characters, of which a token has one at the least in practice (Chinese) and four in English.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import httpx
+from pydantic import SecretStr
+
+from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vectors
+from livedex.pipeline.embedding.openai_response import read_answer
+from livedex.pipeline.embedding.provider_errors import refusal
+from livedex.pipeline.embedding.texts import valid_unicode
+from livedex.pipeline.embedding.vectors import unit_vectors
+from livedex.pipeline.errors import ConfigError, RetryableError
+from livedex.pipeline.http.outbound_client import check_environment_for, http_client
+from livedex.pipeline.runtime.clock import utc_now
+
+OPENAI_URL = "https://api.openai.com/v1"
+OLLAMA_URL = "http://localhost:11434/v1"
+_READ_S: dict[Kind, float] = {"document": 60.0, "query": 10.0}
+_WHOLE_S: dict[Kind, float] = {"document": 180.0, "query": 15.0}
+_CONNECT_S = 5.0
+_SHORTENABLE = "text-embedding-3"
+
+
+class OpenAIEmbedder:
+    """`POST {url}/embeddings`.
+
+    Args:
+        model: as the provider names it.
+        url: of the API, with its version: `https://api.openai.com/v1`, or that of a compatible server.
+        api_key: sent as a bearer token, where there is one.
+        dimensions: the length wished for; sent only to the models that can shorten their vectors (`text-embedding-3-…`).
+        provider: the first part of the vector space's name.
+        limits: the bounds of one request.
+        now: aware; for Retry-After as a date.
+
+    Proxies of the environment are used, but never for a server on this machine.
+
+    Raises:
+        ConfigError: the URL is none, or no header can hold the key.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        url: str,
+        api_key: SecretStr | None = None,
+        dimensions: int | None = None,
+        provider: str = "openai",
+        limits: EmbedLimits | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._model, self._provider, self._dimensions, self._now = model, provider, dimensions, now
+        self._url = _endpoint(url)
+        self._limits = limits or EmbedLimits()
+        self._api_key = _sendable(api_key)
+        self._http: httpx.AsyncClient | None = None
+
+    @property
+    def model_id(self) -> str:
+        """Names the vector space."""
+        return f"{self._provider}:{self._model}"
+
+    @property
+    def dimensions(self) -> int | None:
+        """Length of a vector, as wished for or as first answered."""
+        return self._dimensions
+
+    @property
+    def limits(self) -> EmbedLimits:
+        """The bounds of one request."""
+        return self._limits
+
+    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+        """Turn texts into vectors; see `Embedder.embed`.
+
+        All vectors of an answer have one length; to compare it with the one wished for is left to the caller, who has to be able to say
+        at the start which one came.
+        """
+        body = await self._post([valid_unicode(text) for text in texts], kind)
+        vectors = unit_vectors(read_answer(body, len(texts), texts), len(texts), None)
+        if self._dimensions is None:
+            self._dimensions = vectors.shape[1]
+        return vectors
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _post(self, texts: list[str], kind: Kind) -> bytes:
+        timeout = httpx.Timeout(30.0, connect=_CONNECT_S, read=_READ_S[kind])
+        try:
+            async with asyncio.timeout(_WHOLE_S[kind]):
+                answer = await self._client().post(self._url, content=self._request(texts), timeout=timeout)
+        except TimeoutError as exc:
+            raise RetryableError(f"{self._place()}: no whole answer in {_WHOLE_S[kind]:.0f} s") from exc
+        except httpx.RequestError as exc:
+            raise RetryableError(f"{self._place()}: no answer ({type(exc).__name__})") from exc
+        if answer.is_success:
+            return answer.content
+        key = self._api_key.get_secret_value()
+        raise refusal(answer.status_code, answer.headers, answer.content, now=self._now(), texts=texts, secret=key)
+
+    def _request(self, texts: list[str]) -> str:
+        request: dict[str, object] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        if self._dimensions is not None and self._model.startswith(_SHORTENABLE):
+            request["dimensions"] = self._dimensions
+        return json.dumps(request)
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._http is None:
+            headers = {"content-type": "application/json", "accept": "application/json"}
+            if self._api_key.get_secret_value():
+                headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
+            limits = httpx.Limits(max_connections=self._limits.concurrency + 32, max_keepalive_connections=self._limits.concurrency + 4)
+            self._http = http_client(str(self._url), headers=headers, limits=limits)
+        return self._http
+
+    def _place(self) -> str:
+        """Where it was sent, without what may be secret in a URL."""
+        return f"{self._url.scheme}://{self._url.netloc.decode('ascii', 'replace')}"
+
+
+def _endpoint(url: str) -> httpx.URL:
+    try:
+        base = httpx.URL(url.strip())
+        host, port = base.host, base.port
+    except (httpx.InvalidURL, UnicodeError) as exc:
+        raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL: give one like http://localhost:8080/v1") from exc
+    if base.scheme not in ("http", "https") or not host or not 0 < (port or 80) < 65_536:
+        raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
+    path = base.path.rstrip("/")
+    endpoint = base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
+    check_environment_for(str(endpoint))
+    return endpoint
+
+
+def _sendable(api_key: SecretStr | None) -> SecretStr:
+    """The key without the line end that files of secrets have; empty where there is none."""
+    key = "" if api_key is None else api_key.get_secret_value().strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, without quotes and line ends")
+    return SecretStr(key)

@@ -1,0 +1,120 @@
+"""What a provider's refusal means: HTTP status, headers and error code to one of our errors, with the provider's words as far as they may be shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from livedex.pipeline.embedding.provider_messages import words_of
+from livedex.pipeline.embedding.status_kinds import kind_of
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.http.retry_after import retry_after_s
+
+Refusal: TypeAlias = RetryableError | RejectedError
+
+COMPONENT = "embedder"
+REASON = "embedding_refused"
+_SAYS = "; the provider says: "
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
+_NO_MONEY = re.compile(
+    r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|credit|balance)|account_(deactivated|suspended)",
+    re.I,
+)
+_NO_SUCH_MODEL = re.compile(r"model_not_found|invalid_api_key|deployment_?not_?found|unsupported_model", re.I)
+_TOO_LARGE = re.compile(
+    r"too (many|large|long|big)|maximum (context|input|number|batch|allowed|request)|max(imum)?[ _](context|tokens|batch|input)"
+    r"|context[ _](length|size|window)|batch size|exceed|(token|size|length) limit|at most \d+|longer than",
+    re.I,
+)
+_ADVICE = {
+    401: "the key is refused: check LIVEDEX_EMBEDDER_API_KEY",
+    403: "the key may not use this model: check LIVEDEX_EMBEDDER_API_KEY and LIVEDEX_EMBEDDER",
+    404: "no such model or path: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_URL",
+    407: "a proxy on the way there wants credentials: check the proxy of the environment",
+    410: "no such model or path any more: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_URL",
+}
+
+
+class ExhaustedError(OutageError):
+    """The account has no quota or no money left; a probe may be small enough to be answered all the same."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
+
+
+class DeniedError(RejectedError):
+    """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them.
+
+    Attributes:
+        needs_witness: what was said (no quota, too many requests) may be true of texts and not of a probe: nothing is blamed unless another text is
+            embedded meanwhile.
+    """
+
+    def __init__(self, cause: RetryableError) -> None:
+        said, _, rest = str(cause).partition(": ")
+        told = rest.partition(_SAYS)[2] if said.startswith("HTTP ") else str(cause)
+        words = f"{_SAYS}{told}" if told else ""
+        super().__init__(
+            f"{said if said.startswith('HTTP ') else 'denied'}, while a probe is answered: something on the way, such as a firewall, refuses what is in it{words}",
+            reason=REASON,
+        )
+        self.needs_witness = isinstance(cause, ExhaustedError | ThrottledError)
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: datetime, texts: Sequence[str] = (), secret: str | None = None
+) -> Refusal:
+    """Return the error that an answer other than 2xx stands for.
+
+    Args:
+        status: 100..599.
+        headers: of the answer, found in any case.
+        now: aware; a Retry-After may be a date.
+        texts: that were sent, and are not said again.
+        secret: the key, which is not said either.
+    """
+    kind, (code, looked_at) = kind_of(status), _explanation(body)
+    words = words_of(body, texts, secret)
+    said = f"HTTP {status}" + (f" ({code})" if code else "")
+    told = f"{_SAYS}{words}" if words else ""
+    if kind == "payment" or (kind == "throttled" and _NO_MONEY.search(looked_at)):
+        advice = (
+            "it wants payment: check the account" if kind == "payment" else "the quota is exhausted: check the account's plan and billing"
+        )
+        return ExhaustedError(f"{said}: {advice}{told}", retry_after_s=_wait(headers, now))
+    if kind == "throttled":
+        return ThrottledError(f"{said}: too many requests{told}", retry_after_s=_wait(headers, now))
+    if kind == "server":
+        return RetryableError(f"{said}: the server cannot do it now{told}", retry_after_s=_wait(headers, now))
+    if kind in ("denied", "answered"):
+        advice = _ADVICE.get(status, "no embeddings are offered there: check LIVEDEX_EMBEDDER_URL")
+        return OutageError(COMPONENT, f"{said}: {advice}{told}")
+    if code and _NO_SUCH_MODEL.search(code):
+        return OutageError(COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY{told}")
+    if kind == "too_large" or _TOO_LARGE.search(looked_at):
+        return TooLargeError(f"{said}: more than it takes in a request{told}")
+    return RejectedError(f"{said}: the request is refused{told}", reason=REASON)
+
+
+def _wait(headers: Mapping[str, str], now: datetime) -> float | None:
+    for name, value in headers.items():
+        if name.lower() == "retry-after":
+            return retry_after_s(value, now)
+    return None
+
+
+def _explanation(body: bytes) -> tuple[str | None, str]:
+    """The code of an error's body, where it looks like one, and all its words for looking at."""
+    try:
+        answer: Any = json.loads(body[:65_536])
+    except (ValueError, RecursionError):
+        return None, ""
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if not isinstance(error, dict):
+        return None, error if isinstance(error, str) else ""
+    named = [str(error.get(name) or "") for name in ("code", "type")]
+    code = next((value for value in named if _CODE.fullmatch(value)), None)
+    return code, " ".join([*named, str(error.get("message") or error.get("detail") or "")])

@@ -1,0 +1,79 @@
+"""What a provider says in words, fit to be kept in a dead letter: short, in one line, without credentials and without the texts that it was sent."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from livedex.pipeline.runtime.credential_masking import masked
+
+MOST_CHARACTERS = 240
+_LOOKED_AT_BYTES, _PAGE_BYTES = 65_536, 16_384
+_GRAM = 12  # as many characters in a row as a text has are the text's
+_LEFT_OUT = "…"
+_MARKUP = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)|<!--.*?(-->|$)|<[^<>]{0,2000}>", re.I | re.S)
+_LONG_SECRET = re.compile(r"\b(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{32,}\b")
+_NAMED = ("message", "detail", "error_message", "error_description", "msg", "reason", "title")
+
+
+def words_of(body: bytes, texts: Sequence[str] = (), *secrets: str | None) -> str:
+    """Return what the body of an answer says; empty where it says nothing.
+
+    Args:
+        body: JSON of any shape, HTML or plain text.
+        texts: that were sent; nothing of them that is longer than a few characters is said again.
+        secrets: that must not be shown.
+    """
+    head = body[:_LOOKED_AT_BYTES]
+    try:
+        found = _said(json.loads(head), 0)
+    except (ValueError, RecursionError):
+        text = head[:_PAGE_BYTES].decode("utf-8", "replace")
+        found = html.unescape(_MARKUP.sub(" ", text)) if "<" in text else text
+    return shown(found or "", texts, *secrets)
+
+
+def shown(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
+    """Return words of a provider as they may be shown; arguments as of `words_of`."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in said[: 8 * MOST_CHARACTERS]).split())
+    line = _LONG_SECRET.sub("***", masked(line, *secrets))
+    line = _without_texts(line[: 2 * MOST_CHARACTERS], texts)
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + _LEFT_OUT
+
+
+def _said(answer: Any, depth: int) -> str | None:
+    """The words in an error's body; None where there are none."""
+    if isinstance(answer, str):
+        return answer
+    if depth > 4:
+        return None
+    if isinstance(answer, list):
+        found = [word for item in answer[:4] if (word := _said(item, depth + 1))]
+        return "; ".join(found) or None
+    if isinstance(answer, dict):
+        for name in ("error", "errors", *_NAMED):
+            if (word := _said(answer.get(name), depth + 1)) is not None:
+                return word
+        return ""
+    return None
+
+
+def _without_texts(line: str, texts: Sequence[str]) -> str:
+    """The line without what it has in common with the texts, from `_GRAM` characters in a row on."""
+    flat = "\n".join(" ".join(text.split()) for text in texts)  # the line has no line end
+    hidden = bytearray(len(line))
+    for at in range(len(line) - _GRAM + 1):
+        gram = line[at : at + _GRAM]
+        if gram in flat:
+            hidden[at : at + _GRAM] = b"\1" * _GRAM
+    kept, open_ = [], False
+    for character, is_hidden in zip(line, hidden, strict=True):
+        if not is_hidden:
+            kept.append(character)
+        elif not open_:
+            kept.append(_LEFT_OUT)
+        open_ = bool(is_hidden)
+    return "".join(kept)

@@ -1,0 +1,1 @@
+"""Events of documents, how they are read, and what subscribers are told."""

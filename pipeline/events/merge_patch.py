@@ -1,0 +1,50 @@
+"""Changes of what a document carries besides its content: JSON merge patches (RFC 7396) of its title, URI, metadata, rights and collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from livedex.pipeline.acl import for_everybody
+from livedex.pipeline.model import DEFAULT_COLLECTION, Attributes
+
+FIELDS = ("title", "uri", "metadata", "acl", "collection")
+"""What a patch may hold."""
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """A value with a patch applied: objects are merged, null takes a member away, anything else takes its place.
+
+    Source: RFC 7396, section 2.
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    found = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = merged(found.get(name), value)
+    return found
+
+
+def patched(attributes: Attributes, patch: Mapping[str, Any]) -> Attributes:
+    """Attributes with a patch applied; what it does not name stays.
+
+    Args:
+        patch: with some of `FIELDS`; null takes a title, URI or metadata away, makes it readable for everybody of the tenant, or puts it into the
+            default collection.
+    """
+    found = attributes
+    if "title" in patch:
+        found = replace(found, title=patch["title"])
+    if "uri" in patch:
+        found = replace(found, uri=patch["uri"])
+    if "metadata" in patch:
+        found = replace(found, metadata={} if patch["metadata"] is None else merged(found.metadata, patch["metadata"]))
+    if "acl" in patch:
+        found = replace(found, acl=None if patch["acl"] is None else for_everybody(tuple(patch["acl"])))
+    if "collection" in patch:
+        found = replace(found, collection=patch["collection"] or DEFAULT_COLLECTION)
+    return found

@@ -1,0 +1,54 @@
+"""The host names that requests may carry. A page of another site can point a name of its own at this service (DNS rebinding)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+
+from livedex.pipeline.http.host_names import EVERY, is_loopback, plain_host
+
+_PORT = re.compile(r":\d*$", re.ASCII)
+_ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
+
+
+class AllowedHosts:
+    """Decides whether the host of a request is one of ours.
+
+    Args:
+        names: further names and addresses, without a port; `*.example.org` allows every name below it, `*` every name.
+        bound: the address or name that is listened on; one that means every address adds nothing.
+
+    Attributes:
+        is_set: whether names were given: then requests with a credential are checked as well.
+    """
+
+    def __init__(self, names: Iterable[str] = (), *, bound: str = "") -> None:
+        given = {plain_host(name) for name in names}
+        self.is_set = bool(given)
+        self._every = EVERY in given
+        self._below = tuple(name[1:] for name in given if name.startswith("*."))
+        self._names = given | ({plain_host(bound)} if bound not in _ANY_ADDRESS else set())
+
+    def allow(self, headers: Headers) -> bool:
+        """Return whether a request with these headers may be answered. A request that names no host, as no browser sends one, may."""
+        named = headers.getlist("host")
+        if not named:
+            return True
+        return len(named) == 1 and self.allow_host(host_of(named[0]))
+
+    def allow_host(self, host: str) -> bool:
+        """Return whether a host, without its port, is one of ours."""
+        if self._every or is_loopback(host) or host in self._names:
+            return True
+        return bool(host) and host.endswith(self._below) if self._below else False
+
+
+def host_of(value: str) -> str:
+    """Return the host in the value of a Host header, in lower case, without its port; empty where there is none."""
+    value = value.strip().lower()
+    if value.startswith("["):
+        address, bracket, port = value[1:].partition("]")
+        return address if bracket and (not port or _PORT.fullmatch(port)) else ""
+    return _PORT.sub("", value).removesuffix(".")

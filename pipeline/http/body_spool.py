@@ -1,0 +1,126 @@
+"""Bodies that are large: they wait on disk until they are whole, and are in memory one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import IO
+
+from livedex.pipeline.errors import RetryableError
+
+PATIENCE_S = 20.0
+PLACES = 16
+_ON_DISK = "/var/tmp"  # where /tmp is memory, as it often is in containers, this is not; a file in it has no name
+
+
+class LargeBodies:
+    """Places on disk for bodies that arrive, and turns in memory for those that are whole.
+
+    Args:
+        room_bytes: of the bodies that are in memory at once; the largest must fit.
+        places: for bodies that arrive or wait, half of them for one owner, >= 2.
+    """
+
+    def __init__(self, room_bytes: int, places: int = PLACES) -> None:
+        self._room, self._places = room_bytes, places
+        self._arriving: defaultdict[str, int] = defaultdict(int)
+        self._left = asyncio.Condition()
+        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def place(self, owner: str) -> AsyncIterator[LargeBody]:
+        """Hold a place on disk for as long as the block lasts.
+
+        Raises:
+            RetryableError: too many are taken, or the disk takes nothing.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._left:
+                await self._left.wait_for(lambda: self._has_place(owner))
+        except TimeoutError as exc:
+            raise RetryableError("too many large bodies are under way", retry_after_s=5) from exc
+        self._arriving[owner] += 1
+        try:
+            with _file() as file:
+                yield LargeBody(file)
+        except OSError as exc:
+            raise RetryableError(f"a large body cannot be kept on disk: {exc.strerror or type(exc).__name__}", retry_after_s=5) from exc
+        finally:
+            self._arriving[owner] -= 1
+            if not self._arriving[owner]:
+                del self._arriving[owner]
+            async with self._left:
+                self._left.notify_all()
+
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """Hold this many bytes of the memory for as long as the block lasts, in the order of asking.
+
+        Raises:
+            RetryableError: others took too long.
+        """
+        if self._line or size > self._room:
+            await self._wait(size)
+        else:
+            self._room -= size
+        try:
+            yield
+        finally:
+            self._room += size
+            self._wake()
+
+    def _has_place(self, owner: str) -> bool:
+        return sum(self._arriving.values()) < self._places and self._arriving.get(owner, 0) < self._places // 2
+
+    async def _wait(self, size: int) -> None:
+        mine = (size, asyncio.get_running_loop().create_future())
+        self._line.append(mine)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await mine[1]
+        except BaseException as exc:
+            if mine in self._line:
+                self._line.remove(mine)
+            elif mine[1].done() and not mine[1].cancelled():  # it was given, and nobody will use it
+                self._room += size
+            self._wake()
+            if isinstance(exc, TimeoutError):
+                raise RetryableError("too many large bodies are under way", retry_after_s=5) from exc
+            raise
+
+    def _wake(self) -> None:
+        while self._line and self._line[0][0] <= self._room:
+            size, turn = self._line.popleft()
+            if not turn.done():
+                self._room -= size
+                turn.set_result(None)
+
+
+class LargeBody:
+    """What has come of a body, on disk; each call is made beside the loop."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    async def add(self, part: bytes | bytearray) -> None:
+        """Write on."""
+        await asyncio.to_thread(self._file.write, part)
+
+    async def whole(self) -> bytes:
+        """Read all of it."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> bytes:
+        self._file.seek(0)
+        return self._file.read()
+
+
+def _file() -> IO[bytes]:
+    """A file without a name: where the surroundings say, else on a disk, else wherever temporary files are."""
+    is_said = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    place = _ON_DISK if not is_said and os.path.isdir(_ON_DISK) and os.access(_ON_DISK, os.W_OK | os.X_OK) else None
+    return tempfile.TemporaryFile(dir=place)

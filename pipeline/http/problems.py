@@ -1,0 +1,213 @@
+"""Every refusal as RFC 9457 problem details, and the one place where a kind of error becomes a status.
+
+Details name what is wrong and what to do; they hold no stack trace and no control character, whatever a client sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from livedex.pipeline.errors import (
+    ConflictError,
+    ForbiddenError,
+    LivedexError,
+    NotFoundError,
+    OutageError,
+    RejectedError,
+    RetryableError,
+    SlowReadError,
+    TenantDeletedError,
+    TenantRequiredError,
+)  # fmt: skip
+from livedex.pipeline.http.field_hints import with_hints
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+DEFAULT_RETRY_S = 5.0
+_MAX_DETAIL = 500
+_MAX_ERRORS = 20
+_MAX_NAME = 200
+
+
+def problem(
+    status: int, detail: str, *, kind: str = "", errors: Sequence[Mapping[str, Any]] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that refuses.
+
+    Args:
+        status: 400..599.
+        detail: what is wrong with this request, and what to do.
+        kind: a short name from a closed set; default: the status's own.
+        errors: of a request that fails validation, each with `pointer` and `detail`.
+    """
+    title = HTTPStatus(status).phrase
+    name = kind or title.lower().replace(" ", "-")
+    body: dict[str, Any] = {"type": f"urn:livedex:problem:{name}", "title": title, "status": status, "detail": clean(detail) or title}
+    if errors:
+        body["errors"] = list(errors)
+    return Response(orjson.dumps(body), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def clean(text: str) -> str:
+    """Text of a client fit to be said back: printable, valid Unicode, at most 500 characters."""
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_MAX_DETAIL])
+    return shown if len(shown) <= _MAX_DETAIL else shown[:_MAX_DETAIL]
+
+
+def invalid(errors: Sequence[Any]) -> Response:
+    """422 for a request that fails validation.
+
+    Args:
+        errors: as pydantic gives them; only place and message are told, never the value.
+    """
+    told = [{"pointer": _pointer(error["loc"]), "detail": clean(str(error["msg"]))} for error in errors[:_MAX_ERRORS]]
+    first = f"{told[0]['pointer'].removeprefix('#/')}: {told[0]['detail']}" if told else "the request makes no sense"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return problem(422, first + more, kind="invalid-request", errors=told)
+
+
+def _pointer(place: Sequence[str | int]) -> str:
+    parts = [str(part)[:_MAX_NAME] for part in place]
+    if parts and parts[0] in ("body", "query", "path", "header") and len(parts) > 1:
+        parts = parts[1:]
+    return "#/" + "/".join(clean(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def unexpected(request_id: str) -> Response:
+    """500 for what nobody foresaw; the log has the rest under the same id."""
+    return problem(500, f"something went wrong here; the log of the service has it under request {request_id}")
+
+
+_AWAY = {
+    "embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it",
+    "blobs": "the storage for large documents is away: try again later",
+}
+
+
+def answer_to(error: LivedexError) -> Response:
+    """The answer that a kind of error gets."""
+    if isinstance(error, OutageError):
+        return _later(_AWAY.get(error.component, f"the {error.component} is away: try again later"), error.retry_after_s or DEFAULT_RETRY_S)
+    if isinstance(error, SlowReadError):
+        return _later(f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer `candidates`, a smaller `limit`)", 1.0)
+    if isinstance(error, RetryableError):
+        return _later("this did not work just now: try again", error.retry_after_s or 1.0)
+    if isinstance(error, NotFoundError):
+        return problem(404, str(error))
+    if isinstance(error, TenantRequiredError):
+        return problem(403, str(error), kind="tenant-required")
+    if isinstance(error, ForbiddenError):
+        return problem(403, str(error))
+    if isinstance(error, TenantDeletedError):
+        return problem(403, "the tenant of this credential was deleted", kind="tenant-deleted")
+    if isinstance(error, ConflictError):
+        return problem(409, str(error))
+    if isinstance(error, RejectedError):
+        return problem(422, str(error), kind=error.reason.replace("_", "-"))
+    raise error
+
+
+def _later(detail: str, retry_after_s: float) -> Response:
+    return problem(503, detail, headers={"Retry-After": str(max(1, math.ceil(retry_after_s)))})
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make the app answer errors with problem details."""
+    app.add_exception_handler(LivedexError, _on_error)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(ValidationError, _on_invalid)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+
+
+async def _on_error(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, LivedexError)
+    if isinstance(exc, RetryableError):
+        log.warning("request %s: %s", request.state.request_id, exc)
+    if isinstance(exc, OutageError) and exc.component == "database":
+        request.app.state.services.health(exc.component, exc.cause)
+    return answer_to(exc)
+
+
+_DETAILS = {
+    404: "there is nothing at this address: /openapi.json lists what there is",
+    405: "this address does not take this method: /openapi.json lists what it takes",
+}
+
+
+async def _on_http(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    detail = exc.detail if exc.detail != HTTPStatus(exc.status_code).phrase else _DETAILS.get(exc.status_code, exc.detail)
+    headers = {"Allow": _methods_here(request)} if exc.status_code == 405 else exc.headers
+    if exc.status_code == 405 and request.method == "OPTIONS":
+        return Response(status_code=204, headers=headers)
+    return problem(exc.status_code, detail, kind="invalid-request" if exc.status_code == 422 else "", headers=headers)
+
+
+def _methods_here(request: Request) -> str:
+    """Every method that the address of a request takes: one route knows its own alone."""
+    every = [*request.app.router.routes, *(route for router in request.app.state.routers for route in router.routes)]
+    routes = [route for route in every if getattr(route, "methods", None) and route.matches(request.scope)[0] is not Match.NONE]
+    methods = {"OPTIONS", *(method for route in routes for method in route.methods)}
+    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+
+
+async def _on_invalid(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, RequestValidationError | ValidationError)
+    return invalid(with_hints(exc.errors(), request))
+
+
+async def _on_disconnect(request: Request, exc: Exception) -> Response:
+    return problem(400, "the request ended before its body did")
+
+
+class InvalidField(BaseModel):
+    """One thing that is wrong with a request."""
+
+    pointer: str = Field(description="JSON pointer to the field")
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[InvalidField] = Field(default_factory=list, description="of a request that fails validation")
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may refuse with these statuses."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {status: {"description": _SAID[status], "content": {"application/problem+json": {"schema": schema}}} for status in statuses}
+
+
+_SAID = {
+    400: "This is no HTTP that can be read, or its path and query are too long",
+    401: "The key is not known",
+    403: "A tenant is needed, or the credential does not allow it",
+    404: "There is none",
+    409: "It is there already",
+    408: "The body did not come in time",
+    413: "The body is too large",
+    415: "The body does not say that it is JSON, or it is compressed (Content-Encoding)",
+    422: "The request makes no sense",
+    429: "The credential asks too much at once; see Retry-After",
+    503: "Something needed is away; see Retry-After",
+}

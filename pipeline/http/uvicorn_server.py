@@ -1,0 +1,229 @@
+"""How requests are read off the wire, within the bounds of `connection_limits`, and what is answered to what is no HTTP: a problem, as everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+import uvicorn
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from livedex.pipeline.http.connection_limits import (
+    BACKLOG,
+    BODY_BYTES_PER_S,
+    BODY_GRACE_S,
+    FIRST_BYTE_S,
+    HEAD_BYTES,
+    HEAD_S,
+    KNOWN_IDLE_S,
+    MOST_HEADERS,
+    MOST_PIPELINED,
+    STALLED_ANSWER_S,
+    STRANGER_IDLE_S,
+    UNREAD_BODY_S,
+    ConnectionLimits,
+    Phase,
+    most_connections,
+)
+from livedex.pipeline.http.problems import problem
+from livedex.pipeline.http.request_middleware import SECURITY
+
+MOST_ADDRESS_BYTES = 65_535
+"""Of path and query together; the parser takes no more."""
+_MOST_OVERHEAD = 1024 * 1024  # of a chunked body, beside 16 bytes for each of its own
+
+_log = logging.getLogger("livedex.wire")
+_log.setLevel(logging.ERROR)  # what strangers send is no news
+
+_REFUSALS = {
+    400: f"this is no HTTP request, or its path and query have more than {MOST_ADDRESS_BYTES} bytes",
+    408: "the request did not come in time: send it faster, or less at once",
+    431: f"a request has at most {MOST_HEADERS} headers of {HEAD_BYTES} bytes together",
+    503: "too many connections are open: try again later",
+}
+_PHRASES = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+
+
+class _RefusedError(Exception):
+    """What is read cannot be taken."""
+
+
+class _Wire(HttpToolsProtocol):
+    """HTTP/1.1 by httptools, as uvicorn reads it."""
+
+    limits: ConnectionLimits
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.logger = _log
+        self.phase: Phase = "idle"
+        self.since = self.loop.time()
+        self.address = ""
+        self._is_new = True
+        self._is_known = False
+        self._refusal = 400
+        self._head_bytes = self._head_count = self._raw_bytes = self._body_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, if there is room for it."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if not self.limits.enter(self):
+            self._refuse(503)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self.limits.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, within the bounds."""
+        if self.transport.is_closing():
+            return
+        if self.phase == "idle":
+            self._enter("head")
+        was = self.phase
+        self._raw_bytes += len(data)
+        super().data_received(data)
+        if self.transport is None or self.transport.is_closing():
+            return
+        if was == self.phase == "head" and self._raw_bytes > MOST_ADDRESS_BYTES + HEAD_BYTES:
+            self._refuse(431)
+        elif self.phase == "body" and self._raw_bytes > _MOST_OVERHEAD + 16 * self._body_bytes:
+            self._refuse(400)
+        elif len(self.pipeline) > MOST_PIPELINED:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than it is answered."""
+        self.since = self.loop.time()
+        super().pause_writing()
+
+    def on_message_begin(self) -> None:
+        """Begin with a request."""
+        self._enter("head")
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; those after the body are left out, since who asks is known by then."""
+        if self.phase == "body":
+            return
+        self._head_bytes += len(name) + len(value)
+        self._head_count += 1
+        if self._head_bytes > HEAD_BYTES or self._head_count > MOST_HEADERS:
+            self._refusal = 431
+            raise _RefusedError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the app, which may answer before its body has come."""
+        self._enter("body")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here."""
+        self._enter("idle" if self.cycle is None or self.cycle.response_complete else "answer")
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        state = self.scope.get("state", {}) if self.scope else {}
+        self._is_known = "caller" in state
+        if self.phase == "answer":
+            self._enter("idle")
+        elif self.phase == "body":
+            self.since = self.loop.time()
+        super().on_response_complete()
+
+    def overdue(self, now: float) -> bool:
+        """Return whether the client took too long."""
+        if self.transport is None:
+            return False
+        took_s = now - self.since
+        if self.flow.write_paused:
+            return took_s > STALLED_ANSWER_S
+        if self.phase == "head":
+            return took_s > HEAD_S and not self._owes_an_answer
+        if self.phase == "body":
+            if self.cycle is not None and self.cycle.response_complete:
+                return took_s > UNREAD_BODY_S
+            if self.flow.read_paused:  # we do not read on
+                self.since += 1.0
+                return False
+            return took_s > BODY_GRACE_S + self._body_bytes / BODY_BYTES_PER_S
+        if self.phase == "idle":
+            return took_s > (FIRST_BYTE_S if self._is_new else KNOWN_IDLE_S if self._is_known else STRANGER_IDLE_S)
+        return False
+
+    @property
+    def _owes_an_answer(self) -> bool:
+        """Whether an earlier request has not been answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def end(self) -> None:
+        """Close, after an answer where a request has begun and none was given."""
+        if self.transport is None or self.transport.is_closing():
+            if self.transport is not None:
+                self.transport.abort()
+        elif self.flow.write_paused or self.phase == "idle" or (self.phase == "head" and self._owes_an_answer):
+            self.transport.abort()
+        else:
+            self._refuse(408)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read, and close: where the next request would begin is not known."""
+        self._refuse(self._refusal)
+
+    def _enter(self, phase: Phase) -> None:
+        if phase == "head":
+            self._is_new = False
+            self._head_bytes = self._head_count = self._raw_bytes = self._body_bytes = 0
+        if phase != self.phase:
+            self.phase, self.since = phase, self.loop.time()
+
+    def _refuse(self, status: int) -> None:
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and self.cycle.response_started and (self.phase == "body" or not self.cycle.response_complete):
+            self.transport.abort()  # it was answered, or is being answered
+            return
+        answer = problem(status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None)
+        headers = MutableHeaders(raw=answer.raw_headers)
+        headers.update(SECURITY)
+        headers.update({"X-Request-ID": uuid.uuid4().hex, "Connection": "close"})
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers.raw)
+        head = f"HTTP/1.1 {status} {_PHRASES[status]}\r\n".encode()
+        self.transport.write(head + lines + b"\r\n" + bytes(answer.body))
+        self.transport.close()
+
+
+def on_wire(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
+    """How an app is served.
+
+    Args:
+        most: connections at once; None: as many as the limit on open files allows.
+    """
+    limits = ConnectionLimits(most_connections() if most is None else most)
+    return uvicorn.Config(
+        app,
+        http=type("Wire", (_Wire,), {"limits": limits}),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        backlog=BACKLOG,
+        proxy_headers=False,  # who asks follows from the credential, and bounds by address from the connection
+        timeout_graceful_shutdown=5,
+        timeout_keep_alive=int(KNOWN_IDLE_S) + 5,  # `connection_limits` ends idle connections
+        server_header=False,
+        date_header=False,
+    )

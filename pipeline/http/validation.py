@@ -1,0 +1,68 @@
+"""What the receiver's routes have in common: the shapes of their answers, the description of their bodies, JSON read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from livedex.pipeline.events.json_budget import MOST_VALUES, has_more_values, objection
+from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.http.bodies import OFF_LOOP_BYTES
+from livedex.pipeline.runtime.tenant_shares import in_thread
+
+Model = TypeVar("Model", bound=BaseModel)
+Read = TypeVar("Read")
+Place = tuple[str | int, ...]
+
+
+def parsed(body: bytes) -> Any:
+    """The value of a body.
+
+    Raises:
+        RequestValidationError: it is no JSON, or holds too many values.
+    """
+    if has_more_values(body):
+        raise refused(("body",), f"a body holds at most {MOST_VALUES} values")
+    try:
+        return read_json(body)
+    except orjson.JSONDecodeError as exc:
+        raise refused(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
+
+
+async def off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
+    """Return what is read of a body, beside the loop where it is large."""
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await in_thread(read, body)
+
+
+def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
+    """A value as its model.
+
+    Args:
+        place: of the value in the body, for what is refused.
+
+    Raises:
+        RequestValidationError: it is none; every field that is wrong is named.
+    """
+    if not isinstance(value, dict):
+        raise refused(place or ("body",), "it is a JSON object")
+    if (why := objection(value)) is not None:
+        raise refused(place or ("body",), why)
+    try:
+        return model.model_validate(value)
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False, include_input=False, include_context=False)
+        raise RequestValidationError([{**error, "loc": (*place, *error["loc"])} for error in errors]) from exc
+
+
+def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:
+    """The refusal of a request, 422, for one of its fields.
+
+    Args:
+        place: of the field, from the top of the body.
+        why: what is wrong and what to do, without the value.
+    """
+    return RequestValidationError([{"loc": place, "msg": why, "type": "value_error"}])

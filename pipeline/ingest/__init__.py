@@ -1,0 +1,1 @@
+"""How changes enter: requests become events that the broker holds."""

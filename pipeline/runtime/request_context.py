@@ -1,0 +1,8 @@
+"""What is known of the request that a task answers."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+credential: ContextVar[str] = ContextVar("credential", default="")
+"""Who reads, within its tenant."""

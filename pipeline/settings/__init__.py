@@ -1,0 +1,1 @@
+"""Settings: one description of each, their check, and where they come from."""

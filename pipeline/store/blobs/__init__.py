@@ -1,0 +1,1 @@
+"""Large contents, in PostgreSQL or in object storage."""

@@ -1,0 +1,210 @@
+"""Dead letters: events that cannot be processed, with their exact bytes, place and reason."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from livedex.pipeline.errors import NotFoundError, RejectedError
+from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.event import CHANGED, DEAD, Buried, Changed, Event, HeaderValue, Step
+from livedex.pipeline.events.notifications import NOTIFY
+from livedex.pipeline.extract.sanitizer import clean_text
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.store.database import Connection, Database
+from livedex.pipeline.store.documents.document_sync import ended_key
+from livedex.pipeline.store.postgres.statements import sql
+
+_MAX_DETAIL = 2000
+_MOST_TOLD_BYTES = 512 * 1024  # of a record; a message with it in base64 fits into a megabyte
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter.
+
+    Attributes:
+        letter_id: derived from where the record stood, so that the same record never leaves two.
+        place: row, or partition and offset, and key.
+        payload: the exact bytes; empty in a list.
+    """
+
+    letter_id: str
+    tenant_id: TenantId
+    stage: str
+    document_id: str | None
+    version: int | None
+    reason: str
+    detail: str
+    attempts: int
+    topic: str = ""
+    place: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
+    payload: bytes = b""
+    at: datetime | None = None
+    size_bytes: int = 0
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it is something that a subscriber was not told: that says nothing against its document."""
+        return self.stage == NOTIFY
+
+
+def letter_id(record_id: str, payload: bytes) -> str:
+    """The id of the letter of a record."""
+    return hashlib.sha256(record_id.encode() + b"\x00" + payload).hexdigest()[:16]
+
+
+def buried(letter: Letter, *, brief: bool = False) -> Event[Buried]:
+    """What is told of a letter: its bytes where they fit into a message, and where to find them otherwise.
+
+    Args:
+        brief: without bytes, headers and key, which the table of dead letters has.
+    """
+    now = datetime.now(UTC)
+    fits = len(letter.payload) <= _MOST_TOLD_BYTES and not brief
+    place = {
+        name: value for name, value in letter.place.items() if not (name == "key" and (brief or len(value or "") > _MOST_TOLD_BYTES // 4))
+    }
+    headers = dict(letter.headers) if len(orjson.dumps(letter.headers)) <= _MOST_TOLD_BYTES // 4 and not brief else {}
+    data = Buried(
+        letter_id=letter.letter_id, tenant_id=letter.tenant_id, document_id=letter.document_id or "", version=letter.version, stage=letter.stage,
+        reason=letter.reason, detail=letter.detail[:_MAX_DETAIL], attempts=letter.attempts, topic=letter.topic, place=place, headers=headers,
+        payload=base64.b64encode(letter.payload).decode() if fits else None,
+        payload_sha256=hashlib.sha256(letter.payload).hexdigest(), size_bytes=len(letter.payload),
+    )  # fmt: skip
+    subject = letter.document_id or None
+    return Event[Buried](
+        id=letter.letter_id, source=f"/stages/{letter.stage}", type=DEAD, subject=subject, time=now, accepted=now, data=data
+    )
+
+
+async def keep_letter(connection: Connection, letter: Letter) -> bool:
+    """Keep a letter; False where it was kept before.
+
+    Args:
+        connection: in a transaction of its tenant.
+    """
+    kept = await connection.fetchval(
+        sql("insert_letter"), letter.letter_id, letter.tenant_id, letter.stage, letter.document_id, letter.version, letter.reason,
+        _kept_detail(letter), letter.attempts, letter.topic, dict(letter.place), dict(letter.headers), letter.payload,
+    )  # fmt: skip
+    return bool(kept)
+
+
+def _kept_detail(letter: Letter) -> str:
+    """What others said may be in it, and a letter that cannot be kept would never end."""
+    return clean_text(letter.detail[:_MAX_DETAIL])
+
+
+async def _mark(connection: Connection, letter: Letter, event: Event[Any] | None) -> None:
+    """Mark the document of a letter; what has to be looked up is no document."""
+    data = event.data if event is not None else None
+    changed = data if isinstance(data, Changed) else None
+    if letter.document_id is None or letter.version is None or letter.is_notice or (changed and changed.listing):
+        return
+    await connection.execute(
+        sql("mark_dead"), letter.tenant_id, letter.document_id, letter.version, _kept_detail(letter),
+        changed.source if changed else "", list(changed.acl) if changed and changed.acl is not None else None, changed is not None,
+        *((event.arrival.at, event.arrival.place) if event is not None else (None, None)),
+    )  # fmt: skip
+    await connection.execute(sql("notify_ended"), ended_key(letter.tenant_id, letter.document_id))
+
+
+def _event_of(letter: Letter) -> Event[Any] | None:
+    """The event in a letter; None where there is none."""
+    try:
+        return decode(letter.payload, Changed if letter.topic == CHANGED else Step)
+    except RejectedError:
+        return None
+
+
+class Letters:
+    """The dead letters of every tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def bury(self, letter: Letter, event: Event[Any] | None = None) -> None:
+        """Keep a letter, mark its document, and write what subscribers are to be told, in one transaction; the same letter again changes nothing.
+
+        What has to be looked up is no document, and nothing is marked.
+
+        Args:
+            event: that died; None where there is none in the bytes.
+        """
+        changed = event.data if event is not None and isinstance(event.data, Changed) else None
+        tenant_id = letter.tenant_id
+        async with self._database.tenant(tenant_id, f"dead letter {letter.letter_id}") as connection:
+            await connection.execute(sql("add_tenant"), tenant_id)
+            is_new = await keep_letter(connection, letter)
+            await _mark(connection, letter, event)
+            if is_new:
+                await connection.execute(
+                    sql("tell_of_letter"), tenant_id, letter.letter_id, letter.stage, letter.document_id, letter.version, letter.reason,
+                    changed.collection if changed and not changed.deleted else None,
+                )  # fmt: skip
+
+    async def mark(self, letter: Letter) -> None:
+        """Mark the document of a letter again that was not sent through after all."""
+        async with self._database.tenant(letter.tenant_id, f"mark the document of dead letter {letter.letter_id}") as connection:
+            await _mark(connection, letter, _event_of(letter))
+
+    async def all(self) -> list[Letter]:
+        """Every letter, oldest first within a tenant, without payloads."""
+        found = []
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "list dead letters") as connection:
+                found += [Letter(tenant_id=tenant_id, **dict(row)) for row in await connection.fetch(sql("list_letters"), tenant_id)]
+        return found
+
+    async def find(self, wanted: str) -> Letter:
+        """One letter, with its payload.
+
+        Raises:
+            NotFoundError: there is none of this id.
+        """
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "read dead letter") as connection:
+                row = await connection.fetchrow(sql("read_letter"), tenant_id, wanted)
+            if row is not None:
+                return Letter(**{**dict(row), "tenant_id": tenant_id}, size_bytes=len(row["payload"]))
+        raise NotFoundError(f"there is no dead letter {wanted}: `livedex dead list` shows what there is")
+
+    async def is_stale(self, letter: Letter) -> bool:
+        """Whether its document has a version as new or newer, or was deleted after it died, so that a replay would change nothing."""
+        if letter.is_notice or letter.document_id is None or letter.version is None:
+            return False
+        async with self._database.tenant(letter.tenant_id, "look at a letter's document") as connection:
+            row = await connection.fetchrow(sql("document_fence"), letter.tenant_id, letter.document_id)
+        if row is None:
+            return False
+        is_newer = row["version"] is not None and row["version"] >= letter.version
+        return is_newer or (row["cleared_at"] is not None and letter.at is not None and letter.at <= row["cleared_at"])
+
+    async def remove(self, letter: Letter, *, forget: bool) -> None:
+        """Take a letter away; its document has its last synced state again.
+
+        Args:
+            forget: also the document, when nothing of it was ever synced and nothing is under way (a drop); False for a replay.
+        """
+        async with self._database.tenant(letter.tenant_id, f"remove dead letter {letter.letter_id}") as connection:
+            await connection.execute(sql("delete_letter"), letter.tenant_id, letter.letter_id)
+            await self._unmark(connection, letter, forget)
+
+    async def _unmark(self, connection: Connection, letter: Letter, forget: bool) -> None:
+        if letter.is_notice or letter.document_id is None or letter.version is None:
+            return
+        await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
+        if forget:
+            await connection.execute(sql("forget_unsynced"), letter.tenant_id, letter.document_id)
+
+    async def count(self) -> int:
+        """How many letters there are."""
+        return await self._database.total("count_letters", "count dead letters")

@@ -1,0 +1,56 @@
+"""Rights and deletes from when they are accepted: in the transaction that an acceptance waits for, before the queue that the change goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedex.pipeline.model import Fence, TenantId
+from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.protocol import Guarded
+
+
+async def guard_documents(database: Database, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+    """Let the rights of versions hold, and hide deleted documents; see `VectorStore.guard`.
+
+    Args:
+        guarded: of documents of one tenant; several of one document count together.
+
+    Raises:
+        OutageError, RetryableError: not now.
+        TenantDeletedError: there is nothing left to guard.
+    """
+    said: dict[str, Guarded] = {}
+    gone: dict[str, Fence] = {}
+    for each in guarded:
+        fence = each.fence
+        if fence.digest[0]:
+            gone[each.document_id] = max(fence, gone.get(each.document_id, fence), key=_order)
+        elif each.document_id not in said or _order(said[each.document_id].fence) < _order(fence):
+            said[each.document_id] = each
+    names = sorted({*said, *gone})
+    if not names:
+        return
+    fences = [said[name].fence if name in said else None for name in names]
+    deletes = [gone.get(name) for name in names]
+    async with database.tenant(tenant_id, f"guard {len(names)} documents") as connection:
+        await connection.execute(
+            sql("guard_documents"), tenant_id, names, [f and f.version for f in fences], [f and f.digest for f in fences],
+            [None if name not in said or (acl := said[name].acl) is None else list(acl) for name in names],
+            [f and f.version for f in deletes], [f and f.digest for f in deletes],
+        )  # fmt: skip
+
+
+def _order(fence: Fence) -> tuple[int, bytes]:
+    return fence.version, fence.digest
+
+
+class Guards:
+    """`livedex.pipeline.store.protocol.Guard` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+        """Let them hold; see `guard_documents`."""
+        await guard_documents(self._database, tenant_id, guarded)

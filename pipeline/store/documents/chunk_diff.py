@@ -1,0 +1,127 @@
+"""From the rows a document has to the rows it should have, with as few changes as possible.
+
+Rows that show the same passage in the same order stay where they are (a longest increasing run of old places); everything else is
+taken out or put in between, at sparse positions, so that an insert renumbers nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from livedex.pipeline.model import Entry
+
+STEP = 1 << 32  # between two positions that are given at once
+
+
+class Row(NamedTuple):
+    """A chunk as it is stored."""
+
+    position: int
+    entry: Entry
+
+
+@dataclass(slots=True)
+class Swap:
+    """What to do to the rows of a document.
+
+    Attributes:
+        delete: positions that go.
+        insert: rows that come.
+        update: rows that stay at their position but change gap, length or heading.
+    """
+
+    delete: list[int] = field(default_factory=list)
+    insert: list[Row] = field(default_factory=list)
+    update: list[Row] = field(default_factory=list)
+
+
+def align(old: Sequence[Row], new: Sequence[Entry]) -> Swap:
+    """Plan the swap; O(n log n).
+
+    Args:
+        old: the stored rows, by position.
+        new: the manifest, in order.
+    """
+    kept = _kept(old, new)
+    swap = Swap()
+    staying = set(kept.values())
+    swap.delete = [row.position for i, row in enumerate(old) if i not in staying]
+    at = 0
+    below: int | None = None
+    while at < len(new):
+        if at in kept:
+            row = old[kept[at]]
+            if row.entry != new[at]:
+                swap.update.append(Row(row.position, new[at]))
+            below = row.position
+            at += 1
+            continue
+        end = at
+        while end < len(new) and end not in kept:
+            end += 1
+        above = old[kept[end]].position if end < len(new) else None
+        positions = _between(below, above, end - at)
+        if positions is None:
+            return Swap([row.position for row in old], [Row(STEP * (i + 1), entry) for i, entry in enumerate(new)])
+        swap.insert += [Row(p, entry) for p, entry in zip(positions, new[at:end], strict=True)]
+        below = positions[-1]
+        at = end
+    return swap
+
+
+def _kept(old: Sequence[Row], new: Sequence[Entry]) -> dict[int, int]:
+    """Which old row each new entry keeps: new index to old index, increasing in both."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head].entry.passage_id == new[head].passage_id:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail].entry.passage_id == new[-1 - tail].passage_id:
+        tail += 1
+    kept = {i: i for i in range(head)}
+    kept |= {len(new) - 1 - i: len(old) - 1 - i for i in range(tail)}
+    places: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(old) - tail - 1, head - 1, -1):
+        places[old[i].entry.passage_id].append(i)
+    pairs = [(j, places[new[j].passage_id].pop()) for j in range(head, len(new) - tail) if places.get(new[j].passage_id)]
+    kept.update(_longest_increasing(pairs))
+    return kept
+
+
+def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs that increases in the second member too (patience sorting)."""
+    tops: list[int] = []
+    top_pairs: list[int] = []
+    before: list[int] = []
+    for n, (_, place) in enumerate(pairs):
+        pile = bisect_left(tops, place)
+        before.append(top_pairs[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(place)
+            top_pairs.append(n)
+        else:
+            tops[pile], top_pairs[pile] = place, n
+    run: list[tuple[int, int]] = []
+    n = top_pairs[-1] if top_pairs else -1
+    while n >= 0:
+        run.append(pairs[n])
+        n = before[n]
+    return run[::-1]
+
+
+def _between(below: int | None, above: int | None, count: int) -> list[int] | None:
+    """`count` positions between two others, spread evenly; None when there is no room."""
+    if below is None and above is None:
+        return [STEP * (i + 1) for i in range(count)]
+    if above is None:
+        assert below is not None
+        return [below + STEP * (i + 1) for i in range(count)]
+    if below is None:
+        return [above - STEP * (count - i) for i in range(count)]
+    room = above - below - 1
+    if room < count:
+        return None
+    return [below + (above - below) * (i + 1) // (count + 1) for i in range(count)]

@@ -1,0 +1,184 @@
+"""Looking at what the index shows, row by row, and mending rows that are not what they should be.
+
+Nothing here trusts a stored hash, length or count: all are computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from livedex.pipeline.model import Attributes, DocumentId, GenerationId, PassageId, TenantId
+from livedex.pipeline.store.database import Connection, Database
+from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.store.postgres.statements import sql
+
+PAGE_DOCUMENTS = 50
+_BATCH_PASSAGES = 1000
+_NORM_TOLERANCE = 0.01  # rows are of length 1, kept as half floats
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChunk:
+    """A chunk as it is stored.
+
+    Attributes:
+        hash, content: of its passage; None where the passage is not there.
+    """
+
+    passage_id: PassageId
+    gap: int
+    length: int
+    heading: tuple[str, ...]
+    hash: bytes | None
+    content: str | None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its passage is not there, or not what its hash says."""
+        return self.content is None or hashlib.sha256(self.content.encode()).digest() != self.hash
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document as it is stored, with its chunks in order.
+
+    Attributes:
+        state: of the visible version; None where nothing ever was.
+        under_way: a version is accepted and has not ended.
+        is_dead: its newest version is a dead letter.
+        is_there: whether a reader finds it (a tombstone is not there).
+        chunk_count: as stored.
+    """
+
+    document_id: DocumentId
+    state: str | None
+    under_way: bool
+    is_dead: bool
+    is_there: bool
+    attributes: Attributes
+    chunk_count: int
+    chunks: tuple[ShownChunk, ...] = field(default=(), repr=False)
+
+
+class Inspection:
+    """One tenant's part of the index. Every call may raise `OutageError` or `RetryableError`.
+
+    Args:
+        text_search_config: of the keyword index.
+    """
+
+    def __init__(self, database: Database, tenant_id: TenantId, text_search_config: str) -> None:
+        self._database = database
+        self._config = text_search_config
+        self.tenant_id = tenant_id
+
+    async def documents(self) -> AsyncIterator[list[ShownDocument]]:
+        """Every document, tombstones included, page by page in the order of their ids; each as it was at one moment."""
+        after = ""
+        while True:
+            async with self._database.tenant(self.tenant_id, "inspect documents") as connection:
+                rows = await connection.fetch(sql("shown_documents"), self.tenant_id, after, PAGE_DOCUMENTS)
+            if not rows:
+                return
+            yield [_document(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
+            after = rows[-1]["document_id"]
+
+    async def faulty_words(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
+        """Passages whose length or entry in the keyword index is not that of their contents."""
+        faulty: set[PassageId] = set()
+        for ids in _batches(list(contents)):
+            words, exact = _words([contents[i] for i in ids])
+            async with self._database.tenant(self.tenant_id, "inspect the keyword index") as connection:
+                rows = await connection.fetch(sql("faulty_words"), self.tenant_id, ids, words, exact, self._config)
+            faulty |= {PassageId(row[0]) for row in rows}
+        return faulty
+
+    async def vectors(self, passages: Sequence[PassageId], generation: GenerationId, dimensions: int) -> dict[PassageId, bool]:
+        """Of the passages that have a vector, whether it can be one: of the right dimensions, finite and of length 1."""
+        found: dict[PassageId, bool] = {}
+        for ids in _batches(passages):
+            async with self._database.tenant(self.tenant_id, "inspect vectors") as connection:
+                rows = await connection.fetch(sql("vector_shapes", generation), self.tenant_id, ids)
+            found |= {
+                PassageId(row["passage_id"]): row["dimensions"] == dimensions and abs(row["norm"] - 1) <= _NORM_TOLERANCE for row in rows
+            }
+        return found
+
+    async def orphans(self) -> list[tuple[int, int]]:
+        """Chunks without a document: the number that they name, and how many they are."""
+        async with self._database.tenant(self.tenant_id, "look for orphans") as connection:
+            return [(row["doc_id"], row["chunks"]) for row in await connection.fetch(sql("orphan_chunks"), self.tenant_id)]
+
+    async def restore(self, contents: Sequence[str]) -> None:
+        """Write these texts over what stands under their hashes, with their entries in the keyword index."""
+        by_hash = {hashlib.sha256(content.encode()).digest(): content for content in contents}
+        for hashes in _batches(sorted(by_hash)):
+            texts = [by_hash[hash_] for hash_ in hashes]
+            words, exact = _words(texts)
+            async with self._database.tenant(self.tenant_id, f"restore {len(texts)} passages") as connection:
+                await connection.execute(sql("restore_passages"), self.tenant_id, hashes, texts, words, exact, self._config)
+
+    async def contents(self, passages: Sequence[PassageId]) -> list[tuple[PassageId, str]]:
+        """The texts of passages, in the order of their numbers; those that are not there are left out."""
+        async with self._database.tenant(self.tenant_id, f"read {len(passages)} passages") as connection:
+            rows = await connection.fetch(sql("passage_contents"), self.tenant_id, list(passages))
+        return [(PassageId(row["passage_id"]), row["content"]) for row in rows]
+
+    async def delete_vectors(self, passages: Sequence[PassageId], generation: GenerationId) -> None:
+        """Take vectors away that cannot be any."""
+        await self._execute("delete vectors", sql("delete_vectors", generation), list(passages))
+
+    async def delete_orphans(self) -> None:
+        """Take chunks away that no document owns."""
+        await self._execute("delete orphans", sql("delete_orphan_chunks"))
+
+    async def count_again(self, documents: Sequence[DocumentId]) -> None:
+        """Write how many chunks these documents have."""
+        await self._execute("count chunks", sql("count_chunks_again"), list(documents))
+
+    async def forget_files(self, source: str, documents: Sequence[DocumentId]) -> None:
+        """Forget that the files of these documents were published, so that the next scan does so again."""
+        await self._execute("forget files", sql("forget_files"), source, list(documents))
+
+    async def _execute(self, what: str, statement: str, *arguments: Any) -> None:
+        async with self._database.tenant(self.tenant_id, what) as connection:
+            await connection.execute(statement, self.tenant_id, *arguments)
+
+
+def _document(rows: Sequence[Any]) -> ShownDocument:
+    d = rows[0]
+    attributes = Attributes(d["collection"], d["source"], d["title"], d["uri"], d["mime_type"], d["metadata"], acl=_acl(d["acl"]))
+    return ShownDocument(
+        DocumentId(d["document_id"]), d["state"], d["under_way"], d["is_dead"],
+        d["is_dead"] or d["is_coming"] or (d["state"] or "deleted") != "deleted", attributes, d["chunk_count"],
+        tuple(_chunk(row) for row in rows if row["position"] is not None),
+    )  # fmt: skip
+
+
+def _acl(value: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)
+
+
+def _chunk(row: Any) -> ShownChunk:
+    return ShownChunk(PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"])
+
+
+def _words(contents: Sequence[str]) -> tuple[list[str], list[str]]:
+    found = [for_index(content) for content in contents]
+    return [words for words, _ in found], ["\x1f".join(exact) for _, exact in found]
+
+
+def _batches(items: Sequence[Any]) -> list[list[Any]]:
+    return [list(items[i : i + _BATCH_PASSAGES]) for i in range(0, len(items), _BATCH_PASSAGES)]
+
+
+async def hashes_with_vector(connection: Connection, tenant_id: TenantId, generation: GenerationId, hashes: Sequence[bytes]) -> set[bytes]:
+    """Which of these passages have a vector, and so need not be embedded."""
+    found: set[bytes] = set()
+    for batch in _batches(hashes):
+        found |= {row[0] for row in await connection.fetch(sql("hashes_with_vector", generation), tenant_id, batch)}
+    return found

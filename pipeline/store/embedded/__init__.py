@@ -1,0 +1,1 @@
+"""The PostgreSQL that Livedex starts by itself."""

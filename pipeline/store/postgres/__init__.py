@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: connection strings, errors, statements, notifications, limits."""

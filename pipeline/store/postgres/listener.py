@@ -1,0 +1,61 @@
+"""Being told by other processes: one LISTEN connection, opened anew whenever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from livedex.pipeline.store.postgres.connection import connect
+from livedex.pipeline.store.postgres.errors import database_outage
+
+log = logging.getLogger(__name__)
+
+_RECONNECT_S = 1.0
+
+
+@asynccontextmanager
+async def listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
+    """Listen to a channel for as long as the block lasts; see `keep_listening`."""
+    task = asyncio.create_task(keep_listening(url, channel, told, began), name=f"listen to {channel}")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def keep_listening(
+    url: str, channel: str, told: Callable[[str], None], began: Callable[[], None], ended: Callable[[], None] = lambda: None
+) -> None:
+    """Listen to a channel until cancelled.
+
+    Args:
+        url: of the database.
+        told: called with the payload of each notification.
+        began: called whenever listening begins: what was notified before that is not known.
+        ended: called whenever the connection has ended.
+    """
+    while True:
+        try:
+            await _listen_once(url, channel, told, began)
+        except Exception as exc:
+            if database_outage(exc) is None:
+                log.exception("listening to %s ended in a way that nobody foresaw; it begins again", channel)
+        finally:
+            ended()
+        await asyncio.sleep(_RECONNECT_S)
+
+
+async def _listen_once(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
+    """Pass on what is told until the connection ends."""
+    ended = asyncio.Event()
+    connection = await connect(url, application_name="livedex-listening")
+    try:
+        connection.add_termination_listener(lambda _: ended.set())
+        await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: told(str(payload)))
+        began()
+        await ended.wait()
+    finally:
+        await asyncio.shield(connection.close(timeout=2))

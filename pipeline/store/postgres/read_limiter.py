@@ -1,0 +1,118 @@
+"""How much of the database the reads of one tenant may take, so that one tenant's worst queries leave room for those of others.
+
+A tenant that reads alone may use every connection but one; beside others it has half of them. Who finds none free waits in the line of its
+credential, and the credentials of a tenant take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.model import TenantId
+from livedex.pipeline.runtime.request_context import credential
+
+MOST_WAITING = 64
+"""Reads of one tenant that may wait."""
+_ACTIVE_S = 60.0
+
+
+@dataclass(slots=True)
+class _Account:
+    """One tenant: reads under way, and those that wait, by credential."""
+
+    running: int = 0
+    waiting: int = 0
+    last_s: float = 0.0
+    lines: OrderedDict[str, deque[asyncio.Future[None]]] = field(default_factory=OrderedDict)
+
+
+class ReadLimits:
+    """Gives reads their turns.
+
+    Args:
+        connections: of the pool that reads use, >= 1.
+        wait_s: the longest that a read waits for its turn.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, connections: int, *, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._wait_s = wait_s
+        self._clock = clock
+        self._accounts: dict[TenantId, _Account] = {}
+
+    def share(self, tenant_id: TenantId) -> int:
+        """Return how many reads of a tenant may be under way at once."""
+        recently = self._clock() - _ACTIVE_S
+        shared = any(other.last_s > recently for name, other in self._accounts.items() if name != tenant_id)
+        return max(1, self._connections // 2 if shared else self._connections - 1)
+
+    @asynccontextmanager
+    async def turn(self, tenant_id: TenantId) -> AsyncIterator[None]:
+        """Hold a turn for as long as the block lasts.
+
+        Raises:
+            RetryableError: too many reads of this tenant are under way.
+        """
+        account = self._account(tenant_id)
+        if account.running >= self.share(tenant_id):
+            await self._wait(account)
+        else:
+            account.running += 1
+        try:
+            yield
+        finally:
+            account.running -= 1
+            self._wake(tenant_id, account)
+
+    def _account(self, tenant_id: TenantId) -> _Account:
+        now = self._clock()
+        if (account := self._accounts.get(tenant_id)) is None:
+            idle = [
+                name for name, each in self._accounts.items() if not each.running and not each.waiting and each.last_s < now - _ACTIVE_S
+            ]
+            for name in idle:
+                del self._accounts[name]
+            account = self._accounts[tenant_id] = _Account()
+        account.last_s = now
+        return account
+
+    async def _wait(self, account: _Account) -> None:
+        if account.waiting >= MOST_WAITING:
+            raise RetryableError("too many reads of this tenant are under way", retry_after_s=2)
+        who, turn = credential.get(), asyncio.get_running_loop().create_future()
+        account.lines.setdefault(who, deque()).append(turn)
+        account.waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await turn
+        except BaseException as exc:
+            if turn.done() and not turn.cancelled():  # it was given, and nobody will use it
+                account.running -= 1
+            if (line := account.lines.get(who)) is not None and turn in line:
+                line.remove(turn)
+                if not line:
+                    del account.lines[who]
+            if isinstance(exc, TimeoutError):
+                raise RetryableError("too many reads of this tenant are under way", retry_after_s=2) from exc
+            raise
+        finally:
+            account.waiting -= 1
+
+    def _wake(self, tenant_id: TenantId, account: _Account) -> None:
+        """Give free turns to those who wait, one credential after the other."""
+        while account.lines and account.running < self.share(tenant_id):
+            who, line = next(iter(account.lines.items()))
+            turn = line.popleft()
+            account.lines.move_to_end(who)
+            if not line:
+                del account.lines[who]
+            if not turn.done():
+                account.running += 1
+                turn.set_result(None)

@@ -1,0 +1,1 @@
+"""The schema of the database: migrations, roles, privileges, and checks of the server."""

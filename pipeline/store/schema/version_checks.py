@@ -1,0 +1,91 @@
+"""What PostgreSQL and pgvector have to be, and which of their faults are known."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from livedex.pipeline.errors import ConfigError
+
+MIN_SERVER_VERSION = 16
+MIN_VECTOR_VERSION = (0, 8, 0)
+_KNOWN_FAULTS = (
+    ((0, 8, 2), "a parallel build of an HNSW index may write past its memory"),
+    ((0, 8, 3), "vacuum may damage an HNSW index"),
+    ((0, 8, 4), "vacuum may leave an HNSW graph unrepaired, and inserts beside it may fail"),
+)
+"""The version that mends each. Source: pgvector's CHANGELOG."""
+
+
+def check_server_version(connection: asyncpg.Connection) -> None:
+    """Refuse a PostgreSQL that is too old.
+
+    Raises:
+        ConfigError: it is.
+    """
+    major = connection.get_server_version()[0]
+    if major < MIN_SERVER_VERSION:
+        raise ConfigError(f"PostgreSQL {major} is too old: Livedex needs {MIN_SERVER_VERSION} or later")
+
+
+async def vector_schema(connection: asyncpg.Connection) -> str | None:
+    """Return the schema that pgvector lives in, or None where it is not installed."""
+    found: str | None = await connection.fetchval(
+        "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+    )
+    return found
+
+
+async def use_schemas(connection: asyncpg.Connection) -> str:
+    """Let a session find the schema and pgvector, whatever the role or the database says; return pgvector's schema.
+
+    Raises:
+        ConfigError: pgvector is not installed.
+    """
+    schema = await vector_schema(connection)
+    if schema is None:
+        raise ConfigError(
+            "the database has no pgvector: run `livedex migrate` as its owner, or `create extension vector` as an administrator"
+        )
+    if schema != "public":
+        await connection.execute("select pg_catalog.set_config('search_path', 'public, ' || pg_catalog.quote_ident($1), false)", schema)
+    return schema
+
+
+async def check_vector_version(connection: asyncpg.Connection) -> str | None:
+    """Refuse a pgvector that is too old, and return what is wrong with one that has known faults.
+
+    Raises:
+        ConfigError: it is too old.
+    """
+    row = await connection.fetchrow(
+        "select e.extversion as schema, coalesce(a.default_version, e.extversion) as library from pg_catalog.pg_extension e"
+        " left join pg_catalog.pg_available_extensions a on a.name = e.extname where e.extname = 'vector'"
+    )
+    if row is None:
+        return None
+    if version_of(row["schema"]) < MIN_VECTOR_VERSION:
+        raise ConfigError(
+            f"pgvector {row['schema']} is too old: Livedex needs 0.8 or later (install it, then `alter extension vector update`)"
+        )
+    return vector_problem(row["library"])
+
+
+def vector_problem(version: str) -> str | None:
+    """Return what is wrong with a version of pgvector's library and what to do, or None."""
+    faults = [fault for mended, fault in _KNOWN_FAULTS if version_of(version) < mended]
+    if not faults:
+        return None
+    return (
+        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. Install 0.8.4 or later, run `alter extension vector update`,"
+        " and then `reindex index concurrently` for each index vectors_N_by_nearness"
+    )
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version; what is no number ends them."""
+    numbers: list[int] = []
+    for part in text.split("."):
+        if not part.isdecimal():
+            break
+        numbers.append(int(part))
+    return (*numbers, *[0] * (3 - len(numbers)))

@@ -1,0 +1,1 @@
+"""Rules about text that several layers share."""
