@@ -39,7 +39,7 @@ ELSEWHERE = {
 """Loops that let unforeseen errors out, and who goes on after them."""
 
 WITHIN_A_CALL = {
-    "consumers/kafka/broker.py _while_led", "pipeline/api/sync_waiter.py wait", "pipeline/embedding/client.py send", "pipeline/store/documents/generation_backlog.py doubt", "pipeline/store/tenant_store.py _queued", "consumers/lost_records.py _pages",
+    "consumers/kafka/broker.py _while_led", "pipeline/runtime/tenant_shares.py _wait", "pipeline/api/sync_waiter.py wait", "pipeline/embedding/client.py send", "pipeline/store/documents/generation_backlog.py doubt", "pipeline/store/tenant_store.py _queued", "consumers/lost_records.py _pages",
     "pipeline/store/documents/index_inspection.py documents", "livedex/cli/load_progress.py show_progress", "livedex/cli/search.py _wait_for_model",
     "livedex/cli/subscribers.py _read", "livedex/app/catch_up.py wait_for_scan", "livedex/app/catch_up.py _wait_once", "livedex/app/catch_up.py _patiently",
 }  # fmt: skip

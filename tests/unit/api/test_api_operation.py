@@ -205,9 +205,9 @@ async def test_the_address_itself_leads_to_the_page(http):
 
 
 async def test_a_line_in_the_log_holds_no_raw_control_character(http, caplog):
-    with caplog.at_level(logging.DEBUG, logger="livedex.pipeline.api"):
+    with caplog.at_level(logging.DEBUG, logger="livedex.pipeline.http"):
         await http.get("/v1/documents/a%0Ab%1B%00?query=%0A")
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("livedex.pipeline.api")]
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("livedex.pipeline.http")]
     assert lines
     assert all(line.isprintable() for line in lines)
 
