@@ -4,6 +4,6 @@
 """
 
 from livedex.app.library import Livedex, format_context
-from livedex.pipeline.settings.settings import Settings
+from livedex.pipeline.settings import Settings
 
 __all__ = ["Livedex", "Settings", "format_context"]

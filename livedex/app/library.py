@@ -9,32 +9,20 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from livedex.app.inline_ingest import VersionAtHand
 from livedex.app.library_reading import DocumentReading, listed
-from livedex.app.wiring import Surroundings, open_surroundings
-from livedex.consumers.embed import open_gatherer
-from livedex.pipeline.chunking import chunk_text as cut_text
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.decoder import wrong_field
-from livedex.pipeline.events.event import Changed, Event, changed
-from livedex.pipeline.events.merge_patch import FIELDS
-from livedex.pipeline.events.version_limits import objection
-from livedex.pipeline.extract import clean_json, clean_optional, non_text
-from livedex.pipeline.ingest.change_request import PatchBody
 from livedex.pipeline.model import Chunk, DocumentId, TextFormat
-from livedex.pipeline.search.engine import SearchAnswer
-from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.stages.chunk import ThreadCutter, chunk
-from livedex.pipeline.stages.embed import Gatherer, embed
-from livedex.pipeline.stages.outcome import Forward
-from livedex.pipeline.stages.patch import patch
-from livedex.pipeline.store.documents.document_patches import Patches
-from livedex.pipeline.store.documents.version_allocator import Versions
+
+if TYPE_CHECKING:
+    from livedex.app.wiring import Surroundings
+    from livedex.pipeline.events.event import Changed, Event
+    from livedex.pipeline.search.engine import SearchAnswer
+    from livedex.pipeline.settings import Settings
+    from livedex.pipeline.stages.embed import Gatherer
+
+# What the methods need is imported in them: every command and every child process imports `livedex`, and few of them use the library.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +48,8 @@ class Livedex(DocumentReading):
     """An index in this process; see `open`."""
 
     def __init__(self, surroundings: Surroundings, gatherer: Gatherer) -> None:
+        from livedex.pipeline.stages.chunk import ThreadCutter
+
         super().__init__(surroundings)
         self._gatherer = gatherer
         self._cutter = ThreadCutter(surroundings.cutting)
@@ -70,12 +60,15 @@ class Livedex(DocumentReading):
         """Open the index for as long as the block lasts.
 
         Args:
-            settings: as from `livedex.pipeline.settings.settings.load_settings`.
+            settings: as from `livedex.pipeline.settings.load_settings`.
             data: the data directory, without `LIVEDEX_DATABASE_URL`.
 
         Raises:
             ConfigError: the settings or the surroundings do not allow it.
         """
+        from livedex.app.wiring import open_surroundings
+        from livedex.consumers.embed import open_gatherer
+
         async with AsyncExitStack() as stack:
             s = await stack.enter_async_context(open_surroundings(settings, data))
             gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings, s.claims))
@@ -98,6 +91,10 @@ class Livedex(DocumentReading):
             RejectedError: the document can never be indexed; the message says why, and names the argument that makes no sense.
             OutageError: the database or the embedder is away.
         """
+        from livedex.pipeline.events.event import changed
+        from livedex.pipeline.events.version_limits import objection
+        from livedex.pipeline.extract import clean_json, clean_optional
+
         tenant = self._tenant(tenant_id)
         if version is not None and (why := objection(version)) is not None:
             raise RejectedError(f"version: {why}", reason="invalid_document")
@@ -111,6 +108,11 @@ class Livedex(DocumentReading):
         return await self._ingest(changed(data), content)
 
     async def _ingest(self, event: Event[Changed], content: bytes) -> Ingested:
+        from livedex.app.inline_ingest import VersionAtHand
+        from livedex.pipeline.stages.chunk import chunk
+        from livedex.pipeline.stages.embed import embed
+        from livedex.pipeline.stages.outcome import Forward
+
         s, reused = self.surroundings, 0
 
         def count(passages: int) -> None:
@@ -142,6 +144,13 @@ class Livedex(DocumentReading):
             RetryableError: what was accepted last has not been processed yet.
             OutageError: the database or the embedder is away.
         """
+        from livedex.pipeline.events.event import changed
+        from livedex.pipeline.stages.embed import embed
+        from livedex.pipeline.stages.outcome import Forward
+        from livedex.pipeline.stages.patch import patch
+        from livedex.pipeline.store.documents.document_patches import Patches
+        from livedex.pipeline.store.documents.version_allocator import Versions
+
         tenant, s = self._tenant(tenant_id), self.surroundings
         given = await Versions(s.database).give_patch(tenant, DocumentId(document_id))
         data = _change(
@@ -170,6 +179,8 @@ class Livedex(DocumentReading):
             RejectedError: `principals` is one text and no list of them.
             pydantic.ValidationError: a field without sense.
         """
+        from livedex.pipeline.search.request import SearchRequest
+
         return await self.surroundings.engine.search(self._reader(tenant_id, principals), SearchRequest(query=query, **fields))
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
@@ -189,6 +200,9 @@ class Livedex(DocumentReading):
 
     def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
         """The chunks that a text would be cut into."""
+        from livedex.pipeline.chunking import chunk_text as cut_text
+        from livedex.pipeline.extract import non_text
+
         settings = self.surroundings.settings
         return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=non_text(text))
 
@@ -199,6 +213,12 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RejectedError: one makes no sense, or there is none.
     """
+    from pydantic import ValidationError
+
+    from livedex.pipeline.events.decoder import wrong_field
+    from livedex.pipeline.events.merge_patch import FIELDS
+    from livedex.pipeline.ingest.change_request import PatchBody
+
     given = dict(changes)
     if "acl" in given and given["acl"] is not None:
         given["acl"] = listed("acl", given["acl"])
@@ -217,6 +237,11 @@ def _change(**fields: Any) -> Changed:
     Raises:
         RejectedError: one makes no sense; the message names it, and not what stood in it.
     """
+    from pydantic import ValidationError
+
+    from livedex.pipeline.events.decoder import wrong_field
+    from livedex.pipeline.events.event import Changed
+
     try:
         return Changed(**fields)
     except ValidationError as exc:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from livedex.app.wiring import Surroundings
-from livedex.pipeline.api.sync_waiter import Waiter
 from livedex.pipeline.errors import RejectedError, TenantRequiredError
-from livedex.pipeline.ingest.sync_token import read_token
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader, TenantId
-from livedex.pipeline.store.documents.document_queries import ChunksView, Documents, DocumentView, Progress
+
+if TYPE_CHECKING:
+    from livedex.app.wiring import Surroundings
+    from livedex.pipeline.store.documents.document_queries import ChunksView, DocumentView, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class DocumentPage:
 
 
 class DocumentReading:
-    """The reading half of `pipeline.Livedex`. Every method may raise what these do.
+    """The reading half of `livedex.Livedex`. Every method may raise what these do.
 
     Raises:
         TenantRequiredError: no tenant, in a service that has several.
@@ -35,6 +36,8 @@ class DocumentReading:
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
+        from livedex.pipeline.store.documents.document_queries import Documents
+
         self.surroundings = surroundings
         self._documents = Documents(surroundings.database)
 
@@ -85,6 +88,9 @@ class DocumentReading:
         Raises:
             NotFoundError: this tenant was never given such a token.
         """
+        from livedex.pipeline.api.sync_waiter import Waiter
+        from livedex.pipeline.ingest.sync_token import read_token
+
         tenant = self._tenant(tenant_id)
         document_id, version = read_token(tenant, token)
         return await Waiter(self._documents).wait(Reader(tenant), document_id, version, timeout_s)
