@@ -89,4 +89,4 @@ def test_the_library_runs_beside_modules_of_the_user_that_are_called_like_its_pa
 def test_so_does_the_command_line(installed: Path, project: Path) -> None:
     python = str(installed / "bin/python")
     assert "added      1" in run(python, "-m", "livedex", "plan", "docs", cwd=project)
-    assert run(python, "-m", "livedex", "--version", cwd=project).startswith("livedex ")
+    assert run(python, "-m", "livedex", "--version", cwd=project).startswith("livedex, version ")
