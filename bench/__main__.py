@@ -7,7 +7,7 @@ import importlib
 import inspect
 import logging
 
-from livedex.cli.running import run
+from livedex.cli.running import run_event_loop
 
 PARTS = ("load", "edits", "insert", "freshness", "search", "cranfield", "start")
 LONG = (
@@ -40,7 +40,7 @@ def main() -> None:
         measure = importlib.import_module(f"bench.{part.replace('-', '_')}").run
         if unknown := [name for name in numbers if name not in inspect.signature(measure).parameters]:
             parser.error(f"{part} takes no --{unknown[0]}")
-        run(measure(**numbers))
+        run_event_loop(measure(**numbers))
 
 
 main()

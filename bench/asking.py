@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.index import TENANT, Index
+from bench.index import TENANT, FilledIndex
 from livedex.pipeline.search.vector_retriever import unit_vector
-from livedex.pipeline.search.word_statistics import Counts, quoted, read_counts
+from livedex.pipeline.search.word_statistics import WordStatistics, read_word_statistics, tsquery_literal
 from livedex.pipeline.store.documents.vector_index import index_name
-from livedex.pipeline.store.keyword_analyzer import QueryWords, for_query
+from livedex.pipeline.store.keyword_analyzer import KeywordQuery, analyze_query
 
 TOP = 10
 _SENTENCE = re.compile(r"(?<=[.?!])\s+")
@@ -32,12 +32,12 @@ class Question:
     """A question and what is made of it before a leg runs."""
 
     text: str
-    query: QueryWords
-    counts: Counts
+    query: KeywordQuery
+    counts: WordStatistics
     vector: Any
 
 
-Way = Callable[[Question], Awaitable[Mapping[int, float]]]  # of answering; its result: scores by passage, or nothing
+RetrievalMethod = Callable[[Question], Awaitable[Mapping[int, float]]]  # of answering; its result: scores by passage, or nothing
 
 
 def sentences(rng: random.Random, passages: Sequence[str], words: int, count: int) -> list[str]:
@@ -56,19 +56,19 @@ def _is_prose(sentence: str) -> bool:
     return 6 * sum(word.strip(".,;:?!()").isalpha() for word in words) >= 5 * len(words)
 
 
-async def prepared(index: Index, texts: Sequence[str]) -> list[Question]:
+async def prepare_questions(index: FilledIndex, texts: Sequence[str]) -> list[Question]:
     """The questions with what a search reads of them first."""
     found = []
     async with index.database.tenant(TENANT, snapshot=True) as connection:
         for text in texts:
-            query = for_query(text)
-            counts, _ = await read_counts(connection, TENANT, "english", query, index_name(index.generation_id))
+            query = analyze_query(text)
+            counts, _ = await read_word_statistics(connection, TENANT, "english", query, index_name(index.generation_id))
             found.append(Question(text, query, counts, unit_vector(await index.embed_query(text))))
     return found
 
 
-async def compared(
-    questions: Sequence[Question], ways: Sequence[Way], *, rounds: int = _ROUNDS
+async def compare_methods(
+    questions: Sequence[Question], ways: Sequence[RetrievalMethod], *, rounds: int = _ROUNDS
 ) -> list[tuple[float, list[Mapping[int, float]]]]:
     """Of each way the median over the questions, in ms, of the best of some rounds, and what it found for each."""
     best = [[float("inf")] * len(questions) for _ in ways]
@@ -82,7 +82,7 @@ async def compared(
     return [(statistics.median(times), results) for times, results in zip(best, found, strict=True)]
 
 
-def overlap(found: Sequence[Mapping[int, float]], truth: Sequence[Mapping[int, float]]) -> float:
+def recall_at_10(found: Sequence[Mapping[int, float]], truth: Sequence[Mapping[int, float]]) -> float:
     """How many of the ten best are as good as the truth's tenth, by the truth's scores; those that are equal to it may stand for each other."""
     return statistics.mean(_share(ours, theirs) for ours, theirs in zip(found, truth, strict=True) if theirs)
 
@@ -93,18 +93,18 @@ def _share(found: Mapping[int, float], truth: Mapping[int, float]) -> float:
     return sum(truth.get(passage, float("-inf")) >= last - 1e-9 for passage in first) / min(TOP, len(truth))
 
 
-def bare_keyword(index: Index) -> Way:
+def plain_keyword_query(index: FilledIndex) -> RetrievalMethod:
     """Any word by `ts_rank`: one statement."""
 
     async def ask(question: Question) -> Mapping[int, float]:
-        words = " | ".join(map(quoted, question.counts.words))
+        words = " | ".join(map(tsquery_literal, question.counts.words))
         rows = await index.owner.fetch(_BARE_KEYWORD, TENANT, words)
         return {row["passage_id"]: -float(n) for n, row in enumerate(rows)}
 
     return ask
 
 
-def bare_vector(index: Index, *, indexed: bool = False) -> Way:
+def plain_vector_query(index: FilledIndex, *, indexed: bool = False) -> RetrievalMethod:
     """The nearest vectors: one statement, by a scan or by the index."""
     statement = (_BARE_INDEXED if indexed else _BARE_VECTOR).replace("{vectors}", f"vectors_{index.generation_id}")
 
@@ -115,7 +115,7 @@ def bare_vector(index: Index, *, indexed: bool = False) -> Way:
     return ask
 
 
-def both(first: Way, second: Way) -> Way:
+def combine(first: RetrievalMethod, second: RetrievalMethod) -> RetrievalMethod:
     """One after the other."""
 
     async def ask(question: Question) -> Mapping[int, float]:

@@ -19,8 +19,8 @@ import httpx
 
 from bench.attacker import ATTACKS, BACKLOG
 from bench.fairness import client_of, edits
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 OPERATIONS = 50
 _BAR = 2.0
@@ -42,7 +42,7 @@ async def run(operations: int = OPERATIONS) -> None:
 def _run(operations: int) -> None:
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         program.start()
         try:
             own, attacker = (client_of(program, tenant) for tenant in ("own", "attacker"))
@@ -64,7 +64,7 @@ def _run(operations: int) -> None:
         finally:
             program.stop()
             program.close()
-    show("One tenant while another attacks, ms", ["attack", "", "quiet", "attacked", "ratio", "bar"], rows)
+    print_table("One tenant while another attacks, ms", ["attack", "", "quiet", "attacked", "ratio", "bar"], rows)
 
 
 def _rows(attack: str, quiet: Sequence[list[float]], attacked: Sequence[list[float]], first: list[float]) -> list[list[object]]:
@@ -80,7 +80,7 @@ def _rows(attack: str, quiet: Sequence[list[float]], attacked: Sequence[list[flo
     ]
 
 
-def _settle(program: Program) -> None:
+def _settle(program: UpProcess) -> None:
     """Wait until nothing is left of an attack's backlog."""
     while program.metric("livedex_stage_waiting") > 0:
         time.sleep(0.5)

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from livedex.consumers.kafka.consumer_lag import group_of
+from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.pipeline.flow import STAGES
 from livedex.pipeline.settings.kafka import KafkaSettings
 
@@ -33,7 +33,7 @@ _LETTERS = "select topic, place ->> 'partition' as partition, place ->> 'offset'
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class AuditedRecord:
     """A record of a topic; nothing is known of one that is no event."""
 
     event_id: str | None
@@ -42,7 +42,7 @@ class Read:
     version: int = -1
 
 
-class Audit:
+class OffsetAudit:
     """Looks twice a second, in a thread of its own, for as long as it is entered; away servers are waited for.
 
     Args:
@@ -57,7 +57,7 @@ class Audit:
     def __init__(self, settings: KafkaSettings, bootstrap: str, url: str) -> None:
         self._settings, self._bootstrap, self._url = settings, bootstrap, url
         self._topics = [settings.prefix + name for name in (*(stage.takes for stage in STAGES), STAGES[-1].leaves)]
-        self._read: dict[TopicPartition, list[Read]] = {}
+        self._read: dict[TopicPartition, list[AuditedRecord]] = {}
         self._ids: dict[str, set[str]] = {topic: set() for topic in self._topics}
         self._looked: dict[TopicPartition, int] = {}
         self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), name="audit")
@@ -108,7 +108,7 @@ class Audit:
         for stage in STAGES:
             described = await admin.describe_topics([self._settings.prefix + stage.takes])
             partitions = [TopicPartition(described[0]["topic"], p["partition"]) for p in described[0]["partitions"]]
-            stored = await admin.list_consumer_group_offsets(group_of(self._settings, stage.name), partitions=partitions)
+            stored = await admin.list_consumer_group_offsets(consumer_group_id(self._settings, stage.name), partitions=partitions)
             found |= {partition: at.offset for partition, at in stored.items() if at.offset >= 0}
         return found
 
@@ -131,7 +131,7 @@ class Audit:
 
     async def _judge(self, committed: dict[TopicPartition, int]) -> None:
         following = dict(zip(self._topics, self._topics[1:], strict=False))
-        unclear: list[tuple[TopicPartition, int, Read]] = []
+        unclear: list[tuple[TopicPartition, int, AuditedRecord]] = []
         for partition, end in committed.items():
             begin = self._looked.get(partition, 0)
             passed_on = self._ids[following[partition.topic]]
@@ -144,7 +144,7 @@ class Audit:
             await self._ask(unclear)
         self._looked |= committed
 
-    async def _ask(self, unclear: list[tuple[TopicPartition, int, Read]]) -> None:
+    async def _ask(self, unclear: list[tuple[TopicPartition, int, AuditedRecord]]) -> None:
         connection = await asyncpg.connect(self._url, timeout=5)
         try:
             rows = await connection.fetch(_STATES, list({read.document_id for _, _, read in unclear}))
@@ -165,10 +165,10 @@ class Audit:
                 self.ahead.append(f"{topic}-{partition.partition} at {offset}: {read}, and its document: {state and dict(state)}")
 
 
-def _read(value: bytes | None) -> Read:
+def _read(value: bytes | None) -> AuditedRecord:
     try:
         body = orjson.loads(value or b"")
         data = body["data"]
-        return Read(body["id"], data["tenant_id"], data["document_id"], data["version"])
+        return AuditedRecord(body["id"], data["tenant_id"], data["document_id"], data["version"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return Read(None)
+        return AuditedRecord(None)

@@ -10,14 +10,14 @@ from typing import Any
 
 import asyncpg
 
-from bench.postgres import OwnPostgres
+from bench.postgres import PostgresServer
 
 LOGIN = "chaos"
 _PASSWORD, _OTHER_PASSWORD = "first", "second"
 _RULES = "local all postgres trust\nlocal all all scram-sha-256\n"
 
 
-class ChaosDatabase:
+class FaultyDatabase:
     """Disturbs the sessions of a login that has a password.
 
     Args:
@@ -28,7 +28,7 @@ class ChaosDatabase:
         url: for the login.
     """
 
-    def __init__(self, server: OwnPostgres, data: Path) -> None:
+    def __init__(self, server: PostgresServer, data: Path) -> None:
         self._owner_url, self._rules = server.url, data / "postgres" / "pg_hba.conf"
         self.url = server.url.replace("//postgres@", f"//{LOGIN}:{_PASSWORD}@", 1)
 
@@ -60,7 +60,7 @@ class ChaosDatabase:
         self._do(f"alter role {LOGIN} password '{_PASSWORD if right else _OTHER_PASSWORD}'")
         self.end_sessions(random.Random(0), 1.0)
 
-    def queued(self) -> int:
+    def queue_length(self) -> int:
         """Return how many events the queue of the database holds."""
         return int(self._ask("select count(*) from queue")[0][0])
 

@@ -33,7 +33,7 @@ class Corpus:
     commits: list[list[dict[str, Any]]]
 
 
-def load(limit: int | None = None) -> Corpus:
+def load_corpus(limit: int | None = None) -> Corpus:
     """The PEPs, or a corpus of the same kind that is made here.
 
     Args:
@@ -89,7 +89,7 @@ def _blocks(rng: random.Random, count: int) -> Iterator[str]:
         yield paragraph(rng)
 
 
-def texts_after(corpus: Corpus) -> dict[str, str]:
+def replayed_texts(corpus: Corpus) -> dict[str, str]:
     """The files once every commit is done."""
     now = dict(corpus.files)
     for commit in corpus.commits:

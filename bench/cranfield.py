@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bench.corpus import SHARED
-from bench.index import TENANT, Index, open_index
-from bench.table import show
+from bench.index import TENANT, FilledIndex, open_index
+from bench.table import print_table
 from livedex.pipeline.model import Reader
 from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.search.request import SearchRequest
@@ -36,7 +36,7 @@ async def run() -> None:
         rows = [[f"{mode}, words not counted yet", *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "hybrid")]
         await index.settle()
         rows += [[mode, *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "vector", "hybrid")]
-    show(
+    print_table(
         f"Cranfield, {len(documents)} documents, {chunks} chunks", ["", f"nDCG@{_HITS}", f"MRR@{_HITS}", f"recall@{_DEPTH}", "p50 ms"], rows
     )
 
@@ -51,7 +51,7 @@ def _judgements(lines: str) -> dict[int, set[str]]:
     return relevant
 
 
-async def _measure(index: Index, mode: str, questions: Sequence[str], relevant: Mapping[int, set[str]]) -> list[float]:
+async def _measure(index: FilledIndex, mode: str, questions: Sequence[str], relevant: Mapping[int, set[str]]) -> list[float]:
     engine = index.engine()
     gains, ranks, recalls, times = [], [], [], []
     for number, question in enumerate(questions, 1):

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import httpx
 
-from bench.chaos_database import ChaosDatabase
+from bench.chaos_database import FaultyDatabase
 from bench.killing import DIMENSIONS, embedder_settings
-from bench.postgres import OwnPostgres
-from bench.program import Program
+from bench.postgres import PostgresServer
+from bench.program import UpProcess
 from bench.put_writer import PutWriter
-from bench.table import show
-from tests.scripted_embedder import ScriptedEmbedder
+from bench.table import print_table
+from tests.scripted_embedder import EmbeddingServer
 
 KILLS, OPERATIONS = 100, 500
 _DOCUMENTS = 50
@@ -61,10 +61,10 @@ async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:
         kills: how often sessions are ended.
         operations: edits.
     """
-    await measure_and_show(kills, operations, "the PostgreSQL broker", {})
+    await run_with_broker(kills, operations, "the PostgreSQL broker", {})
 
 
-async def measure_and_show(kills: int, operations: int, broker: str, settings: dict[str, str]) -> None:
+async def run_with_broker(kills: int, operations: int, broker: str, settings: dict[str, str]) -> None:
     """Print the table.
 
     Args:
@@ -72,7 +72,7 @@ async def measure_and_show(kills: int, operations: int, broker: str, settings: d
     """
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:
         found = await asyncio.to_thread(_measure, Path(folder), kills, operations, settings)
-    show(
+    print_table(
         f"Sessions ended {kills} times in {operations} edits, with read-only and password phases, over {broker}",
         ["", "count", "of", "bar"],
         [
@@ -95,11 +95,11 @@ async def measure_and_show(kills: int, operations: int, broker: str, settings: d
 
 
 @contextmanager
-def _program(home: Path, settings: dict[str, str], embedder: ScriptedEmbedder) -> Iterator[tuple[Program, ChaosDatabase]]:
-    with OwnPostgres(home / "server") as server:
-        database = ChaosDatabase(server, home / "server")
+def _program(home: Path, settings: dict[str, str], embedder: EmbeddingServer) -> Iterator[tuple[UpProcess, FaultyDatabase]]:
+    with PostgresServer(home / "server") as server:
+        database = FaultyDatabase(server, home / "server")
         places = {"LIVEDEX_DATABASE_URL": database.url, "LIVEDEX_OWNER_DATABASE_URL": server.url}
-        program = Program(home / "program", **embedder_settings(embedder), **settings, **places)
+        program = UpProcess(home / "program", **embedder_settings(embedder), **settings, **places)
         migrated = program.command("migrate")
         assert migrated.returncode == 0, migrated.stderr
         database.prepare()
@@ -113,7 +113,7 @@ def _program(home: Path, settings: dict[str, str], embedder: ScriptedEmbedder) -
 
 def _measure(home: Path, kills: int, operations: int, settings: dict[str, str]) -> Outcome:
     rng, found = random.Random(0), Outcome(edits=operations)
-    with ScriptedEmbedder(DIMENSIONS) as embedder, _program(home, settings, embedder) as (program, database):
+    with EmbeddingServer(DIMENSIONS) as embedder, _program(home, settings, embedder) as (program, database):
         writer = PutWriter(str(program.http.base_url), operations, _DOCUMENTS, pause_s=0.1)
         writer.start()
         phases = {round(kills * share): which for share, which in ((0.2, 0), (0.4, 1), (0.6, 2), (0.8, 1))}
@@ -128,7 +128,7 @@ def _measure(home: Path, kills: int, operations: int, settings: dict[str, str]) 
     return found
 
 
-def _phase(program: Program, database: ChaosDatabase, which: int, found: Outcome) -> None:
+def _phase(program: UpProcess, database: FaultyDatabase, which: int, found: Outcome) -> None:
     """A time without writes: 0 read-only as in a failover, 1 another password, 2 read-only whose end no session is told of."""
     found.phases += 1
     if which == 1:
@@ -146,7 +146,7 @@ def _phase(program: Program, database: ChaosDatabase, which: int, found: Outcome
         database.set_read_only(False, end=which == 0)
 
 
-def _told(program: Program) -> str:
+def _told(program: UpProcess) -> str:
     """What `/readyz` says of the database; empty where nothing is amiss."""
     try:
         answer = program.http.get("/readyz").json()
@@ -156,7 +156,7 @@ def _told(program: Program) -> str:
     return "; ".join([*reasons, *([answer["degraded"]["database"]] if "database" in answer["degraded"] else [])])
 
 
-def _look(program: Program, database: ChaosDatabase, writer: PutWriter, found: Outcome) -> None:
+def _look(program: UpProcess, database: FaultyDatabase, writer: PutWriter, found: Outcome) -> None:
     """Look at what is left, without a restart."""
     begin = time.monotonic()
     found.waited = program.command("status", "--wait", str(_WAIT_S), timeout_s=_WAIT_S + 60).returncode
@@ -168,10 +168,10 @@ def _look(program: Program, database: ChaosDatabase, writer: PutWriter, found: O
             found.lost.append(f"{name}: version {document.get('version')} of {written.version}, {document.get('state')}")
         elif not any(written.mark in chunk["content"] for chunk in chunks):
             found.lost.append(f"{name}: version {written.version} without its text")
-    found.stuck = max(database.queued(), int(program.metric("livedex_stage_waiting")))
+    found.stuck = max(database.queue_length(), int(program.metric("livedex_stage_waiting")))
     found.dead = int(program.metric("livedex_dead_letters"))
     ready = program.http.get("/readyz").json()
     found.unwell = ", ".join([*ready["reasons"], *ready["degraded"]])
-    found.not_accepted, found.errors_500 = writer.given_up, writer.statuses[500]
+    found.not_accepted, found.errors_500 = writer.abandoned, writer.statuses[500]
     found.statuses = ", ".join(f"{status or 'no answer'}: {count:,}" for status, count in sorted(writer.statuses.items()))
     found.ended_with = program.end()

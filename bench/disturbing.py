@@ -11,18 +11,18 @@ from pathlib import Path
 
 import httpx
 
-from bench.audit import Audit
+from bench.audit import OffsetAudit
 from bench.corpus import Corpus
-from bench.fleet import Fleet
-from bench.killing import Meter, Result, Writer, differing, look, rebuild, settled
-from tests.scripted_embedder import ScriptedEmbedder
+from bench.fleet import MultiProcessDeployment
+from bench.killing import CrashReplayResult, EditWriter, InFlightTexts, check_documents_whole, differences, rebuild, wait_and_read_index
+from tests.scripted_embedder import EmbeddingServer
 
 COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
 _API_BACK_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class Fault:
     """A disturbance.
 
     Attributes:
@@ -33,11 +33,11 @@ class Strike:
 
     what: str
     at: float
-    costs: bool
+    may_reembed: bool
 
 
 @dataclass
-class Disturbed(Result):
+class FaultReplayResult(CrashReplayResult):
     """What came of it.
 
     Attributes:
@@ -48,7 +48,7 @@ class Disturbed(Result):
         settled_s: from then until nothing was under way.
     """
 
-    struck: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
     ends: int = 0
     looks: int = 0
     records: int = 0
@@ -58,16 +58,16 @@ class Disturbed(Result):
 
     def rows(self) -> list[list[object]]:
         """For a table of "", count, of, bar."""
-        strikes = self.struck.total()
+        strikes = self.faults.total()
         return [
-            *([f"struck: {what}", count, strikes, ""] for what, count in sorted(self.struck.items())),
-            ["with texts in flight", self.with_texts, strikes, "some"],
-            ["half documents seen by a reader", len(self.halves), self.seen, "0"],
+            *([f"struck: {what}", count, strikes, ""] for what, count in sorted(self.faults.items())),
+            ["with texts in flight", self.kills_with_texts_in_flight, strikes, "some"],
+            ["half documents seen by a reader", len(self.partial_documents), self.seen, "0"],
             ["documents unfinished at the end", len(self.unfinished), self.documents, "0"],
             ["documents that differ from a rebuild", len(self.different), self.documents, "0"],
             ["dead letters", self.dead, "", "0"],
-            ["texts embedded again, in flight at a strike", self.again - len(self.too_often), self.texts, ""],
-            ["texts embedded again otherwise", len(self.too_often), self.texts, "0"],
+            ["texts embedded again, in flight at a strike", self.again - len(self.unexpected_reembeds), self.texts, ""],
+            ["texts embedded again otherwise", len(self.unexpected_reembeds), self.texts, "0"],
             ["committed records without an outcome", len(self.ahead), self.records, "0"],
             ["looks at committed offsets", self.looks, "", "some"],
             ["processes that ended by themselves", self.ends, "", "0"],
@@ -77,15 +77,15 @@ class Disturbed(Result):
         """What a table has no room for."""
         print(f"  replay {self.took_s:.0f} s, then {self.settled_s:.0f} s until nothing was under way")
         print(f"  livedex verify at the end: {'no difference' if self.verified else 'DIFFERENCES'}")
-        for found in (self.halves, self.unfinished, self.different, self.ahead):
+        for found in (self.partial_documents, self.unfinished, self.different, self.ahead):
             for one in list(found)[:5]:
                 print(f"  not as it should be: {one}")
 
 
-def disturb(
-    fleet: Fleet, embedder: ScriptedEmbedder, home: Path, corpus: Corpus, strike: Callable[[random.Random], Strike | None], *, strikes: int,
+def replay_with_faults(
+    fleet: MultiProcessDeployment, embedder: EmbeddingServer, home: Path, corpus: Corpus, strike: Callable[[random.Random], Fault | None], *, strikes: int,
     wait_s: float, looks_every: int = 3, before_the_end: Callable[[], None] = lambda: None,
-) -> Disturbed:  # fmt: skip
+) -> FaultReplayResult:  # fmt: skip
     """Disturb a fleet again and again while the corpus is edited.
 
     Args:
@@ -95,41 +95,41 @@ def disturb(
         looks_every: so many strikes some documents are read.
         before_the_end: called after the last strike, before what is left is looked at.
     """
-    rng, result, allowed = random.Random(0), Disturbed(), Counter[str]()
-    meter = Meter(embedder, takes_s=0.2)
-    writer = Writer(home, fleet.docs, corpus, seed=0, pause_s=0.15)
+    rng, result, allowed = random.Random(0), FaultReplayResult(), Counter[str]()
+    meter = InFlightTexts(embedder, takes_s=0.2)
+    writer = EditWriter(home, fleet.docs, corpus, seed=0, pause_s=0.15)
     fleet.start()
-    with Audit(fleet.kafka, fleet.bootstrap, fleet.database.url) as audit:
+    with OffsetAudit(fleet.kafka, fleet.bootstrap, fleet.database.url) as audit:
         begin = time.monotonic()
         writer.start()
         try:
-            while result.struck.total() < strikes or writer.left:
+            while result.faults.total() < strikes or writer.left:
                 time.sleep(rng.uniform(0, wait_s))
                 if (done := strike(rng)) is None:
                     continue
                 time.sleep(0.05)  # what was sent is received
-                result.struck[done.what] += 1
+                result.faults[done.what] += 1
                 in_flight = meter.in_flight(done.at)
-                result.with_texts += bool(in_flight)
-                allowed.update(in_flight if done.costs else ())
-                if result.struck.total() % looks_every == 0:
+                result.kills_with_texts_in_flight += bool(in_flight)
+                allowed.update(in_flight if done.may_reembed else ())
+                if result.faults.total() % looks_every == 0:
                     _wait_ready(fleet)
-                    look(fleet, writer, rng, sample=5, result=result)
+                    check_documents_whole(fleet, writer, rng, sample=5, result=result)
         finally:
             writer.end()
             before_the_end()
         result.took_s = time.monotonic() - begin
         fleet.wait_ready()
-        found = settled(fleet, result)
+        found = wait_and_read_index(fleet, result)
         result.settled_s = time.monotonic() - begin - result.took_s
         result.verified = fleet.command("verify").returncode == 0
     result.looks, result.records, result.ahead, result.ends = audit.looks, audit.records, audit.ahead, fleet.ends
-    result.count(embedder.paid, allowed)
-    result.different = differing(found, rebuild(home, fleet.docs))
+    result.count(embedder.embedded_documents, allowed)
+    result.different = differences(found, rebuild(home, fleet.docs))
     return result
 
 
-def _wait_ready(fleet: Fleet) -> None:
+def _wait_ready(fleet: MultiProcessDeployment) -> None:
     """Wait until the API says that it can serve."""
     said = ["nothing"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench import corpus as corpora
 from bench.baseline import Baseline, open_baseline
-from bench.table import show
+from bench.table import print_table
 from livedex import Livedex
 from livedex.pipeline.embedding.local_embedder import LocalEmbedder
 from livedex.pipeline.settings.settings import Settings
@@ -18,7 +18,7 @@ from livedex.pipeline.settings.settings import Settings
 
 async def run() -> None:
     """Print the table of the replay. The two take turns, commit by commit, so that what else the machine does slows down both."""
-    corpus = corpora.load()
+    corpus = corpora.load_corpus()
     settings = Settings(embedder=f"{__name__}:_Counting", tenant_scoped=False)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         async with open_baseline() as baseline, Livedex.open(settings, Path(folder) / "edited") as livedex:
@@ -27,11 +27,11 @@ async def run() -> None:
             mean = await baseline.mean_characters()
             edited = await _index(livedex)
         async with Livedex.open(settings, Path(folder) / "rebuilt") as livedex:
-            for name, text in corpora.texts_after(corpus).items():
+            for name, text in corpora.replayed_texts(corpus).items():
                 await livedex.ingest(name, text, mime_type=_mime(name))
             equal = edited == await _index(livedex)
     pieces = [piece for chunks in edited.values() for piece in chunks[1]]
-    show(
+    print_table(
         f"{len(corpus.commits)} edits of {corpus.name}",
         ["", "characters embedded", "ratio", "texts", "median commit ms", "ratio", "mean chunk"],
         [
@@ -105,9 +105,9 @@ def _mime(name: str) -> str:
 async def _index(livedex: Livedex) -> dict[str, Any]:
     """Every visible document: its metadata, and text, offsets and heading of its chunks in order."""
     from livedex.pipeline.model import DEFAULT_TENANT, Reader
-    from livedex.pipeline.store.documents.document_queries import Documents
+    from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
-    documents = Documents(livedex.surroundings.database)
+    documents = DocumentQueries(livedex.surroundings.database)
     found: dict[str, Any] = {}
     cursor = None
     while True:

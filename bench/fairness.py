@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 
 from bench.corpus import paragraph
-from bench.fleet import a_kafka
-from bench.program import Program
+from bench.fleet import running_kafka
+from bench.program import UpProcess
 from bench.reader import LIVEDEX
-from bench.table import show
-from livedex.pipeline.settings.settings import KAFKA
+from bench.table import print_table
+from livedex.pipeline.settings.settings import KAFKA_SCHEME
 
 EDITS = 20
 _PAUSE_S = 0.1
@@ -33,15 +33,15 @@ async def run(documents: int = 400) -> None:
         documents: that the other tenant loads.
     """
     rows = await asyncio.to_thread(_measure, "PostgreSQL", documents, {})
-    with a_kafka() as bootstrap:
-        settings = {"LIVEDEX_BROKER_URL": KAFKA + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
+    with running_kafka() as bootstrap:
+        settings = {"LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
         rows += await asyncio.to_thread(_measure, "Kafka", documents, settings)
-    show(f"Edits of a tenant while another loads {documents} documents, ms", ["", "edits", "p50", "p95", "worst"], rows)
+    print_table(f"Edits of a tenant while another loads {documents} documents, ms", ["", "edits", "p50", "p95", "worst"], rows)
 
 
 def _measure(broker: str, documents: int, settings: dict[str, str]) -> list[list[object]]:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder), **settings)
+        program = UpProcess(Path(folder), **settings)
         program.start()
         try:
             small, large = (client_of(program, tenant) for tenant in ("small", "large"))
@@ -59,7 +59,7 @@ def _measure(broker: str, documents: int, settings: dict[str, str]) -> list[list
     return [_row(f"{broker}, quiet", quiet), _row(f"{broker}, loaded", loaded)]
 
 
-def client_of(program: Program, tenant: str) -> httpx.Client:
+def client_of(program: UpProcess, tenant: str) -> httpx.Client:
     """HTTP with a new key of a tenant."""
     command = [
         LIVEDEX,

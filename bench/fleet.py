@@ -14,13 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.member import Member
-from bench.postgres import OwnPostgres
-from bench.reader import Reader, free_port
+from bench.member import RoleProcess
+from bench.postgres import PostgresServer
+from bench.reader import LivedexClient, free_port
 from livedex.pipeline.flow import STAGES
 from livedex.pipeline.settings.kafka import KafkaSettings
-from livedex.pipeline.settings.settings import KAFKA
-from livedex.pipeline.store.embedded.server import url_as
+from livedex.pipeline.settings.settings import KAFKA_SCHEME
+from livedex.pipeline.store.embedded.server import url_for_role
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE
 from tests.kafka_server import KafkaServer
 
@@ -30,7 +30,7 @@ _READY_S = 90.0
 _SESSION_S, _SHORTEST_SESSION_S = 2, 6  # where Kafka is the tests' own, and what it allows unless it is told otherwise
 
 
-class Fleet(Reader):
+class MultiProcessDeployment(LivedexClient):
     """Members over one database and one Kafka, which are there from the making on; the members run from `start` on.
 
     Args:
@@ -42,12 +42,12 @@ class Fleet(Reader):
         receiver: the URL of the role `webhook`.
     """
 
-    def __init__(self, home: Path, database: OwnPostgres, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
+    def __init__(self, home: Path, database: PostgresServer, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
         self.database, self.bootstrap = database, bootstrap
         session_s = _SESSION_S if "KAFKA_BOOTSTRAP_SERVERS" not in os.environ else _SHORTEST_SESSION_S
         self.kafka = KafkaSettings(prefix=f"bench-{secrets.token_hex(4)}.", partitions=PARTITIONS, session_timeout_s=session_s)
         settings = {
-            "DATABASE_URL": url_as(database.url, APPLICATION_ROLE), "OWNER_DATABASE_URL": database.url, "BROKER_URL": KAFKA + bootstrap,
+            "DATABASE_URL": url_for_role(database.url, APPLICATION_ROLE), "OWNER_DATABASE_URL": database.url, "BROKER_URL": KAFKA_SCHEME + bootstrap,
             "KAFKA_PREFIX": self.kafka.prefix, "KAFKA_PARTITIONS": str(PARTITIONS),
             "KAFKA_SESSION_TIMEOUT_S": str(self.kafka.session_timeout_s),
         }  # fmt: skip
@@ -57,7 +57,7 @@ class Fleet(Reader):
         self.receiver = f"http://127.0.0.1:{port}"
         more = {"api": ("--port", str(self.port)), "webhook": ("--port", str(port))}
         self.members = [
-            Member(f"{role}-{number}", (role, *more.get(role, ())), home, self.environment)
+            RoleProcess(f"{role}-{number}", (role, *more.get(role, ())), home, self.environment)
             for role, count in counts.items()
             for number in range(1, count + 1)
         ]
@@ -67,10 +67,10 @@ class Fleet(Reader):
     def start(self) -> None:
         """Start the members and wait until all of them run."""
         first, *others = self.members
-        first.keep_running()
+        first.ensure_running()
         self.until(first.ready, _READY_S, every_s=_LOOK_EVERY_S)  # it makes the schema and the topics
         for member in others:
-            member.keep_running()
+            member.ensure_running()
         self.wait_ready()
         self._keeper.start()
 
@@ -78,7 +78,7 @@ class Fleet(Reader):
         """Wait until every member has said that it runs."""
         self.until(lambda: all(member.ready() for member in self.members), _READY_S, every_s=_LOOK_EVERY_S)
 
-    def stages(self) -> list[Member]:
+    def stages(self) -> list[RoleProcess]:
         """The members that run a stage."""
         return [member for member in self.members if member.role in {stage.name for stage in STAGES}]
 
@@ -90,7 +90,7 @@ class Fleet(Reader):
     def _keep(self) -> None:
         while not self._ending.wait(_LOOK_EVERY_S):
             for member in self.members:
-                member.keep_running()
+                member.ensure_running()
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +105,7 @@ class Fleet(Reader):
 
 
 @contextmanager
-def a_kafka() -> Iterator[str]:
+def running_kafka() -> Iterator[str]:
     """The bootstrap servers of `KAFKA_BOOTSTRAP_SERVERS`, or of a Kafka that runs for as long as the block lasts."""
     if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield given
@@ -115,13 +115,15 @@ def a_kafka() -> Iterator[str]:
 
 
 @contextmanager
-def a_fleet(home: Path, counts: Mapping[str, int], bootstrap: str | None = None, **environment: str) -> Iterator[Fleet]:
+def running_deployment(
+    home: Path, counts: Mapping[str, int], bootstrap: str | None = None, **environment: str
+) -> Iterator[MultiProcessDeployment]:
     """A fleet on a PostgreSQL of its own; its members are not started yet.
 
     Args:
         bootstrap: of its Kafka; None for `a_kafka`.
     """
     with ExitStack() as stack:
-        bootstrap = bootstrap or stack.enter_context(a_kafka())
-        database = stack.enter_context(OwnPostgres(home / "postgres"))
-        yield stack.enter_context(Fleet(home / "fleet", database, bootstrap, counts, **environment))
+        bootstrap = bootstrap or stack.enter_context(running_kafka())
+        database = stack.enter_context(PostgresServer(home / "postgres"))
+        yield stack.enter_context(MultiProcessDeployment(home / "fleet", database, bootstrap, counts, **environment))

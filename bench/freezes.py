@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 
 from bench import corpus as corpora
-from bench.disturbing import COUNTS, Disturbed, Strike, disturb
-from bench.fleet import Fleet, a_fleet
-from bench.kafka_kills import kill_one
+from bench.disturbing import COUNTS, Fault, FaultReplayResult, replay_with_faults
+from bench.fleet import MultiProcessDeployment, running_deployment
+from bench.kafka_kills import kill_random_process
 from bench.killing import DIMENSIONS, embedder_settings
-from bench.table import show
-from tests.scripted_embedder import ScriptedEmbedder
+from bench.table import print_table
+from tests.scripted_embedder import EmbeddingServer
 
 FILES = 40
 VISIBLE_S = 35.0
@@ -27,7 +27,7 @@ _KILLS = 0.3
 _PROBE_EVERY_S = 1.0
 
 
-class Probe:
+class VisibilityProbe:
     """Somebody else's documents: one a second is written, and how long it takes until a search finds it is measured.
 
     Attributes:
@@ -35,7 +35,7 @@ class Probe:
         waiting: those that were not: when they were written, by what they hold.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: MultiProcessDeployment) -> None:
         self._fleet = fleet
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="probe")
@@ -81,7 +81,7 @@ class Probe:
 
 async def run(kills: int = 60, files: int = FILES) -> None:
     """Print the table; `kills` is how often a process is struck."""
-    corpus = corpora.load(files)
+    corpus = corpora.load_corpus(files)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result, probe = await asyncio.to_thread(_measure, Path(folder), corpus, kills)
     slowest = max(probe.took_s, default=0.0)
@@ -91,7 +91,7 @@ async def run(kills: int = 60, files: int = FILES) -> None:
         ["documents of others: slowest, s", round(slowest, 1), len(probe.took_s), VISIBLE_S],
         ["documents of others: later than that", late, len(probe.took_s), "0"],
     ]
-    show(
+    print_table(
         f"SIGSTOP for {_SHORTEST_S:.0f} to {_LONGEST_S:.0f} s and kill -9, {kills} times in a replay of {corpus.name} over Kafka",
         ["", "count", "of", "bar"],
         rows,
@@ -99,28 +99,28 @@ async def run(kills: int = 60, files: int = FILES) -> None:
     result.print_details()
 
 
-def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> tuple[Disturbed, Probe]:
-    with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
-        probe = Probe(fleet)
+def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> tuple[FaultReplayResult, VisibilityProbe]:
+    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
+        probe = VisibilityProbe(fleet)
         begun = False
 
-        def strike(rng: random.Random) -> Strike | None:
+        def strike(rng: random.Random) -> Fault | None:
             nonlocal begun
             if not begun:
                 begun = True
                 probe.start()
-            return kill_one(fleet, rng) if rng.random() < _KILLS else freeze_one(fleet, rng)
+            return kill_random_process(fleet, rng) if rng.random() < _KILLS else freeze_random_process(fleet, rng)
 
         def end() -> None:
             if begun:
                 probe.end()
 
-        result = disturb(fleet, embedder, home, corpus, strike, strikes=kills, wait_s=10.0, before_the_end=end)
+        result = replay_with_faults(fleet, embedder, home, corpus, strike, strikes=kills, wait_s=10.0, before_the_end=end)
         return result, probe
 
 
-def freeze_one(fleet: Fleet, rng: random.Random) -> Strike | None:
+def freeze_random_process(fleet: MultiProcessDeployment, rng: random.Random) -> Fault | None:
     """Let a random process of a stage stand still; None where it is just being started."""
     member = rng.choice(fleet.stages())
     at = member.freeze(rng.uniform(_SHORTEST_S, _LONGEST_S))
-    return None if at is None else Strike(f"{member.role} frozen", at, costs=member.role == "embed")
+    return None if at is None else Fault(f"{member.role} frozen", at, may_reembed=member.role == "embed")

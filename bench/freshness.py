@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from bench.corpus import paragraph
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 EDITS = 100
 
@@ -17,11 +17,11 @@ EDITS = 100
 async def run() -> None:
     """Print the table of freshness, for both ways to save a file."""
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        rows = measured(Program(Path(folder)))
-    show(f"Saved to searchable, {EDITS} edits of a 20 KB file, ms", ["", "p50", "p95", "worst"], rows)
+        rows = measured(UpProcess(Path(folder)))
+    print_table(f"Saved to searchable, {EDITS} edits of a 20 KB file, ms", ["", "p50", "p95", "worst"], rows)
 
 
-def measured(program: Program) -> list[list[object]]:
+def measured(program: UpProcess) -> list[list[object]]:
     """Start a program, edit its files, stop it; a row for each way to save a file."""
     rng = random.Random(3)
     program.start()
@@ -33,7 +33,7 @@ def measured(program: Program) -> list[list[object]]:
     return rows
 
 
-def _measure(program: Program, rng: random.Random, atomic: bool) -> list[object]:
+def _measure(program: UpProcess, rng: random.Random, atomic: bool) -> list[object]:
     blocks = [b for n in range(45) for b in ([f"## Part {n}"] if n % 5 == 0 else []) + [paragraph(rng)]]
     path = program.docs / f"fresh-{atomic}.md"
     took_ms = []

@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 _MEGABYTES = 6
 _STEPS = 6
@@ -18,7 +18,7 @@ _LINE = "2026-01-01 00:00:00 INFO worker {n}: request {n} was answered with 200 
 async def run(seconds: int = 180) -> None:
     """Print the table of the growth, in six steps."""
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         log = program.docs / "server.log"
         number = 0
         with log.open("w") as file:
@@ -43,14 +43,14 @@ async def run(seconds: int = 180) -> None:
         waited_s = time.monotonic() - asked
         program.stop()
     added_mb = seconds * len(_LINE) / 1e6
-    show(
+    print_table(
         f"A log of {_MEGABYTES} MB that grows by a line a second ({added_mb:.2g} MB in all); `status --wait` then took {waited_s:.1f} s",
         ["seconds", "versions", "growth of the tables, MB"],
         rows,
     )
 
 
-def _published(program: Program) -> float:
+def _published(program: UpProcess) -> float:
     return program.metric("livedex_events_total") / 3
 
 

@@ -19,11 +19,11 @@ from livedex.pipeline.chunking import chunk_text
 from livedex.pipeline.embedding.local_embedder import DIMENSIONS, LocalEmbedder
 from livedex.pipeline.model import Attributes, DocumentId, Fence, GenerationId, TenantId, TextFormat
 from livedex.pipeline.search.engine import SearchEngine
-from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.search.word_statistics import refresh_word_statistics
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.embedded.server import embedded_postgres, url_as
-from livedex.pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.store.embedded.server import embedded_postgres, url_for_role
+from livedex.pipeline.store.protocol import Draft, DraftChunk
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
 
 TENANT = TenantId("default")  # the one of `livedex up`
@@ -32,7 +32,7 @@ _AT_ONCE = 256  # texts embedded together
 
 
 @dataclass(slots=True)
-class Index:
+class FilledIndex:
     """A filled index.
 
     Attributes:
@@ -65,7 +65,7 @@ class Index:
             fence = Fence(1, b"\0" + hashlib.sha256(text.encode()).digest())
             document_id, attributes = DocumentId(name), Attributes()
             await self.store.accept(TENANT, document_id, fence, attributes, _NOW)
-            await self.store.keep_drafts([Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)])
+            await self.store.save_drafts([Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)])
             await self._embed(await self.store.missing_vectors(TENANT, document_id, fence, self.generation_id))
             await self.store.sync_document(TENANT, document_id, fence, self.generation_id)
         return chunks
@@ -74,25 +74,27 @@ class Index:
         for at in range(0, len(passages), _AT_ONCE):
             part = passages[at : at + _AT_ONCE]
             vectors = await self.embedder.embed([text for _, text in part], kind="document")
-            await self.store.upsert(TENANT, self.generation_id, dict(zip([number for number, _ in part], np.asarray(vectors), strict=True)))
+            await self.store.upsert_vectors(
+                TENANT, self.generation_id, dict(zip([number for number, _ in part], np.asarray(vectors), strict=True))
+            )
 
     async def settle(self) -> None:
         """Count words and let PostgreSQL look at the tables, as happens by itself after a while."""
-        await refresh_word_counts(self.database, TENANT)
+        await refresh_word_statistics(self.database, TENANT)
         await self.owner.execute("vacuum analyze")
 
 
-def _pieces(text: str, format: TextFormat) -> list[Piece]:
+def _pieces(text: str, format: TextFormat) -> list[DraftChunk]:
     pieces, end = [], 0
     for chunk in chunk_text(text, format=format):
         content = text[chunk.start : chunk.end]
-        pieces.append(Piece(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
+        pieces.append(DraftChunk(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
         end = chunk.end
     return pieces
 
 
 @asynccontextmanager
-async def open_index(data: Path | None = None) -> AsyncIterator[Index]:
+async def open_index(data: Path | None = None) -> AsyncIterator[FilledIndex]:
     """An empty index.
 
     Args:
@@ -102,9 +104,9 @@ async def open_index(data: Path | None = None) -> AsyncIterator[Index]:
         async with embedded_postgres(data or Path(folder)) as url:
             owner = await asyncpg.connect(url)
             await migrate(owner)
-            async with open_database(url_as(url, APPLICATION_ROLE)) as database:
+            async with open_database(url_for_role(url, APPLICATION_ROLE)) as database:
                 store, embedder = PgVectorStore(database), LocalEmbedder()
-                generation = await store.ensure_schema(embedder.model_id, DIMENSIONS)
-                yield Index(url, owner, database, store, embedder, generation)
+                generation = await store.ensure_generation(embedder.model_id, DIMENSIONS)
+                yield FilledIndex(url, owner, database, store, embedder, generation)
                 await embedder.close()
             await owner.close()

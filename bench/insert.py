@@ -12,7 +12,7 @@ import asyncpg
 
 from bench.corpus import paragraph
 from bench.edits import _Counting
-from bench.table import show
+from bench.table import print_table
 from livedex import Livedex
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store import database
@@ -33,13 +33,13 @@ class Queries:
 
     def install(self) -> None:
         """Listen on each connection that is made from now on."""
-        prepare = database._prepare
+        prepare = database._init_connection
 
         async def prepare_and_listen(connection: asyncpg.Connection) -> None:
             await prepare(connection)
             connection.add_query_logger(self._note)
 
-        database._prepare = prepare_and_listen
+        database._init_connection = prepare_and_listen
 
     def _note(self, record: object) -> None:
         self.seconds += record.elapsed  # type: ignore[attr-defined]  # asyncpg's LoggedQuery
@@ -61,7 +61,7 @@ async def run() -> None:
             assert generation is not None
             await maintain_vector_index(livedex.surroundings.owner_url, generation, 1)
             rows = [await _measure(livedex, queries, rng, kind) for kind in ("markdown", "prose")]
-    show(
+    print_table(
         f"A paragraph at the top of 1,000 chunks, {others:,} others, HNSW",
         ["", "chunks", "texts embedded", "passages written", "database ms", "whole ms", "WAL KiB"],
         rows,

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.fleet import Fleet, a_fleet
-from bench.small import publish, small_changes, visible_in
-from bench.table import show
+from bench.fleet import MultiProcessDeployment, running_deployment
+from bench.small import publish, small_changes, visible_documents_at
+from bench.table import print_table
 from livedex.consumers.kafka.topics import ensure_topics
 from livedex.pipeline.events.event import CHANGED
 
@@ -27,7 +27,7 @@ async def run(documents: int = 100_000) -> None:
 
 
 def _measure(home: Path, documents: int) -> None:
-    with a_fleet(home, COUNTS) as fleet:
+    with running_deployment(home, COUNTS) as fleet:
         asyncio.run(ensure_topics(fleet.kafka, (fleet.bootstrap,)))
         asyncio.run(publish(fleet.bootstrap, fleet.kafka.prefix + CHANGED, small_changes(documents)))
         begin = time.monotonic()
@@ -36,9 +36,9 @@ def _measure(home: Path, documents: int) -> None:
         took_s = time.monotonic() - begin
         peaks = [(member.name, peaks) for member in fleet.members if (peaks := member.peaks_mb())]
         dead, ends = int(json.loads(fleet.command("status", "--json").stdout)["dead"]), fleet.ends
-        found = asyncio.run(visible_in(fleet.database.url))
-    show(f"What `livedex status` says of a backlog of {documents} changes", ["seconds", "chunk", "embed", "sync"], lags)
-    show(
+        found = asyncio.run(visible_documents_at(fleet.database.url))
+    print_table(f"What `livedex status` says of a backlog of {documents} changes", ["seconds", "chunk", "embed", "sync"], lags)
+    print_table(
         f"A backlog of {documents} changes, one process a stage, {took_s:.0f} s ({documents / took_s:.0f} changes/s)",
         ["", "found", "bar"],
         [
@@ -51,7 +51,7 @@ def _measure(home: Path, documents: int) -> None:
     )
 
 
-def _worked_off(fleet: Fleet, begin: float) -> list[list[object]]:
+def _worked_off(fleet: MultiProcessDeployment, begin: float) -> list[list[object]]:
     """What was said of the lag until there was none."""
     rows: list[list[object]] = []
     while True:

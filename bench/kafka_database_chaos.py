@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from bench.database_chaos import KILLS, OPERATIONS, measure_and_show
-from bench.fleet import a_kafka
-from livedex.pipeline.settings.settings import KAFKA
+from bench.database_chaos import KILLS, OPERATIONS, run_with_broker
+from bench.fleet import running_kafka
+from livedex.pipeline.settings.settings import KAFKA_SCHEME
 
 
 async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:
@@ -16,6 +16,6 @@ async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:
         kills: how often sessions are ended.
         operations: edits.
     """
-    with a_kafka() as bootstrap:
-        settings = {"LIVEDEX_BROKER_URL": KAFKA + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
-        await measure_and_show(kills, operations, "Kafka", settings)
+    with running_kafka() as bootstrap:
+        settings = {"LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
+        await run_with_broker(kills, operations, "Kafka", settings)

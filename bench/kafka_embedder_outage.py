@@ -10,14 +10,14 @@ from pathlib import Path
 
 from bench.corpus import paragraph
 from bench.disturbing import COUNTS
-from bench.fleet import Fleet, a_fleet
+from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.rebalances import generations
-from bench.small import visible_in
-from bench.table import show
-from livedex.consumers.kafka.consumer_lag import group_of
+from bench.small import visible_documents_at
+from bench.table import print_table
+from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.pipeline.flow import STAGES
-from tests.scripted_embedder import HANG_UP, ScriptedEmbedder
+from tests.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer
 
 _LIMIT_S = 600.0
 
@@ -30,12 +30,12 @@ async def run(seconds: int = 300, documents: int = 1000) -> None:
 
 def _measure(home: Path, seconds: int, documents: int) -> None:
     rng = random.Random(5)
-    with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
+    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
         fleet.start()
         (fleet.docs / "first.md").write_text(paragraph(rng))
         fleet.until(lambda: _visible(fleet) == 1, _LIMIT_S, every_s=0.1)
         before, asked = _generations(fleet), len(embedder.requests)
-        embedder.answer = lambda texts, number: HANG_UP
+        embedder.answer = lambda texts, number: CLOSED_CONNECTION
         for n in range(documents):
             (fleet.docs / f"{n}.md").write_text("\n\n".join(paragraph(rng) for _ in range(5)))
         time.sleep(seconds)
@@ -44,8 +44,8 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
         embedder.answer = lambda texts, number: None
         took_s = fleet.until(lambda: _visible(fleet) == documents + 1, _LIMIT_S, every_s=0.2)
         after, dead, ends = _generations(fleet), int(fleet.metric("livedex_dead_letters")), fleet.ends
-        texts = len(embedder.paid), len(set(embedder.paid))
-    show(
+        texts = len(embedder.embedded_documents), len(set(embedder.embedded_documents))
+    print_table(
         f"The embedder away for {seconds} s while {documents} documents wait",
         ["", "found", "bar"],
         [
@@ -67,11 +67,11 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
     )
 
 
-def _visible(fleet: Fleet) -> int:
-    return asyncio.run(visible_in(fleet.database.url))
+def _visible(fleet: MultiProcessDeployment) -> int:
+    return asyncio.run(visible_documents_at(fleet.database.url))
 
 
-def _generations(fleet: Fleet) -> dict[str, int]:
-    groups = {stage.name: group_of(fleet.kafka, stage.name) for stage in STAGES}
+def _generations(fleet: MultiProcessDeployment) -> dict[str, int]:
+    groups = {stage.name: consumer_group_id(fleet.kafka, stage.name) for stage in STAGES}
     found = asyncio.run(generations(fleet.bootstrap, groups.values()))
     return {name: found[group] for name, group in groups.items()}

@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path
 
 from bench import corpus as corpora
-from bench.disturbing import COUNTS, Disturbed, Strike, disturb
-from bench.fleet import Fleet, a_fleet
+from bench.disturbing import COUNTS, Fault, FaultReplayResult, replay_with_faults
+from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
-from bench.table import show
-from tests.scripted_embedder import ScriptedEmbedder
+from bench.table import print_table
+from tests.scripted_embedder import EmbeddingServer
 
 FILES = 60
 _WAIT_S = 3.0
@@ -20,20 +20,20 @@ _WAIT_S = 3.0
 
 async def run(kills: int = 300, files: int = FILES) -> None:
     """Print the table of the kills."""
-    corpus = corpora.load(files)
+    corpus = corpora.load_corpus(files)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result = await asyncio.to_thread(_measure, Path(folder), corpus, kills)
-    show(f"kill -9 of a process, {kills} times in a replay of {corpus.name} over Kafka", ["", "count", "of", "bar"], result.rows())
+    print_table(f"kill -9 of a process, {kills} times in a replay of {corpus.name} over Kafka", ["", "count", "of", "bar"], result.rows())
     result.print_details()
 
 
-def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> Disturbed:
-    with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
-        return disturb(fleet, embedder, home, corpus, lambda rng: kill_one(fleet, rng), strikes=kills, wait_s=_WAIT_S)
+def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> FaultReplayResult:
+    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
+        return replay_with_faults(fleet, embedder, home, corpus, lambda rng: kill_random_process(fleet, rng), strikes=kills, wait_s=_WAIT_S)
 
 
-def kill_one(fleet: Fleet, rng: random.Random) -> Strike | None:
+def kill_random_process(fleet: MultiProcessDeployment, rng: random.Random) -> Fault | None:
     """Kill a random process of a stage; None where the one that was chosen is just being started."""
     member = rng.choice(fleet.stages())
     at = member.kill()
-    return None if at is None else Strike(member.role, at, costs=member.role == "embed")
+    return None if at is None else Fault(member.role, at, may_reembed=member.role == "embed")

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from bench import corpus as corpora
-from bench.disturbing import COUNTS, Disturbed, Strike, disturb
-from bench.fleet import Fleet, a_fleet
+from bench.disturbing import COUNTS, Fault, FaultReplayResult, replay_with_faults
+from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
-from bench.table import show
+from bench.table import print_table
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 FILES = 60
 _WAIT_S = 6.0
@@ -27,10 +27,10 @@ async def run(kills: int = 20, files: int = FILES) -> None:
     Args:
         kills: of each.
     """
-    corpus = corpora.load(files)
+    corpus = corpora.load_corpus(files)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result = await asyncio.to_thread(_measure, Path(folder), corpus, kills)
-    show(
+    print_table(
         f"Kafka and PostgreSQL killed and started again, {kills} times each in a replay of {corpus.name}",
         ["", "count", "of", "bar"],
         result.rows(),
@@ -38,14 +38,14 @@ async def run(kills: int = 20, files: int = FILES) -> None:
     result.print_details()
 
 
-def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> Disturbed:
+def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> FaultReplayResult:
     turns = iter(["Kafka", "PostgreSQL"] * 1_000_000)
     with (
-        ScriptedEmbedder(DIMENSIONS) as embedder,
+        EmbeddingServer(DIMENSIONS) as embedder,
         KafkaServer() as kafka,
-        a_fleet(home, COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
+        running_deployment(home, COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
     ):
-        return disturb(
+        return replay_with_faults(
             fleet,
             embedder,
             home,
@@ -57,7 +57,7 @@ def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> Disturbed:
         )
 
 
-def _outage(fleet: Fleet, kafka: KafkaServer, which: str, rng: random.Random) -> Strike:
+def _outage(fleet: MultiProcessDeployment, kafka: KafkaServer, which: str, rng: random.Random) -> Fault:
     at, away_s = time.monotonic(), rng.uniform(0, _AWAY_S)
     if which == "Kafka":
         kafka.kill()
@@ -67,4 +67,4 @@ def _outage(fleet: Fleet, kafka: KafkaServer, which: str, rng: random.Random) ->
         fleet.database.kill()
         time.sleep(away_s)
         fleet.database.start()
-    return Strike(which, at, costs=which == "PostgreSQL")
+    return Fault(which, at, may_reembed=which == "PostgreSQL")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import corpus as corpora
-from bench.fleet import a_fleet
-from bench.killing import DIMENSIONS, Result, cut, differing, embedder_settings, rebuild, settled
-from bench.program import Program
-from bench.reader import Reader
-from bench.table import show
-from tests.scripted_embedder import PROBES_ARE_SHORTER, ScriptedEmbedder
+from bench.fleet import running_deployment
+from bench.killing import DIMENSIONS, CrashReplayResult, chunk_contents, differences, embedder_settings, rebuild, wait_and_read_index
+from bench.program import UpProcess
+from bench.reader import LivedexClient
+from bench.table import print_table
+from tests.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer
 
 COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
 _COMMIT_S = 60
@@ -23,10 +23,10 @@ _COMMIT_S = 60
 
 async def run(files: int | None = None) -> None:
     """Print the table of the replay."""
-    corpus = corpora.load(files)
+    corpus = corpora.load_corpus(files)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         rows = await asyncio.to_thread(_measure, Path(folder), corpus)
-    show(
+    print_table(
         f"Load of {corpus.name} and {len(corpus.commits)} edits; documents that differ are held against a rebuild",
         ["", "seconds", "texts embedded", "different texts", "missing", "documents", "differ", "dead letters"],
         rows,
@@ -34,26 +34,28 @@ async def run(files: int | None = None) -> None:
 
 
 def _measure(home: Path, corpus: corpora.Corpus) -> list[list[object]]:
-    expected = {content for name, text in _versions(corpus) for content in cut(name, text) if len(content) >= PROBES_ARE_SHORTER}
-    with ScriptedEmbedder(DIMENSIONS) as embedder:
-        program = Program(home / "postgres-broker", **embedder_settings(embedder))
+    expected = {
+        content for name, text in _versions(corpus) for content in chunk_contents(name, text) if len(content) >= MIN_DOCUMENT_CHARACTERS
+    }
+    with EmbeddingServer(DIMENSIONS) as embedder:
+        program = UpProcess(home / "postgres-broker", **embedder_settings(embedder))
         program.start()
         ours = _replayed(program, corpus, embedder, expected)
         program.stop()
         program.close()
     rebuilt = rebuild(home, program.docs)
-    with ScriptedEmbedder(DIMENSIONS) as embedder, a_fleet(home, COUNTS, **embedder_settings(embedder)) as fleet:
+    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
         fleet.start()
         theirs = _replayed(fleet, corpus, embedder, expected)
     return [
         ["expected", "", len(expected), len(expected), 0, len(rebuilt), 0, 0],
-        ["livedex up, PostgreSQL's queue", *ours[0], len(differing(ours[1], rebuilt)), ours[2]],
-        ["two processes a stage, Kafka", *theirs[0], len(differing(theirs[1], rebuilt)), theirs[2]],
+        ["livedex up, PostgreSQL's queue", *ours[0], len(differences(ours[1], rebuilt)), ours[2]],
+        ["two processes a stage, Kafka", *theirs[0], len(differences(theirs[1], rebuilt)), theirs[2]],
     ]
 
 
 def _replayed(
-    target: Reader, corpus: corpora.Corpus, embedder: ScriptedEmbedder, expected: set[str]
+    target: LivedexClient, corpus: corpora.Corpus, embedder: EmbeddingServer, expected: set[str]
 ) -> tuple[list[object], dict[str, Any], int]:
     """The first cells of a row, the index, and dead letters."""
     begin = time.monotonic()
@@ -61,13 +63,13 @@ def _replayed(
     _write(target, now, [{"op": "write", "path": name, "text": text} for name, text in corpus.files.items()], 900)
     for commit in corpus.commits:
         _write(target, now, commit, _COMMIT_S)
-    took_s, result = time.monotonic() - begin, Result()
-    found = settled(target, result)
-    paid = Counter(embedder.paid)
+    took_s, result = time.monotonic() - begin, CrashReplayResult()
+    found = wait_and_read_index(target, result)
+    paid = Counter(embedder.embedded_documents)
     return [took_s, paid.total(), len(paid), len(expected - paid.keys()), len(found)], found, result.dead
 
 
-def _write(target: Reader, now: dict[str, str], ops: list[dict[str, Any]], timeout_s: float) -> None:
+def _write(target: LivedexClient, now: dict[str, str], ops: list[dict[str, Any]], timeout_s: float) -> None:
     """Do the operations of a commit, and wait until they are searchable: a version that is passed over would embed less."""
     before = dict(now)
     versions = {name: _version(target, name) for name in _touched(ops) if name in before}
@@ -96,7 +98,7 @@ def _write(target: Reader, now: dict[str, str], ops: list[dict[str, Any]], timeo
     target.until(ended, timeout_s, every_s=0.01)
 
 
-def _version(target: Reader, name: str) -> int | None:
+def _version(target: LivedexClient, name: str) -> int | None:
     """The version that is visible, where no other is under way; 0 while the first one is."""
     found = target.document(name)
     if found is None:

@@ -19,11 +19,11 @@ from aiokafka import AIOKafkaConsumer
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from bench.fleet import Fleet, a_fleet
-from bench.small import make_topics, publish, small_changes, visible
-from bench.table import show
+from bench.fleet import MultiProcessDeployment, running_deployment
+from bench.small import make_topics, publish, small_changes, visible_documents
+from bench.table import print_table
 from livedex.pipeline.embedding.local_embedder import LocalEmbedder
-from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.decoder import decode_event
 from livedex.pipeline.events.event import CHANGED, Changed
 
 COUNTS = {"chunk": 1, "embed": 1, "sync": 1}
@@ -50,7 +50,7 @@ async def run(documents: int = 2000) -> None:
     for name, took_s in rounds.items():
         ratio = statistics.median(base / own for base, own in zip(rounds["one loop, no vector index"], took_s, strict=True))
         rows.append([name, statistics.median(took_s), documents / statistics.median(took_s), ratio])
-    show(
+    print_table(
         f"{documents} changes of one chunk over Kafka, {_ROUNDS} rounds; the bar is a ratio of {BAR} to the loop without a vector index",
         ["", "median seconds", "changes/s", "median ratio"], rows,
     )  # fmt: skip
@@ -58,12 +58,12 @@ async def run(documents: int = 2000) -> None:
 
 def _measure(home: Path, documents: int) -> dict[str, list[float]]:
     """Seconds of each round."""
-    with a_fleet(home, COUNTS) as fleet:
+    with running_deployment(home, COUNTS) as fleet:
         fleet.start()
         return asyncio.run(_take_turns(fleet, documents))
 
 
-async def _take_turns(fleet: Fleet, documents: int) -> dict[str, list[float]]:
+async def _take_turns(fleet: MultiProcessDeployment, documents: int) -> dict[str, list[float]]:
     async with AsyncExitStack() as stack:
         parties: dict[str, Loop | Stages] = {
             "one loop, no vector index": await stack.enter_async_context(_loop(fleet, "straight")),
@@ -88,14 +88,14 @@ async def _timed(parties: dict[str, Loop | Stages], documents: int) -> dict[str,
 class Stages:
     """The stages of a fleet."""
 
-    def __init__(self, fleet: Fleet, connection: asyncpg.Connection) -> None:
+    def __init__(self, fleet: MultiProcessDeployment, connection: asyncpg.Connection) -> None:
         self._fleet, self._connection, self._expected = fleet, connection, 0
 
     async def work_off(self, count: int, name: str) -> None:
         """Publish changes, and return once all are visible."""
         self._expected += await publish(self._fleet.bootstrap, self._fleet.kafka.prefix + CHANGED, small_changes(count, name))
         begin = time.monotonic()
-        while (found := await visible(self._connection)) < self._expected:
+        while (found := await visible_documents(self._connection)) < self._expected:
             if time.monotonic() - begin > _LIMIT_S:
                 raise TimeoutError(f"{found} of {self._expected} documents are visible after {_LIMIT_S} s")
             await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ class Loop:
     """The straight consumer: a record, its vector, a transaction, a commit."""
 
     def __init__(
-        self, fleet: Fleet, connection: asyncpg.Connection, consumer: AIOKafkaConsumer, embedder: LocalEmbedder, topic: str
+        self, fleet: MultiProcessDeployment, connection: asyncpg.Connection, consumer: AIOKafkaConsumer, embedder: LocalEmbedder, topic: str
     ) -> None:
         self._bootstrap, self._connection, self._consumer, self._embedder, self._topic = (
             fleet.bootstrap,
@@ -119,8 +119,8 @@ class Loop:
         """Publish changes, and return once all are stored."""
         await publish(self._bootstrap, self._topic, small_changes(count, name))
         for _ in range(count):
-            event = decode((await self._consumer.getone()).value, Changed)
-            text = event.data.inline().decode()
+            event = decode_event((await self._consumer.getone()).value, Changed)
+            text = event.data.content_bytes().decode()
             vector = np.asarray(await self._embedder.embed([text], kind="document"))[0]
             async with self._connection.transaction():
                 await self._connection.execute(_DELETE, event.document_id)
@@ -129,7 +129,7 @@ class Loop:
 
 
 @asynccontextmanager
-async def _stages(fleet: Fleet) -> AsyncIterator[Stages]:
+async def _stages(fleet: MultiProcessDeployment) -> AsyncIterator[Stages]:
     connection = await asyncpg.connect(fleet.database.url)
     try:
         yield Stages(fleet, connection)
@@ -138,7 +138,7 @@ async def _stages(fleet: Fleet) -> AsyncIterator[Stages]:
 
 
 @asynccontextmanager
-async def _loop(fleet: Fleet, name: str, more: str = "") -> AsyncIterator[Loop]:
+async def _loop(fleet: MultiProcessDeployment, name: str, more: str = "") -> AsyncIterator[Loop]:
     topic = fleet.kafka.prefix + name
     await make_topics(fleet.bootstrap, [topic], fleet.kafka.partitions)
     async with AsyncExitStack() as stack:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpus import Corpus, paragraph
-from bench.program import Program
-from bench.reader import Reader
-from livedex.pipeline.stages.chunk import Cutting, cut_document
-from tests.scripted_embedder import PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
+from bench.program import UpProcess
+from bench.reader import LivedexClient
+from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
+from tests.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
 
 DIMENSIONS = 64
 _GRACE_S = 1.0
@@ -27,20 +27,20 @@ _SETTLED_S = 300
 Contents = tuple[str, ...]
 
 
-class Meter:
+class InFlightTexts:
     """Knows which texts are in flight: from the arrival of their request until a second after its answer.
 
     Args:
         embedder: each of its requests takes `takes_s` from now on.
     """
 
-    def __init__(self, embedder: ScriptedEmbedder, takes_s: float) -> None:
+    def __init__(self, embedder: EmbeddingServer, takes_s: float) -> None:
         self._takes_s = takes_s
         self._requests: list[tuple[list[str], list[float]]] = []
         embedder.answer = self._answer
 
     def _answer(self, texts: list[str], number: int) -> Reply | None:
-        passages, end = [text for text in texts if len(text) >= PROBES_ARE_SHORTER], [math.inf]
+        passages, end = [text for text in texts if len(text) >= MIN_DOCUMENT_CHARACTERS], [math.inf]
         self._requests.append((passages, end))
         time.sleep(self._takes_s)
         end[0] = time.monotonic() + _GRACE_S
@@ -51,7 +51,7 @@ class Meter:
         return {text for texts, end in self._requests if end[0] > since for text in texts}
 
 
-class Writer:
+class EditWriter:
     """Writes, renames and deletes files, each at once, in a thread of its own.
 
     The commits of the corpus come first, each between edits that are made here, so that the replay lasts as long as it is wanted.
@@ -136,7 +136,7 @@ class Writer:
 
 
 @dataclass
-class Result:
+class CrashReplayResult:
     """What came of it.
 
     Attributes:
@@ -154,12 +154,12 @@ class Result:
 
     kills: int = 0
     starting: int = 0
-    with_texts: int = 0
+    kills_with_texts_in_flight: int = 0
     seen: int = 0
-    halves: list[str] = field(default_factory=list)
+    partial_documents: list[str] = field(default_factory=list)
     texts: int = 0
     again: int = 0
-    too_often: dict[str, int] = field(default_factory=dict)
+    unexpected_reembeds: dict[str, int] = field(default_factory=dict)
     documents: int = 0
     unfinished: list[tuple[str, str]] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -175,12 +175,12 @@ class Result:
         """
         times = Counter(paid)
         self.texts, self.again = len(times), sum(count > 1 for count in times.values())
-        self.too_often = {text: count for text, count in times.items() if count > 1 + allowed.get(text, 0)}
+        self.unexpected_reembeds = {text: count for text, count in times.items() if count > 1 + allowed.get(text, 0)}
 
 
-def replay(
+def replay_with_kills(
     home: Path, corpus: Corpus, *, kills: int, seed: int = 0, pause_s: float = 0.15, longest_s: float = 2.0, sample: int = 5
-) -> Result:
+) -> CrashReplayResult:
     """Kill the program again and again while the corpus is edited, and look at what is left.
 
     Args:
@@ -189,12 +189,12 @@ def replay(
         longest_s: that the program lives once it is ready.
         sample: documents that are read after each start.
     """
-    rng, result = random.Random(seed), Result()
+    rng, result = random.Random(seed), CrashReplayResult()
     allowed: Counter[str] = Counter()
-    with ScriptedEmbedder(DIMENSIONS) as embedder:
-        meter = Meter(embedder, takes_s=0.2)
-        program = Program(home / "killed", **embedder_settings(embedder))
-        writer = Writer(home, program.docs, corpus, seed, pause_s)
+    with EmbeddingServer(DIMENSIONS) as embedder:
+        meter = InFlightTexts(embedder, takes_s=0.2)
+        program = UpProcess(home / "killed", **embedder_settings(embedder))
+        writer = EditWriter(home, program.docs, corpus, seed, pause_s)
         writer.start()
         try:
             while result.kills < kills or writer.left:
@@ -207,26 +207,26 @@ def replay(
                     time.sleep(rng.uniform(0, longest_s))
                     if not result.seen:  # where the machine is slow, the first life is as long as it takes
                         program.until(lambda: any(d["version"] is not None for d in program.documents()), _SETTLED_S, every_s=0.05)
-                    look(program, writer, rng, sample, result)
+                    check_documents_whole(program, writer, rng, sample, result)
                 at = program.kill()
                 time.sleep(0.05)  # what was sent is received
                 result.kills += 1
                 in_flight = meter.in_flight(at)
-                result.with_texts += bool(in_flight)
+                result.kills_with_texts_in_flight += bool(in_flight)
                 allowed.update(in_flight)
         finally:
             writer.end()
         program.start()
-        found = settled(program, result)
+        found = wait_and_read_index(program, result)
         result.verified = program.command("verify").returncode == 0
         program.stop()
         program.close()
-        result.count(embedder.paid, allowed)
-    result.different = differing(found, rebuild(home, program.docs))
+        result.count(embedder.embedded_documents, allowed)
+    result.different = differences(found, rebuild(home, program.docs))
     return result
 
 
-def embedder_settings(embedder: ScriptedEmbedder) -> dict[str, str]:
+def embedder_settings(embedder: EmbeddingServer) -> dict[str, str]:
     """The settings that name an embedder of `DIMENSIONS`."""
     return {
         "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none",
@@ -234,7 +234,7 @@ def embedder_settings(embedder: ScriptedEmbedder) -> dict[str, str]:
     }  # fmt: skip
 
 
-def look(program: Reader, writer: Writer, rng: random.Random, sample: int, result: Result) -> None:
+def check_documents_whole(program: LivedexClient, writer: EditWriter, rng: random.Random, sample: int, result: CrashReplayResult) -> None:
     """Whether documents are whole: what a reader sees is a version that was written."""
     for document in rng.sample(found := program.documents(), min(sample, len(found))):
         name = document["document_id"].removeprefix("docs/")
@@ -243,20 +243,22 @@ def look(program: Reader, writer: Writer, rng: random.Random, sample: int, resul
         version, chunks = program.seen(name)
         if version is None:
             if chunks:
-                result.halves.append(f"{name} has {len(chunks)} chunks and no version, after {result.kills} kills")
+                result.partial_documents.append(f"{name} has {len(chunks)} chunks and no version, after {result.kills} kills")
             continue  # deleted since it was listed, and perhaps on its way back
         result.seen += 1
-        if tuple(chunks) not in {cut(name, text) for text in list(writer.versions[name])}:
-            result.halves.append(f"{name} v{version} has {len(chunks)} chunks of no version that was written, after {result.kills} kills")
+        if tuple(chunks) not in {chunk_contents(name, text) for text in list(writer.versions[name])}:
+            result.partial_documents.append(
+                f"{name} v{version} has {len(chunks)} chunks of no version that was written, after {result.kills} kills"
+            )
 
 
 @lru_cache(maxsize=10_000)
-def cut(name: str, text: str) -> Contents:
+def chunk_contents(name: str, text: str) -> Contents:
     """The contents of the chunks of a text."""
-    return tuple(piece.content for piece in cut_document(text.encode(), name, None, Cutting()).pieces)
+    return tuple(piece.content for piece in chunk_document(text.encode(), name, None, ChunkerConfig()).pieces)
 
 
-def settled(program: Reader, result: Result) -> dict[str, Any]:
+def wait_and_read_index(program: LivedexClient, result: CrashReplayResult) -> dict[str, Any]:
     """Every document with its chunks, once nothing is under way any more."""
     time.sleep(1)  # the last change is seen
     waited = program.command("status", "--wait", str(_SETTLED_S), timeout_s=_SETTLED_S + 60)
@@ -268,7 +270,7 @@ def settled(program: Reader, result: Result) -> dict[str, Any]:
     return _index(program, documents)
 
 
-def _index(program: Reader, documents: list[dict[str, Any]]) -> dict[str, Any]:
+def _index(program: LivedexClient, documents: list[dict[str, Any]]) -> dict[str, Any]:
     """What must be equal in a rebuild: everything but times and places."""
     compared = ("state", "chunk_count", "collection", "source", "title", "mime_type", "metadata", "error")
     return {
@@ -276,7 +278,7 @@ def _index(program: Reader, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def differing(found: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> list[str]:
+def differences(found: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> list[str]:
     """The documents that are not the same in two indexes, each with what is not."""
     return sorted(
         f"{name}: {_difference(found.get(name), rebuilt.get(name))}"
@@ -296,11 +298,11 @@ def _difference(found: Any, rebuilt: Any) -> str:
 
 def rebuild(home: Path, docs: Path) -> dict[str, Any]:
     """Every document with its chunks, as a fresh `livedex up` makes them of the files."""
-    with ScriptedEmbedder(DIMENSIONS) as embedder:
-        program = Program(home / "rebuilt", **embedder_settings(embedder))
+    with EmbeddingServer(DIMENSIONS) as embedder:
+        program = UpProcess(home / "rebuilt", **embedder_settings(embedder))
         shutil.copytree(docs, program.docs, dirs_exist_ok=True)
         program.start()
-        found = settled(program, result := Result())
+        found = wait_and_read_index(program, result := CrashReplayResult())
         assert not result.unfinished, "the rebuild is not at its end"
         program.stop()
         program.close()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from bench import corpus as corpora
 from bench.baseline import open_baseline
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 
 async def run() -> None:
     """Print the table of the load."""
-    corpus = corpora.load()
+    corpus = corpora.load_corpus()
     baseline_s, baseline_mean = await _baseline(corpus)
     ours_s, ours_mean, memory_mb = _ours(corpus)
     count = len(corpus.files)
-    show(
+    print_table(
         f"Load of {corpus.name}",
         ["", "seconds", "documents/s", "mean chunk", "ratio"],
         [
@@ -39,7 +39,7 @@ async def _baseline(corpus: corpora.Corpus) -> tuple[float, float]:
 
 def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         program.start()
         prepared = Path(folder) / "prepared"
         prepared.mkdir()
@@ -59,7 +59,7 @@ def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
     return took_s, mean, memory_mb
 
 
-def _is_done(program: Program, documents: int) -> bool:
+def _is_done(program: UpProcess, documents: int) -> bool:
     """Whether all documents are there, and nothing waits any more; the second is asked for once the first is so."""
     there = int(program.http.get("/v1/collections/default").json()["documents"])
     return there >= documents and program.metric("livedex_stage_waiting") == 0

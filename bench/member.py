@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import forget_bound, freeze_bound, kill_bound, peak_mb, start_bound, tree
+from bench.processes import close_parent_pipe, freeze_group, kill_group, peak_mb, start_with_parent, tree
 from bench.reader import LIVEDEX
 
 _STOP_S = 90.0
 
 
-class Member:
+class RoleProcess:
     """A process `livedex run ROLE`.
 
     Attributes:
@@ -42,15 +42,15 @@ class Member:
         """How often it ended though nobody killed it."""
         return self.starts - self.kills - (1 if self.running() else 0)
 
-    def keep_running(self) -> None:
+    def ensure_running(self) -> None:
         """Start it where it does not run."""
         with self._turn:
             if self.running():
                 return
             if self._process is not None:
-                forget_bound(self._process)
+                close_parent_pipe(self._process)
             self._said_before = self._log.stat().st_size if self._log.exists() else 0
-            self._process = start_bound(self._command, cwd=self._home, environment=self._environment, log=self._log)
+            self._process = start_with_parent(self._command, cwd=self._home, environment=self._environment, log=self._log)
             self.starts += 1
 
     def running(self) -> bool:
@@ -69,14 +69,14 @@ class Member:
             if self._process is None or not self.running():
                 return None
             self.kills += 1
-            return kill_bound(self._process)
+            return kill_group(self._process)
 
     def freeze(self, seconds: float) -> float | None:
         """Let it stand still for some seconds; the time of the monotonic clock at which it did, or None when it did not run."""
         with self._turn:
             if self._process is None or not self.running() or not self.ready():
                 return None
-            return freeze_bound(self._process, seconds)
+            return freeze_group(self._process, seconds)
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end."""
@@ -88,8 +88,8 @@ class Member:
                 try:
                     self._process.wait(_STOP_S)
                 except subprocess.TimeoutExpired:
-                    kill_bound(self._process)
-            forget_bound(self._process)
+                    kill_group(self._process)
+            close_parent_pipe(self._process)
 
     def peaks_mb(self) -> list[float]:
         """Peak resident memory of its processes, its own first."""

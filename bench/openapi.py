@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 _CHUNKS = "/v1/documents/{document_id}/chunks"
 _STATEFUL = "Stateful tests"
@@ -61,7 +61,9 @@ async def run(operations: int = 24_000) -> None:
         found += wrong
         for error in report["errors"]:
             print(f"  {name}, schemathesis itself: {json.dumps(error)[:300]}")
-    show("Cases made by the OpenAPI document, all checks of schemathesis", ["", "cases", "findings", "known kinds (see below)"], rows)
+    print_table(
+        "Cases made by the OpenAPI document, all checks of schemathesis", ["", "cases", "findings", "known kinds (see below)"], rows
+    )
     for code, (_, meaning) in _EXPECTED.items():
         print(f"  {code} is known: {meaning}")
     for failure in found:
@@ -74,7 +76,7 @@ def _is_known(failure: dict[str, Any]) -> bool:
 
 
 def _measure(home: Path, operations: int) -> dict[str, dict[str, Any]]:
-    program = Program(home)
+    program = UpProcess(home)
     (program.docs / "tea.md").write_text("# Tea\n\nGreen tea wants 80 degrees.\n")
     program.start()
     try:
@@ -92,7 +94,7 @@ def _measure(home: Path, operations: int) -> dict[str, dict[str, Any]]:
         program.close()
 
 
-def _schemathesis(program: Program, credential: str | None, mode: str, examples: int) -> dict[str, Any]:
+def _schemathesis(program: UpProcess, credential: str | None, mode: str, examples: int) -> dict[str, Any]:
     """One run. Its health checks are about how cases are made, not about the API: one that fails ends the cases of an operation early."""
     report = program.home / "report.json"
     command = [

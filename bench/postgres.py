@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.processes import Guard, kill_trees, tree
+from bench.processes import KillOnExit, kill_trees, tree
 from livedex.pipeline.store.embedded.server import embedded_postgres
 
 
-class OwnPostgres:
+class PostgresServer:
     """Runs while it is entered, and ends with this process, however that ends.
 
     Args:
@@ -32,7 +32,7 @@ class OwnPostgres:
     def start(self) -> None:
         """Start it, the first time or again."""
         self.url = self._runner.run(self._uses.enter_async_context(embedded_postgres(self._folder)))
-        self._guard.enter_context(Guard(self._pid()))
+        self._guard.enter_context(KillOnExit(self._pid()))
 
     def kill(self) -> None:
         """kill -9 for all its processes; they are gone when it returns."""

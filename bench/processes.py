@@ -20,7 +20,7 @@ import psutil
 _BOUND = 'exec 3<&0 </dev/null; (read -r word <&3 || kill -9 -$$) & exec "$@"'
 
 
-def start_bound(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_with_parent(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     """Start a command whose processes end with this one; what they say is added to a log."""
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -29,7 +29,7 @@ def start_bound(command: Sequence[str], *, cwd: Path, environment: Mapping[str, 
         )  # fmt: skip
 
 
-def kill_bound(process: subprocess.Popen[bytes]) -> float:
+def kill_group(process: subprocess.Popen[bytes]) -> float:
     """SIGKILL to every process of a command of `start_bound`; the time of the monotonic clock at which they were all stopped."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGSTOP)
@@ -37,11 +37,11 @@ def kill_bound(process: subprocess.Popen[bytes]) -> float:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
-    forget_bound(process)
+    close_parent_pipe(process)
     return at
 
 
-def freeze_bound(process: subprocess.Popen[bytes], seconds: float) -> float:
+def freeze_group(process: subprocess.Popen[bytes], seconds: float) -> float:
     """SIGSTOP to every process of a command of `start_bound`, and SIGCONT some seconds later; the time of the monotonic clock when they stood still."""
 
     def thaw() -> None:
@@ -56,13 +56,13 @@ def freeze_bound(process: subprocess.Popen[bytes], seconds: float) -> float:
     return time.monotonic()
 
 
-def forget_bound(process: subprocess.Popen[bytes]) -> None:
+def close_parent_pipe(process: subprocess.Popen[bytes]) -> None:
     """Close the pipe of a process that has ended, and end what is left of its session."""
     assert process.stdin is not None
     process.stdin.close()
 
 
-class Guard:
+class KillOnExit:
     """Kills a process that is not our child when this one ends without closing the guard."""
 
     def __init__(self, pid: int) -> None:

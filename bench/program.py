@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 
 from bench.processes import kill_trees, peak_mb, tree
-from bench.reader import LIVEDEX, Reader
+from bench.reader import LIVEDEX, LivedexClient
 
 
-class Program(Reader):
+class UpProcess(LivedexClient):
     """One `livedex up` on the folder `docs` of a working folder."""
 
     def __init__(self, home: Path, **environment: str) -> None:

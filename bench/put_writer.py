@@ -18,7 +18,7 @@ _LONGEST_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenVersion:
     """The newest of a document.
 
     Attributes:
@@ -49,9 +49,9 @@ class PutWriter:
         self._left = edits
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._work, args=(n, threads), name=f"writer {n}", daemon=True) for n in range(threads)]
-        self.newest: dict[str, Written] = {}
+        self.newest: dict[str, WrittenVersion] = {}
         self.statuses: Counter[int] = Counter()
-        self.given_up: list[str] = []
+        self.abandoned: list[str] = []
 
     @property
     def left(self) -> int:
@@ -75,7 +75,7 @@ class PutWriter:
         with httpx.Client(base_url=self._url, timeout=20, trust_env=False) as http:
             while self._takes_one():
                 name = rng.choice(names)
-                written = Written(self.newest[name].version + 1 if name in self.newest else 1, f"mark{rng.getrandbits(48):x}")
+                written = WrittenVersion(self.newest[name].version + 1 if name in self.newest else 1, f"mark{rng.getrandbits(48):x}")
                 texts[name][rng.randrange(_PARAGRAPHS)] = f"{paragraph(rng)} {written.mark}"
                 self._put(http, name, written, "\n\n".join(texts[name]))
                 time.sleep(rng.uniform(0, 2 * self._pause_s))
@@ -85,7 +85,7 @@ class PutWriter:
             self._left -= 1
             return self._left >= 0
 
-    def _put(self, http: httpx.Client, name: str, written: Written, text: str) -> None:
+    def _put(self, http: httpx.Client, name: str, written: WrittenVersion, text: str) -> None:
         """Send an edit until it is accepted; repeating it with the same version is safe."""
         end = time.monotonic() + _LONGEST_S
         while True:
@@ -99,6 +99,6 @@ class PutWriter:
                 self.newest[name] = written
                 return
             if time.monotonic() > end:
-                self.given_up.append(f"{name} version {written.version}: {status}")
+                self.abandoned.append(f"{name} version {written.version}: {status}")
                 return
             time.sleep(_AGAIN_S)

@@ -23,7 +23,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-class Reader:
+class LivedexClient:
     """A working folder whose folder `docs` is watched, and the API on a port of its own.
 
     Args:

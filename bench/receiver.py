@@ -14,16 +14,16 @@ from pathlib import Path
 import httpx
 
 from bench.corpus import paragraph
-from bench.fleet import Fleet, a_fleet
+from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
-from bench.table import show
-from livedex.pipeline.http.body_budget import PATIENCE_S
-from livedex.pipeline.ingest.request_ingester import ACCEPT_S
+from bench.table import print_table
+from livedex.pipeline.http.body_budget import WAIT_TIMEOUT_S
+from livedex.pipeline.ingest.request_ingester import ACCEPT_TIMEOUT_S
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 PER_SECOND = 200
-BOUND_S = ACCEPT_S + PATIENCE_S
+BOUND_S = ACCEPT_TIMEOUT_S + WAIT_TIMEOUT_S
 _COUNTS = {"webhook": 1, "chunk": 1, "embed": 1, "sync": 1, "api": 1}
 _DOCUMENTS = 2_000
 _AWAY_S = 4.0
@@ -32,7 +32,7 @@ _ENDED_S = 600.0
 
 
 @dataclass
-class Answers:
+class ResponseCounts:
     """What the receiver answered.
 
     Attributes:
@@ -54,7 +54,7 @@ async def run(seconds: int = 60, kills: int = 3) -> None:
     """
     answers, states = await asyncio.to_thread(_measure, seconds, kills)
     accepted = len(answers.tokens)
-    show(
+    print_table(
         f"{PER_SECOND} writes a second for {seconds} s, Kafka killed {kills} times and away for {_AWAY_S:.0f} s each",
         ["", "count", "of", "bar"],
         [
@@ -69,12 +69,12 @@ async def run(seconds: int = 60, kills: int = 3) -> None:
     print(f"  states of what was accepted: {dict(states)}; answers: {dict(answers.statuses)}")
 
 
-def _measure(seconds: int, kills: int) -> tuple[Answers, Counter[str]]:
+def _measure(seconds: int, kills: int) -> tuple[ResponseCounts, Counter[str]]:
     with (
         tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder,
-        ScriptedEmbedder(DIMENSIONS) as embedder,
+        EmbeddingServer(DIMENSIONS) as embedder,
         KafkaServer() as kafka,
-        a_fleet(Path(folder), _COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
+        running_deployment(Path(folder), _COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
     ):
         fleet.start()
         answers = asyncio.run(_write(fleet, kafka, seconds, kills))
@@ -89,9 +89,9 @@ async def _disturb(kafka: KafkaServer, seconds: float, kills: int) -> None:
         await asyncio.to_thread(kafka.restart)
 
 
-async def _write(fleet: Fleet, kafka: KafkaServer, seconds: int, kills: int) -> Answers:
+async def _write(fleet: MultiProcessDeployment, kafka: KafkaServer, seconds: int, kills: int) -> ResponseCounts:
     """Write at a steady rate, whether or not earlier writes were answered."""
-    rng, answers = random.Random(0), Answers()
+    rng, answers = random.Random(0), ResponseCounts()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=PER_SECOND)
     async with (
         httpx.AsyncClient(base_url=fleet.receiver, timeout=2 * BOUND_S, trust_env=False, limits=limits) as http,
@@ -105,7 +105,7 @@ async def _write(fleet: Fleet, kafka: KafkaServer, seconds: int, kills: int) -> 
     return answers
 
 
-async def _put(http: httpx.AsyncClient, answers: Answers, name: str, text: str) -> None:
+async def _put(http: httpx.AsyncClient, answers: ResponseCounts, name: str, text: str) -> None:
     begin = time.monotonic()
     status: int | str
     try:
@@ -119,7 +119,7 @@ async def _put(http: httpx.AsyncClient, answers: Answers, name: str, text: str) 
     answers.seconds.append(time.monotonic() - begin)
 
 
-async def _states(fleet: Fleet, tokens: list[str]) -> Counter[str]:
+async def _states(fleet: MultiProcessDeployment, tokens: list[str]) -> Counter[str]:
     """How what was accepted has ended; `pending` is what had not in ten minutes."""
     states: Counter[str] = Counter()
     deadline = time.monotonic() + _ENDED_S

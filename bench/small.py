@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.corpus import paragraph
-from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.events.event import Changed, Event, change_event
 
 TENANT = "default"
 _UNCONFIRMED = 5000
@@ -24,7 +24,7 @@ def small_changes(count: int, name: str = "small") -> Iterator[Event[Changed]]:
     for number in range(count):
         text = paragraph(rng)[:500].encode()
         data: dict[str, Any] = {"content": base64.b64encode(text).decode(), "size_bytes": len(text), "name": "small.txt"}
-        yield changed(Changed(tenant_id=TENANT, document_id=f"{name}/{number}.txt", version=1, **data))
+        yield change_event(Changed(tenant_id=TENANT, document_id=f"{name}/{number}.txt", version=1, **data))
 
 
 async def publish(bootstrap: str, topic: str, events: Iterator[Event[Changed]]) -> int:
@@ -54,15 +54,15 @@ async def make_topics(bootstrap: str, names: Sequence[str], partitions: int) -> 
         await admin.close()
 
 
-async def visible(connection: asyncpg.Connection) -> int:
+async def visible_documents(connection: asyncpg.Connection) -> int:
     """How many documents are visible and have nothing under way."""
     return int(await connection.fetchval("select count(*) from documents where state = 'synced' and pending_version is null"))
 
 
-async def visible_in(url: str) -> int:
+async def visible_documents_at(url: str) -> int:
     """The same, with a connection of its own as the database's owner."""
     connection = await asyncpg.connect(url)
     try:
-        return await visible(connection)
+        return await visible_documents(connection)
     finally:
         await connection.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 _FILES = 50_000
 
@@ -14,7 +14,7 @@ _FILES = 50_000
 async def run(files: int = _FILES) -> None:
     """Print the table of the start; the first load is not measured."""
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         for n in range(files):
             path = program.docs / f"{n % 100}" / f"{n}.md"
             path.parent.mkdir(exist_ok=True)
@@ -34,4 +34,6 @@ async def run(files: int = _FILES) -> None:
         events = program.metric("livedex_events_total")
         memory_mb = program.python_memory_mb()
         program.stop()
-    show(f"Start on {files:,} unchanged files", ["", "ready s", "events", "Python MB"], [["livedex up", ready_s, int(events), memory_mb]])
+    print_table(
+        f"Start on {files:,} unchanged files", ["", "ready s", "events", "Python MB"], [["livedex up", ready_s, int(events), memory_mb]]
+    )

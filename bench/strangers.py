@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from bench.processes import tree
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 OPERATIONS = 10_000
 _AT_ONCE = 16
@@ -42,7 +42,7 @@ async def run(operations: int = OPERATIONS) -> None:
         operations: requests, beside a few that come byte by byte.
     """
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         await asyncio.to_thread(program.start)
         try:
             made = await asyncio.to_thread(program.command, "keys", "create", "--tenant", "default", "--name", "bench", "--scope", "search")
@@ -51,7 +51,7 @@ async def run(operations: int = OPERATIONS) -> None:
         finally:
             await asyncio.to_thread(program.stop)
             program.close()
-    show(
+    print_table(
         f"{operations} requests without a key, and {_TRICKLES} that come byte by byte",
         ["", "measured", "bar"],
         [

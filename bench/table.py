@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def show(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table.
 
     Args:

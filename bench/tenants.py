@@ -14,13 +14,13 @@ from pathlib import Path
 
 import asyncpg
 
-from bench.table import show
+from bench.table import print_table
 from livedex.pipeline.store.database import open_database
-from livedex.pipeline.store.embedded.server import embedded_postgres, url_as
+from livedex.pipeline.store.embedded.server import embedded_postgres, url_for_role
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
-from tests.apart import priers
-from tests.predicates import predicates_removed
-from tests.prying import pry
+from tests.apart import tenant_probes
+from tests.predicates import without_tenant_predicates
+from tests.prying import probe_tenants
 
 TENANTS = 20
 _SHOWN = 10
@@ -34,7 +34,9 @@ async def run(operations: int = 10_000) -> None:
         asked, leaks = await _pry(operations, removed)
         rows.append([name, sum(asked.values()), asked["put"] + asked["delete"], asked["search"], len(leaks), time.monotonic() - begin])
         wrong += leaks
-    show(f"{TENANTS} tenants, the same ids and texts", ["", "operations", "writes", "searches", "answers that were wrong", "s"], rows)
+    print_table(
+        f"{TENANTS} tenants, the same ids and texts", ["", "operations", "writes", "searches", "answers that were wrong", "s"], rows
+    )
     for leak in wrong[:_SHOWN]:
         print(f"  {leak[:1000]}")
 
@@ -46,7 +48,10 @@ async def _pry(operations: int, removed: bool) -> tuple[Counter[str], list[str]]
             await migrate(owner)
             await owner.close()
             if removed:
-                stack.enter_context(predicates_removed())
-            async with open_database(url_as(url, APPLICATION_ROLE)) as database, priers(database, url, TENANTS, seed=1) as tenants:
-                leaks = await pry(tenants, operations)
+                stack.enter_context(without_tenant_predicates())
+            async with (
+                open_database(url_for_role(url, APPLICATION_ROLE)) as database,
+                tenant_probes(database, url, TENANTS, seed=1) as tenants,
+            ):
+                leaks = await probe_tenants(tenants, operations)
                 return sum((tenant.asked for tenant in tenants), Counter()), leaks

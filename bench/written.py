@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 
 from bench.corpus import paragraph
-from bench.program import Program
-from bench.table import show
+from bench.program import UpProcess
+from bench.table import print_table
 
 CLIENTS = 4
 _DOCUMENTS = 500  # of each client, written again and again
@@ -26,7 +26,7 @@ async def run(operations: int = 10_000) -> None:
         operations: writes, each followed by a search.
     """
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        program = Program(Path(folder))
+        program = UpProcess(Path(folder))
         await asyncio.to_thread(program.start)
         try:
             async with httpx.AsyncClient(base_url=str(program.http.base_url), timeout=60, trust_env=False) as http:
@@ -36,7 +36,7 @@ async def run(operations: int = 10_000) -> None:
             program.close()
     times = sorted(second for seconds, _ in done for second in seconds)
     misses = [miss for _, missed in done for miss in missed]
-    show(
+    print_table(
         f"{len(times):,} writes, each followed by a search after its token, {CLIENTS} clients",
         ["", "misses", "p50 ms", "p99 ms", "worst ms"],
         [

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from livedex.pipeline.errors import ClaimLostError, LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
-from livedex.pipeline.stages.embed import Generations
-from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog, Place
+from livedex.pipeline.stages.embed import ActiveGenerationProvider
+from livedex.pipeline.store.documents.generation_backlog import BacklogPosition, GenerationBacklog
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +26,10 @@ _MOST_REFUSED = 10_000  # remembered, so that they are not sent again and again
 Passages = Sequence[tuple[PassageId, str]]
 
 
-class FreeGatherer(Protocol):
+class AvailablePassageEmbedder(Protocol):
     """Embeds what nobody else embeds now."""
 
-    async def embed_unclaimed(self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages) -> dict[PassageId, RejectedError]:
+    async def embed_available(self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages) -> dict[PassageId, RejectedError]:
         """Embed passages, but for those that another process embeds.
 
         Returns:
@@ -42,18 +42,20 @@ class FreeGatherer(Protocol):
         ...
 
 
-class GenerationFiller:
+class EmbeddingBackfill:
     """Brings the active generation up to what is visible.
 
     Args:
         at_once: requests under way, >= 1.
     """
 
-    def __init__(self, backlog: GenerationBacklog, generations: Generations, gatherer: FreeGatherer, *, at_once: int) -> None:
+    def __init__(
+        self, backlog: GenerationBacklog, generations: ActiveGenerationProvider, gatherer: AvailablePassageEmbedder, *, at_once: int
+    ) -> None:
         self._backlog, self._generations, self._gatherer = backlog, generations, gatherer
         self._at_once = at_once
         self._checked: set[tuple[TenantId, GenerationId]] = set()
-        self._places: dict[tuple[TenantId, GenerationId], Place] = {}
+        self._places: dict[tuple[TenantId, GenerationId], BacklogPosition] = {}
         self._refused: dict[tuple[GenerationId, PassageId], str] = {}
 
     async def run(self) -> None:
@@ -61,7 +63,7 @@ class GenerationFiller:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                done = await self.fill()
+                done = await self.run_once()
                 pause_s = 0.0 if done else min(max(2 * pause_s, _FIRST_PAUSE_S), _IDLE_S)
             except RetryableError as exc:
                 log.debug("embedding what is stored waits: %s", exc)
@@ -73,7 +75,7 @@ class GenerationFiller:
                 pause_s = _IDLE_S
             await asyncio.sleep(pause_s)
 
-    async def fill(self) -> int:
+    async def run_once(self) -> int:
         """Embed a part of what each tenant lacks, the newest changes first; a tenant with much is no reason for another to wait.
 
         Returns:
@@ -98,10 +100,10 @@ class GenerationFiller:
     async def _fill_tenant(self, tenant_id: TenantId, generation_id: GenerationId) -> int:
         key, done = (tenant_id, generation_id), 0
         if key not in self._checked:
-            await self._backlog.doubt(tenant_id, generation_id)
+            await self._backlog.recheck(tenant_id, generation_id)
             self._checked.add(key)
         for _ in range(_PAGES):
-            page = await self._backlog.documents(tenant_id, generation_id, self._places.get(key, Place()), _DOCUMENTS)
+            page = await self._backlog.documents(tenant_id, generation_id, self._places.get(key, BacklogPosition()), _DOCUMENTS)
             if not page:
                 self._places.pop(key, None)  # from the newest on, the next time
                 break
@@ -132,5 +134,5 @@ class GenerationFiller:
 
     async def _embed_part(self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages) -> dict[PassageId, RejectedError]:
         with suppress(ClaimLostError):  # what is left of them is found again
-            return await self._gatherer.embed_unclaimed(tenant_id, generation_id, passages)
+            return await self._gatherer.embed_available(tenant_id, generation_id, passages)
         return {}

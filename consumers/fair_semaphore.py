@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class FairSlots:
+class FairSemaphore:
     """Limits how much is worked on at once, over all tenants and for each.
 
     A slot that becomes free goes to the waiting tenant that holds the fewest, tenants with equally many in turn; within a tenant, first come

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.events.event import CHUNKED, Changed, Event, Step, changed
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, ManifestRef, change_event
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.installation_status import InstallationStatus
 from livedex.pipeline.store.postgres.statements import sql
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ class Republished:
     files: int = 0
 
 
-class LostRecords:
+class RecordRecovery:
     """Publishes documents again whose records were lost.
 
     Args:
         broker: to publish with.
     """
 
-    def __init__(self, database: Database, operations: Operations, broker: Broker) -> None:
+    def __init__(self, database: Database, operations: InstallationStatus, broker: Broker) -> None:
         self._database, self._operations, self._broker = database, operations, broker
 
     async def republish(self, *, older_than_s: float | None = None) -> Republished:
@@ -81,7 +81,7 @@ class LostRecords:
                 deletes += len(gone)
                 files += await self._forget(tenant_id, [row for row in rows if row["present"]])
         if files:
-            await self._operations.request_reconcile()
+            await self._operations.request_scan()
         return Republished(steps, deletes, files)
 
     async def _pages(self, name: str, tenant_id: TenantId, older_than_s: float) -> AsyncIterator[list[Any]]:
@@ -106,14 +106,14 @@ class LostRecords:
         return len(rows)
 
 
-class LossWatch:
+class RecordLossMonitor:
     """Counts records that were lost, says so, and has them published again.
 
     Args:
         tell: notes in the health what happened and what to do.
     """
 
-    def __init__(self, records: LostRecords, metrics: Metrics, tell: Callable[[str, str | None], None]) -> None:
+    def __init__(self, records: RecordRecovery, metrics: Metrics, tell: Callable[[str, str | None], None]) -> None:
         self._records, self._metrics, self._tell = records, metrics, tell
         self._lost: dict[str, int] = {}
         self._news = asyncio.Event()
@@ -163,7 +163,7 @@ class LossWatch:
 
 
 @asynccontextmanager
-async def watching_losses(watch: LossWatch) -> AsyncIterator[None]:
+async def run_record_loss_monitor(watch: RecordLossMonitor) -> AsyncIterator[None]:
     """Publish again what is lost, for as long as the block lasts."""
     task = asyncio.create_task(watch.run(), name="publish again what was lost")
     try:
@@ -173,9 +173,9 @@ async def watching_losses(watch: LossWatch) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _step(tenant_id: TenantId, row: Any) -> Event[Step]:
-    data = Step(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], digest=row["digest"].hex())
-    return Event[Step](
+def _step(tenant_id: TenantId, row: Any) -> Event[ManifestRef]:
+    data = ManifestRef(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], digest=row["digest"].hex())
+    return Event[ManifestRef](
         id=uuid4().hex,
         source="/recovery",
         type=CHUNKED,
@@ -187,4 +187,6 @@ def _step(tenant_id: TenantId, row: Any) -> Event[Step]:
 
 
 def _delete(tenant_id: TenantId, row: Any) -> Event[Changed]:
-    return changed(Changed(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], deleted=True, source=row["source"]))
+    return change_event(
+        Changed(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], deleted=True, source=row["source"])
+    )

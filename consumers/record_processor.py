@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, assert_never
 
-from livedex.consumers.replacement import replaces
+from livedex.consumers.replacement import supersedes
 from livedex.pipeline.errors import LivedexError, RejectedError
-from livedex.pipeline.events.decoder import decode
+from livedex.pipeline.events.decoder import decode_event
 from livedex.pipeline.events.event import Changed, Event, HeaderValue
 from livedex.pipeline.flow import Stage
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares, metered
-from livedex.pipeline.stages.outcome import Again, Dead, Finished, Forward, Outcome, Pause, outcome_of
+from livedex.pipeline.stages.outcome import DeadLettered, Finished, Forward, Outcome, Pause, Retry, outcome_of
 from livedex.pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ class Record:
     at: datetime | None = None
 
 
-class Outlet(Protocol):
+class OutcomeSink(Protocol):
     """Where outcomes go."""
 
     async def forward(self, topic: str, event: Event[Any]) -> None:
         """Publish an event of the next stage; returns once the broker holds it."""
         ...
 
-    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
         """Write a dead letter; the same record again changes nothing. A record that a letter was sent through again as makes that letter anew."""
         ...
 
@@ -70,7 +70,7 @@ class StoppingError(Exception):
 
 
 StageFunction = Callable[[Event[Any]], Awaitable[Forward | Finished]]
-Read = Callable[[Record, Stage], Event[Any]]
+EventDecoder = Callable[[Record, Stage], Event[Any]]
 
 
 def read_event(record: Record, stage: Stage) -> Event[Any]:
@@ -79,10 +79,10 @@ def read_event(record: Record, stage: Stage) -> Event[Any]:
     Raises:
         RejectedError: there is none.
     """
-    return decode(record.payload, stage.payload, record.at)
+    return decode_event(record.payload, stage.payload, record.at)
 
 
-class Settler:
+class RecordProcessor:
     """Runs one stage over records.
 
     Args:
@@ -98,12 +98,12 @@ class Settler:
         self,
         stage: Stage,
         run: StageFunction,
-        outlet: Outlet,
+        outlet: OutcomeSink,
         metrics: Metrics,
         on_pause: Callable[[str, str | None], None],
         shares: TenantShares | None = None,
     ) -> None:
-        self.read: Read = read_event
+        self.read: EventDecoder = read_event
         self._shares = shares or TenantShares()
         self.stage = stage
         self._run = run
@@ -126,14 +126,14 @@ class Settler:
             older_data, newer_data = self.read(record, self.stage).data, self.read(newer, self.stage).data
         except RejectedError:
             return False  # it becomes a dead letter in its turn
-        return isinstance(older_data, Changed) and isinstance(newer_data, Changed) and replaces(newer_data, older_data)
+        return isinstance(older_data, Changed) and isinstance(newer_data, Changed) and supersedes(newer_data, older_data)
 
     def end_replaced(self, record: Record) -> None:
         """Count a record as superseded, and forget its attempts."""
         self._attempts.pop(record.id, None)
         self._metrics.events_total.labels(self.stage.name, "superseded").inc()
 
-    async def settle(self, record: Record) -> Again | None:
+    async def settle(self, record: Record) -> Retry | None:
         """Bring a record to its outcome, waiting through outages.
 
         Returns:
@@ -155,7 +155,7 @@ class Settler:
             await self._wait(outcome.after_s)
         if pauses:
             self._resume()
-        if isinstance(outcome, Again):
+        if isinstance(outcome, Retry):
             if not outcome.counted:
                 return outcome
             self._attempts[record.id] = attempt
@@ -186,10 +186,10 @@ class Settler:
                 log.exception("%s: the outcome could not be kept", self.stage.name)
             failed = outcome_of(exc, attempt, pauses)
             if isinstance(failed, Pause | Finished) or (
-                isinstance(failed, Again) and not failed.counted
+                isinstance(failed, Retry) and not failed.counted
             ):  # away, or of a tenant that is no more
                 return failed
-            return Again(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
+            return Retry(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
         return outcome
 
     async def _run_in_turn(self, event: Event[Any]) -> Forward | Finished:
@@ -205,11 +205,11 @@ class Settler:
                 self._metrics.freshness_seconds.observe((outcome.event.time - outcome.event.accepted).total_seconds())
         elif isinstance(outcome, Finished):
             count(self.stage.name, "superseded" if outcome.superseded else "done").inc()
-        elif isinstance(outcome, Dead):
+        elif isinstance(outcome, DeadLettered):
             await self._outlet.bury(record, self.stage.name, outcome, event, attempt)
             count(self.stage.name, "dead").inc()
             log.error("%s: dead letter (%s): %s", self.stage.name, outcome.reason, outcome.detail)
-        elif isinstance(outcome, Again | Pause):
+        elif isinstance(outcome, Retry | Pause):
             return
         else:
             assert_never(outcome)

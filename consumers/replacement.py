@@ -7,7 +7,7 @@ from livedex.pipeline.events.event import Changed
 _EQUAL = ("tenant_id", "document_id", "url", "source", "acl", "name", "mime_type", "gone_if_missing", "seen_at")
 
 
-def replaces(newer: Changed, older: Changed) -> bool:
+def supersedes(newer: Changed, older: Changed) -> bool:
     """Return whether the older change can be skipped for the newer one without a loss, whatever becomes of the newer one.
 
     Only where both fetch the same content from the same place with the same rights. What a fetch gets is what is there now, so the newer one finds

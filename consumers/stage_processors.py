@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from livedex.consumers.chunk import chunk_settler
-from livedex.consumers.embed import embed_settler
-from livedex.consumers.record_processor import Record, Settler
-from livedex.consumers.sync import sync_settler
+from livedex.consumers.chunk import open_chunk_processor
+from livedex.consumers.embed import open_embed_processor
+from livedex.consumers.record_processor import Record, RecordProcessor
+from livedex.consumers.sync import sync_processor
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.event import DEAD, SYNCED, Changed, Event
@@ -19,16 +19,16 @@ from livedex.pipeline.flow import StageName
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares
-from livedex.pipeline.stages.chunk import Cutting
-from livedex.pipeline.stages.embed import Generations
-from livedex.pipeline.stages.outcome import Dead
-from livedex.pipeline.stages.patch import PatchKeeper
-from livedex.pipeline.stages.remote_content import LinkedContents
-from livedex.pipeline.store.dead_letter_store import Letter, Letters, buried, letter_id
+from livedex.pipeline.stages.chunk import ChunkerConfig
+from livedex.pipeline.stages.embed import ActiveGenerationProvider
+from livedex.pipeline.stages.outcome import DeadLettered
+from livedex.pipeline.stages.patch import PatchStore
+from livedex.pipeline.stages.remote_content import RemoteContent
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore, dead_letter_event, dead_letter_id
 from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
-from livedex.pipeline.store.embedding_claims import Claims
-from livedex.pipeline.store.protocol import Blobs, VectorStore
-from livedex.pipeline.store.replays import REPLAY_HEADER, Replays
+from livedex.pipeline.store.embedding_claims import EmbeddingClaims
+from livedex.pipeline.store.protocol import BlobStore, VectorStore
+from livedex.pipeline.store.replays import REPLAY_HEADER, DeadLetterReplays
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ class Broker(Protocol):
         """Put an event of a stage on its topic; returns once the broker holds it."""
         ...
 
-    async def put_again(self, letter: Letter) -> None:
+    async def put_again(self, letter: DeadLetter) -> None:
         """Put the exact record of a dead letter on its topic again."""
         ...
 
 
-class OutletToBroker:
+class BrokerOutcomeSink:
     """Outcomes to the broker, dead letters to the table, and from there told to the broker.
 
     Args:
@@ -58,7 +58,9 @@ class OutletToBroker:
             who wants to know is a subscriber, for whom the transactions themselves write a notice, on every broker.
     """
 
-    def __init__(self, letters: Letters, replays: Replays, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})) -> None:
+    def __init__(
+        self, letters: DeadLetterStore, replays: DeadLetterReplays, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})
+    ) -> None:
         self._letters = letters
         self._replays = replays
         self._skipped = topics_without_reader
@@ -75,17 +77,17 @@ class OutletToBroker:
         assert self._broker is not None
         await self._broker.put(topic, event)
 
-    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
         """Write a dead letter; of a letter that failed again, the same one."""
         payload = record.payload or b""
         headers = {name: value for name, value in record.headers.items() if name != REPLAY_HEADER}
-        letter = Letter(
-            letter_id=letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
+        letter = DeadLetter(
+            letter_id=dead_letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
             document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
             detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=headers, payload=payload,
         )  # fmt: skip
         if REPLAY_HEADER in record.headers:
-            letter = await self._replays.take_over(str(record.headers[REPLAY_HEADER]), letter)
+            letter = await self._replays.merge_failure(str(record.headers[REPLAY_HEADER]), letter)
         try:
             await self._letters.bury(letter, event)
         except RejectedError as exc:  # no row can hold what its document is called
@@ -101,37 +103,37 @@ class OutletToBroker:
 
     async def end_replay(self, record: Record, event: Event[Any]) -> None:
         """Take away the letter that a record was sent through again of."""
-        await self._replays.succeed(str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id])
+        await self._replays.complete(str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id])
 
-    async def _tell(self, letter: Letter) -> None:
+    async def _tell(self, letter: DeadLetter) -> None:
         """Tell of a letter, which is kept by now: with less, or not at all, where the topic does not take it."""
         try:
-            await self.forward(DEAD, buried(letter))
+            await self.forward(DEAD, dead_letter_event(letter))
         except RejectedError:
             try:
-                await self.forward(DEAD, buried(letter, brief=True))
+                await self.forward(DEAD, dead_letter_event(letter, brief=True))
             except RejectedError as exc:
                 log.error("the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc)
 
 
 @asynccontextmanager
-async def settlers_for(
+async def open_stage_processors(
     stages: Sequence[StageName],
     *,
     store: VectorStore,
-    blobs: Blobs,
-    generations: Generations,
+    blobs: BlobStore,
+    generations: ActiveGenerationProvider,
     embeddings: EmbeddingService,
-    claims: Claims | None,
-    cutting: Cutting,
+    claims: EmbeddingClaims | None,
+    cutting: ChunkerConfig,
     metrics: Metrics,
-    outlet: OutletToBroker,
+    outlet: BrokerOutcomeSink,
     on_pause: Callable[[str, str | None], None],
-    linked: LinkedContents | None = None,
-    patches: PatchKeeper | None = None,
+    linked: RemoteContent | None = None,
+    patches: PatchStore | None = None,
     backlog: GenerationBacklog | None = None,
     shares: TenantShares | None = None,
-) -> AsyncIterator[list[Settler]]:
+) -> AsyncIterator[list[RecordProcessor]]:
     """A settler for each stage; what they opened is closed at the end of the block.
 
     Args:
@@ -140,20 +142,20 @@ async def settlers_for(
     """
     async with AsyncExitStack() as stack:
         shares = shares or TenantShares()
-        found = list[Settler]()
+        found = list[RecordProcessor]()
         for name in stages:
             if name == "chunk":
                 found.append(
                     await stack.enter_async_context(
-                        chunk_settler(store, blobs, cutting, metrics, outlet, on_pause, shares, linked, patches)
+                        open_chunk_processor(store, blobs, cutting, metrics, outlet, on_pause, shares, linked, patches)
                     )
                 )
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(
-                        embed_settler(store, generations, embeddings, claims, metrics, outlet, on_pause, shares, backlog)
+                        open_embed_processor(store, generations, embeddings, claims, metrics, outlet, on_pause, shares, backlog)
                     )
                 )
             else:
-                found.append(sync_settler(store, generations, metrics, outlet, on_pause, shares))
+                found.append(sync_processor(store, generations, metrics, outlet, on_pause, shares))
         yield found

@@ -11,28 +11,28 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-EVERYBODY = "*"
+ANYONE = "*"
 """In a list on a document: everybody of the tenant, as if there were no list."""
 
 MAX_PRINCIPALS = 1_000  # of a document, and of a reader
-MAX_PRINCIPAL_CHARACTERS = 256
+MAX_PRINCIPAL_LENGTH = 256
 
 
 def is_principal(name: object) -> bool:
     """Whether somebody can be called so: neither empty nor too long, no space around it, and nothing in it that is not printed."""
-    return isinstance(name, str) and 1 <= len(name) <= MAX_PRINCIPAL_CHARACTERS and name.isprintable() and name == name.strip()
+    return isinstance(name, str) and 1 <= len(name) <= MAX_PRINCIPAL_LENGTH and name.isprintable() and name == name.strip()
 
 
 def _principal(name: str) -> str:
     if not is_principal(name):
         raise PydanticCustomError(
-            "principal", f"a principal has 1 to {MAX_PRINCIPAL_CHARACTERS} printable characters, without white space around them"
+            "principal", f"a principal has 1 to {MAX_PRINCIPAL_LENGTH} printable characters, without white space around them"
         )
     return name
 
 
-def _nobody_in_particular(name: str) -> str:
-    if name == EVERYBODY:
+def _not_wildcard(name: str) -> str:
+    if name == ANYONE:
         raise PydanticCustomError("principal", "nobody is called *: that stands for everybody, in the list of a document")
     return name
 
@@ -43,25 +43,25 @@ def _as_tuple(value: object) -> object:
     return tuple(value)
 
 
-def _once_in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+def _sorted_unique(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-def for_everybody(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def normalize_acl(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The list, None where it lets everybody in."""
-    return None if acl is None or EVERYBODY in acl else acl
+    return None if acl is None or ANYONE in acl else acl
 
 
-Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_CHARACTERS), AfterValidator(_principal)]
+Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_LENGTH), AfterValidator(_principal)]
 _Listed = Field(max_length=MAX_PRINCIPALS, fail_fast=True)
 
-Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_once_in_order)]
+Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_sorted_unique)]
 """The principals that may read a document, each once and in order, so that the same rights are always the same list."""
 
 Principals = Annotated[
-    tuple[Annotated[Principal, AfterValidator(_nobody_in_particular)], ...],
+    tuple[Annotated[Principal, AfterValidator(_not_wildcard)], ...],
     _Listed,
     BeforeValidator(_as_tuple),
-    AfterValidator(_once_in_order),
+    AfterValidator(_sorted_unique),
 ]
 """On whose behalf somebody reads."""

@@ -31,7 +31,7 @@ from typing import Literal
 NoTextState = Literal["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable"]
 
 
-def reason_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what an error says, or its kind where it says nothing."""
     return str(error).strip() or type(error).__name__
 
@@ -52,12 +52,12 @@ class RetryableError(LivedexError):
         lasts_s: seconds for which it is tried again at least, where that is longer than usual; said by who knows how patient to be.
     """
 
-    lasts_s: float = 0.0
+    retry_for_s: float = 0.0
 
     def __init__(self, message: str, *, retry_after_s: float | None = None, first_wait_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-        self.first_wait_s = first_wait_s
+        self.first_retry_delay_s = first_wait_s
 
 
 class OutageError(RetryableError):
@@ -87,27 +87,27 @@ class PartialOutageError(OutageError):
     """A part of a dependency does not work (a partition of a Kafka topic): what needs that part waits, and nothing else does."""
 
 
-class SlowReadError(RetryableError):
+class ReadTimeoutError(RetryableError):
     """A read took longer than it may: ask for less, or again when less is going on."""
 
 
-class ThrottledError(RetryableError):
+class RateLimitedError(RetryableError):
     """The other side asks for patience (HTTP 429): slow down. It says nothing about the input."""
 
 
-class NoTurnError(RetryableError):
+class NotScheduledError(RetryableError):
     """Nothing was tried, since it is not its turn: come back after `retry_after_s`. It is no attempt."""
 
 
-class MissingError(RetryableError):
+class ContentNotFoundError(RetryableError):
     """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come, and it may have been deleted."""
 
 
-class DoubtfulError(RetryableError):
+class UnexpectedResponseError(RetryableError):
     """Another system answered, and not to what was asked: a login page, a value of another type, that other credentials are wanted."""
 
 
-class ScopeError(DoubtfulError):
+class InsufficientScopeError(UnexpectedResponseError):
     """The credential is good, and lacks a scope (`insufficient_scope`)."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from livedex.pipeline.events.event import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, Step
+from livedex.pipeline.events.event import CHANGED, CHUNKED, EMBEDDED, SYNCED, Changed, ManifestRef
 
 StageName = Literal["chunk", "embed", "sync"]
 
@@ -27,14 +27,14 @@ class Stage:
     name: StageName
     takes: str
     leaves: str
-    payload: type[Changed] | type[Step]
+    payload: type[Changed] | type[ManifestRef]
     workers: int
 
 
 STAGES = (
     Stage("chunk", takes=CHANGED, leaves=CHUNKED, payload=Changed, workers=16),
-    Stage("embed", takes=CHUNKED, leaves=EMBEDDED, payload=Step, workers=32),
-    Stage("sync", takes=EMBEDDED, leaves=SYNCED, payload=Step, workers=16),
+    Stage("embed", takes=CHUNKED, leaves=EMBEDDED, payload=ManifestRef, workers=32),
+    Stage("sync", takes=EMBEDDED, leaves=SYNCED, payload=ManifestRef, workers=16),
 )
 
 

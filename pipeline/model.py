@@ -17,7 +17,7 @@ GenerationId = NewType("GenerationId", int)
 
 DEFAULT_TENANT = TenantId("default")
 DEFAULT_COLLECTION = "default"
-WITHOUT_NUL = r"^[^\x00]*$"
+NO_NUL_PATTERN = r"^[^\x00]*$"
 """A pattern for names: PostgreSQL keeps any text but one with NUL."""
 
 DocumentState = Literal[
@@ -29,7 +29,7 @@ TextFormat = Literal["markdown", "rst", "org", "asciidoc", "latex", "textile", "
 _MOST_SHOWN = 200
 
 
-def brief(document_id: str) -> str:
+def shorten_id(document_id: str) -> str:
     """An id as log lines and errors name it: all of it, or its begin and its end around `…` where it has more than 200 characters."""
     return document_id if len(document_id) <= _MOST_SHOWN else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
 
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
     heading: tuple[str, ...] = ()
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One line of a manifest: a passage and its place, relative to the entry before it.
 
     Attributes:
@@ -148,14 +148,14 @@ class Manifest:
     fence: Fence
     outcome: str
     attributes: Attributes
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ManifestEntry, ...] = ()
     cut: str = ""
     keep: bool = False
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Validator:
+class CacheValidator:
     """What an unchanged resource is recognised by; one of the two.
 
     Attributes:

@@ -15,7 +15,7 @@ def is_reserved(name: str) -> bool:
     return name in RESERVED
 
 
-def not_reserved(name: str) -> str:
+def require_unreserved(name: str) -> str:
     """The name.
 
     Raises:

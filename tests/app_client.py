@@ -8,7 +8,7 @@ import httpx
 from fastapi import FastAPI
 
 
-def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
+def asgi_client(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     """A client that speaks to the app without a network.
 
     Args:
@@ -17,7 +17,7 @@ def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex", **options)
 
 
-def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
+def assert_problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     """Check that an answer is a problem of this status, and give it."""
     assert answer.status_code == status, answer.text[:300]
     assert answer.headers["content-type"].startswith("application/problem+json")

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 _PEM = serialization.Encoding.PEM
 
 
-class Authority:
+class CertificateAuthority:
     """Gives certificates that are valid for a day.
 
     Args:

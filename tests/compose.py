@@ -35,7 +35,7 @@ def services(given: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return dict(_filled(yaml.safe_load(FILE.read_text("utf-8"))["services"], given))
 
 
-def is_ours(service: Mapping[str, Any]) -> bool:
+def runs_livedex(service: Mapping[str, Any]) -> bool:
     """Whether it runs Livedex."""
     return "build" in service
 

@@ -17,13 +17,13 @@ import pytest
 
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.embedded.server import embedded_postgres
-from tests.databases import make_template, new_database, trust_the_machine
-from tests.filling import Filling
-from tests.folders import Folders
-from tests.kafka_nodes import NoKafkaError
+from tests.databases import disable_durability, make_template, new_database
+from tests.filling import DocumentBuilder
+from tests.folders import FolderHarness
+from tests.kafka_nodes import KafkaUnavailableError
 from tests.kafka_server import KafkaCluster, KafkaServer
 from tests.scratch import scratch_folder
-from tests.scripted_s3 import ScriptedS3
+from tests.scripted_s3 import S3Server
 
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 KafkaAny = TypeVar("KafkaAny", bound=KafkaCluster)
@@ -55,11 +55,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def logging_as_before() -> Iterator[None]:
     """Give back the levels and handlers of logging: a command that is called in this process sets them for good."""
     loggers = [logging.getLogger(name) for name in (None, "livedex", "aiokafka")]
-    levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
+    levels, handlers = [each.level for each in loggers], list(loggers[0].max_rows)
     yield
     for each, level in zip(loggers, levels, strict=True):
         each.setLevel(level)
-    loggers[0].handlers[:] = handlers
+    loggers[0].max_rows[:] = handlers
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +75,7 @@ def server_url() -> Iterator[str]:
         context = embedded_postgres(folder)
         url = runner.run(context.__aenter__())
         try:
-            runner.run(trust_the_machine(url))
+            runner.run(disable_durability(url))
             runner.run(make_template(url))
             yield url
         finally:
@@ -110,7 +110,7 @@ def _own_kafka(kafka: KafkaAny, missing: str = "") -> Iterator[KafkaAny]:
     with ExitStack() as stack:
         try:
             stack.enter_context(kafka)
-        except NoKafkaError as exc:
+        except KafkaUnavailableError as exc:
             if os.environ.get("REQUIRE_KAFKA", "") not in ("", "0"):
                 raise
             pytest.skip(f"{_LEFT_OUT}{missing}{exc}")
@@ -149,22 +149,22 @@ def unreplicated_cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedS3]:
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
     """A scripted S3; the environment of the test leads there."""
-    with ScriptedS3() as server:
+    with S3Server() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         yield server
 
 
 @pytest.fixture
-def folders(database: Database, tmp_path: Path) -> Folders:
+def folders(database: Database, tmp_path: Path) -> FolderHarness:
     """A watched folder `docs`, empty."""
     (tmp_path / "docs").mkdir()
-    return Folders(database, tmp_path / "docs")
+    return FolderHarness(database, tmp_path / "docs")
 
 
 @pytest.fixture
-def filling(database: Database) -> Filling:
+def filling(database: Database) -> DocumentBuilder:
     """Puts documents into the test's database, as the stages would."""
-    return Filling(database)
+    return DocumentBuilder(database)

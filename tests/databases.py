@@ -14,7 +14,7 @@ import asyncpg
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.schema.migrator import migrate
 
-TEMPLATE = f"livedex_template{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+TEMPLATE_DATABASE = f"livedex_template{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 _NUMBERS = itertools.count()
 T = TypeVar("T")
 
@@ -33,18 +33,18 @@ async def make_template(url: str) -> None:
     """
     admin = await asyncpg.connect(url)
     try:
-        await admin.execute(f"drop database if exists {TEMPLATE}")
-        await admin.execute(f"create database {TEMPLATE}")
+        await admin.execute(f"drop database if exists {TEMPLATE_DATABASE}")
+        await admin.execute(f"create database {TEMPLATE_DATABASE}")
     finally:
         await admin.close()
-    connection = await asyncpg.connect(with_database(url, TEMPLATE))
+    connection = await asyncpg.connect(with_database(url, TEMPLATE_DATABASE))
     try:
         await migrate(connection)
     finally:
         await connection.close()
 
 
-async def trust_the_machine(url: str) -> None:
+async def disable_durability(url: str) -> None:
     """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the plug."""
     connection = await asyncpg.connect(url)
     try:
@@ -62,7 +62,7 @@ async def new_database(server_url: str) -> AsyncIterator[str]:
     admin = await asyncpg.connect(server_url)
     try:
         await admin.execute(
-            f"create database {name} template {TEMPLATE} strategy file_copy"
+            f"create database {name} template {TEMPLATE_DATABASE} strategy file_copy"
         )  # half the time of the default, for one of this size
         yield with_database(server_url, name)
         await admin.execute(f"drop database {name} with (force)")
@@ -71,7 +71,7 @@ async def new_database(server_url: str) -> AsyncIterator[str]:
 
 
 @contextmanager
-def filled_database(server_url: str, fill: Callable[[Database], Awaitable[T]]) -> Iterator[tuple[str, T]]:
+def read_only_database(server_url: str, fill: Callable[[Database], Awaitable[T]]) -> Iterator[tuple[str, T]]:
     """A database for several tests that only read: filled once, and from then on PostgreSQL refuses whatever would write there.
 
     Yields:

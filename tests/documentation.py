@@ -18,15 +18,15 @@ from pathlib import Path
 from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[1]
-SERVERS = re.compile(r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b")
+LONG_RUNNING_COMMANDS = re.compile(r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b")
 """Command lines that stay until they are ended."""
-DRY = re.compile(r"^\s*(?:make (?!run\b)\w|\.ci/run)")
+DRY_RUN_COMMANDS = re.compile(r"^\s*(?:make (?!run\b)\w|\.ci/run)")
 """Command lines that would run this test again, run for minutes, or install into the environment of these tests: their targets are only looked up."""
 SKIPPED = re.compile(r"^\s*(?:pip install|docker) ")
 """Command lines that need a network or Docker: only their syntax is checked."""
 CLIENTS = re.compile(r"(?:^|[\s(|])(?:(?:\.venv/bin/)?livedex (?!up |run |hooks |--version)|curl )")
 """Command lines that expect a running Livedex."""
-LONGEST_S = 120
+TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class WorkingFolder:
             "CURL_LOG": str(self.path / "curl.log"),
         }
 
-    def put_in(self, text: str) -> str:
+    def substitute(self, text: str) -> str:
         """Return a block with what is the reader's own put in."""
         own = {"8700": str(self.port), "8701": str(self.port + 1), "~/notes": "deploy/sample-docs"}
         for written, here in {**own, **self.replaced}.items():
@@ -110,24 +110,24 @@ class WorkingFolder:
         Returns:
             What was printed.
         """
-        lines = [line for text in texts for line in self.put_in(text).replace("\\\n", " ").splitlines()]
+        lines = [line for text in texts for line in self.substitute(text).replace("\\\n", " ").splitlines()]
         script = [_PRELUDE, *([f"serve livedex up deploy/sample-docs --port {self.port}"] if server else []), *map(self._line, lines)]
         (self.path / "script.sh").write_text("\n".join(script) + "\n", "utf-8")
         with _ended_with_its_children(["bash", "script.sh"], self) as process:
-            out, _ = process.communicate(timeout=2 * LONGEST_S)
+            out, _ = process.communicate(timeout=2 * TIMEOUT_S)
         assert process.returncode == 0, out
         return out
 
     def run_python(self, text: str) -> str:
         """Run a block as a file of its own and return what it printed."""
-        (self.path / "block.py").write_text(self.put_in(text), "utf-8")
+        (self.path / "block.py").write_text(self.substitute(text), "utf-8")
         done = subprocess.run(
             [sys.executable, "block.py"],
             cwd=self.path,
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=LONGEST_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -145,11 +145,11 @@ class WorkingFolder:
 
     def _line(self, line: str) -> str:
         command = line.split("  #")[0].rstrip()
-        if SERVERS.match(command):
+        if LONG_RUNNING_COMMANDS.match(command):
             return f"serve {command}{self._its_port(command)}"
         if SKIPPED.match(command):
             return f"bash -n -c {shlex.quote(command)}"
-        if DRY.match(command):
+        if DRY_RUN_COMMANDS.match(command):
             return (
                 f"make --dry-run {command.split()[1]} PIP=true INSTALL_LIVEDEX=true"
                 if command.startswith("make")
@@ -180,7 +180,7 @@ def working_folder(path: Path, replaced: Mapping[str, str] | None = None, settin
         (path / "livedex.toml").write_text(settings, "utf-8")
     git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org", "-c", "init.defaultBranch=main"]
     for arguments in (["init", "--quiet"], ["add", "deploy"], ["commit", "--quiet", "--message", "as it came"]):
-        subprocess.run([*git, *arguments], cwd=path, check=True, timeout=LONGEST_S)
+        subprocess.run([*git, *arguments], cwd=path, check=True, timeout=TIMEOUT_S)
     yield WorkingFolder(path, free_port(2), replaced or {})
 
 
@@ -191,7 +191,7 @@ served=0
 serve() {{
     served=$((served + 1))
     "$@" > "served-$served.log" 2>&1 &
-    for _ in $(seq {LONGEST_S * 10}); do
+    for _ in $(seq {TIMEOUT_S * 10}); do
         if grep --quiet --extended-regexp '^(ready|running) ' "served-$served.log" || [ "${{2:-}}" = subscribers ]; then return 0; fi
         if ! kill -0 $! 2>/dev/null; then break; fi
         sleep 0.1

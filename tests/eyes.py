@@ -14,26 +14,26 @@ _HIDDEN = re.compile(r"only([0-9]*)q")
 Acl = Sequence[str] | None
 
 
-def some_acl(rng: random.Random) -> list[str] | None:
+def random_acl(rng: random.Random) -> list[str] | None:
     """Rights as they are sent; `*` lets everybody in."""
     if rng.random() < 0.4:
         return None
     return rng.sample([*PRINCIPALS, "*"], rng.choice([0, 1, 1, 1, 2, 3]))
 
 
-def held(acl: Acl) -> tuple[str, ...] | None:
+def stored_acl(acl: Acl) -> tuple[str, ...] | None:
     """Rights as they are kept."""
     return None if acl is None or "*" in acl else tuple(sorted(acl))
 
 
-def word_of(acl: Acl) -> str:
+def acl_marker(acl: Acl) -> str:
     """A word that names rights, for texts that stand under them; empty where everybody may read."""
-    kept = held(acl)
+    kept = stored_acl(acl)
     return "" if kept is None else f"only{''.join(str(PRINCIPALS.index(name)) for name in kept)}q"
 
 
 @dataclass(frozen=True, slots=True)
-class Eye:
+class ActingReader:
     """Who reads.
 
     Attributes:
@@ -44,14 +44,14 @@ class Eye:
     principals: frozenset[str] | None = None
     said: bool = True
 
-    def sees(self, acl: Acl) -> bool:
+    def may_read(self, acl: Acl) -> bool:
         """Whether it may read under these rights."""
-        kept = held(acl)
+        kept = stored_acl(acl)
         return self.principals is None or kept is None or bool(self.principals & set(kept))
 
     def told(self, acl: Acl) -> list[str] | None:
         """The rights as they are told it."""
-        kept = held(acl)
+        kept = stored_acl(acl)
         return None if kept is None else [name for name in kept if self.principals is None or name in self.principals]
 
     def forbidden(self, text: str) -> list[str]:
@@ -70,14 +70,14 @@ class Eye:
         return {} if self.principals is None or not self.said else {"principals": sorted(self.principals)}
 
 
-EVERYTHING = Eye()
+FULL_ACCESS = ActingReader()
 
 
-def some_eye(rng: random.Random) -> Eye:
+def random_reader(rng: random.Random) -> ActingReader:
     """Everything, nobody in particular, or on behalf of some principals."""
     kind = rng.random()
     if kind < 0.4:
-        return EVERYTHING
+        return FULL_ACCESS
     if kind < 0.55:
-        return Eye(frozenset(), said=False)
-    return Eye(frozenset(rng.sample(PRINCIPALS, rng.choice([1, 1, 2, 3]))))
+        return ActingReader(frozenset(), said=False)
+    return ActingReader(frozenset(rng.sample(PRINCIPALS, rng.choice([1, 1, 2, 3]))))

@@ -10,7 +10,7 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.model import Attributes, Fence
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.store.protocol import Draft, DraftChunk
 
 
 def fence(version: int, *, deleted: bool = False) -> Fence:
@@ -18,7 +18,7 @@ def fence(version: int, *, deleted: bool = False) -> Fence:
     return Fence(version, bytes([deleted]) + hashlib.sha256(str(version).encode()).digest())
 
 
-class Filling:
+class DocumentBuilder:
     """Brings documents into the states that the stages leave."""
 
     def __init__(self, database: Database) -> None:
@@ -35,7 +35,8 @@ class Filling:
         """A version is visible, with these chunks `gap` characters apart."""
         await self.accept(document_id, version, tenant=tenant, **attributes)
         pieces = [
-            Piece(hashlib.sha256(text.encode()).digest(), text, gap if n else 0, ("Title", f"Part {n}")) for n, text in enumerate(texts)
+            DraftChunk(hashlib.sha256(text.encode()).digest(), text, gap if n else 0, ("Title", f"Part {n}"))
+            for n, text in enumerate(texts)
         ]
         draft = Draft(
             tenant,
@@ -48,7 +49,7 @@ class Filling:
             error=error,
             keep=outcome == "unreadable",
         )
-        await self.store.keep_drafts([draft])
+        await self.store.save_drafts([draft])
         assert (await self.store.sync_document(tenant, document_id, fence(version), None)).current
 
     async def delete(self, document_id: str, version: int) -> None:
@@ -56,7 +57,7 @@ class Filling:
         await self.store.delete_document("default", document_id, fence(version, deleted=True))
 
 
-class NoModel:
+class UnavailableEmbedder:
     """An embedder that is away, and never was there."""
 
     generation_id = None

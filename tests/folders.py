@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from livedex.connectors.filesystem import FolderConnector, FolderOptions
-from livedex.connectors.filesystem.scan_report import Report
+from livedex.connectors.filesystem.scan_report import ScanReport
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.ingest.ingester import Change, Intake
+from livedex.pipeline.ingest.ingester import Change, Ingester
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import FolderSource
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.source_file_store import SourceFiles
+from livedex.pipeline.store.source_file_store import SourceFileStore
 
 READABLE = (".md", ".txt")
 
@@ -27,7 +27,7 @@ def is_readable(name: str) -> bool:
     return name.lower().endswith(READABLE)
 
 
-class Kept(Intake):
+class RecordingIntake(Ingester):
     """Keeps every change, and what the last one of each document makes of it."""
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class Kept(Intake):
             await asyncio.sleep(0.005)
 
 
-class Folders:
+class FolderHarness:
     """Makes connectors on one folder, one after the other or side by side, that share a ledger and an intake."""
 
     def __init__(self, database: Database, root: Path) -> None:
         self.root = root
-        self.intake = Kept()
+        self.intake = RecordingIntake()
         self.database = database
         self.health: list[tuple[str, str | None]] = []
 
@@ -78,7 +78,7 @@ class Folders:
             self.health.append((state, detail))
 
         return FolderConnector(
-            made, ledger=SourceFiles(self.database, TenantId(made.tenant), made.name), intake=self.intake, readable=is_readable,
+            made, ledger=SourceFileStore(self.database, TenantId(made.tenant), made.name), intake=self.intake, readable=is_readable,
             options=FolderOptions(**options), on_health=on_health,
         )  # fmt: skip
 
@@ -125,18 +125,18 @@ class Folders:
         return found
 
 
-async def scan(folders: Folders, connector: FolderConnector | None = None, **how: bool) -> Report:
+async def scan_once(folders: FolderHarness, connector: FolderConnector | None = None, **how: bool) -> ScanReport:
     """One reconcile of a connector that does not run, once the files are old enough to be at rest."""
     await asyncio.sleep(0.03)
     return await (connector or folders.connector()).reconcile(**how)
 
 
-def counts(report: Report) -> tuple[int, int, int, int]:
+def counts(report: ScanReport) -> tuple[int, int, int, int]:
     """Added, changed, deleted, unchanged."""
     return report.added, report.changed, report.deleted, report.unchanged
 
 
-async def after_all(folders: Folders) -> None:
+async def wait_processed(folders: FolderHarness) -> None:
     """Until a file written last is published, and what came before has had its turn."""
     path = folders.write(f"last-{time.time_ns()}.md", "last")
     await folders.intake.until(lambda now: f"docs/{path.name}" in now)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from livedex.pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
 
 PACKAGES = ("livedex",)
 SMALL, LARGE = 2_000, 8_000  # characters
@@ -211,7 +211,7 @@ def slow_documents() -> Iterator[str]:
         start, unit, end = case
 
         def call(size: int, name: str = name, start: str = start, unit: str = unit, end: str = end) -> object:
-            return cut_document((start + unit * (5 * size // len(unit)) + end).encode(), name, None, Cutting(overlap=100))
+            return chunk_document((start + unit * (5 * size // len(unit)) + end).encode(), name, None, ChunkerConfig(overlap=100))
 
         if (factor := growth(call)) > MOST_GROWTH:
             yield f"{n} x{factor:.0f} {name} {tuple(part[:40] for part in case)}"

@@ -9,7 +9,7 @@ import json
 import time
 from typing import Any
 
-from tests.site import Site
+from tests.site import InProcessInstallation
 
 KEY = b"k" * 24
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
@@ -23,7 +23,7 @@ def signed(body: bytes, delivery: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-async def send(site: Site, source: str, payload: Any, delivery: str) -> list[str]:
+async def post_signed(site: InProcessInstallation, source: str, payload: Any, delivery: str) -> list[str]:
     body = json.dumps(payload).encode()
     answer = await site.http.post(f"/v1/hooks/{source}", content=body, headers=signed(body, delivery))
     assert answer.status_code == 202, answer.text

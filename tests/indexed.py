@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from livedex.app.verify.checks import Difference, Proof, prove
-from livedex.app.verify.repair import repair
-from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.app.verify.checks import Discrepancy, Verification, verify_index
+from livedex.app.verify.repair import repair_index
+from livedex.app.wiring import AppContext, open_app_context
 
 WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()
 
@@ -25,7 +25,7 @@ def page(seed: int, sections: int = 4) -> str:
 
 
 @dataclass
-class Indexed:
+class IndexedFolder:
     """A watched folder and its index.
 
     Attributes:
@@ -33,7 +33,7 @@ class Indexed:
         embedded: texts sent to the embedder so far.
     """
 
-    s: Surroundings
+    s: AppContext
     folder: Path
     embedded: int = 0
 
@@ -44,25 +44,25 @@ class Indexed:
         path.write_text(text, "utf-8")
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Surroundings]:
+    async def opened(self) -> AsyncIterator[AppContext]:
         """Surroundings of their own; the texts that they send are counted."""
-        async with open_surroundings(self.s.settings, self.s.data, connections=8) as s:
+        async with open_app_context(self.s.settings, self.s.data, connections=8) as s:
             yield s
             self.embedded += int(s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
 
-    async def mend(self) -> tuple[Proof, list[Difference]]:
+    async def repair(self) -> tuple[Verification, list[Discrepancy]]:
         """Repair; the proof after it, and what was found before."""
         async with self.opened() as s:
-            before = await prove(s)
-            await repair(s, before, timeout_s=60)
-            return await prove(s), before.differences
+            before = await verify_index(s)
+            await repair_index(s, before, timeout_s=60)
+            return await verify_index(s), before.differences
 
     async def sync(self) -> None:
         """Bring the index up to date, and be sure that it is."""
-        after, _ = await self.mend()
+        after, _ = await self.repair()
         assert after.differences == []
 
     async def differences(self) -> set[tuple[str, str | None]]:
         """Kind and document of all that differs."""
         async with self.opened() as s:
-            return {(d.kind, d.document_id) for d in (await prove(s)).differences}
+            return {(d.kind, d.document_id) for d in (await verify_index(s)).differences}

@@ -11,19 +11,19 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from livedex.app.broker import Running, open_broker
-from livedex.app.catch_up import wait_for_all
-from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.app.broker import BrokerConnection, open_broker
+from livedex.app.catch_up import wait_for_catch_up
+from livedex.app.wiring import AppContext, open_app_context
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.flow import StageName
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import DocumentId, Reader, TenantId
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from tests.indexed import paragraph
-from tests.kafka_outside import LONGEST_S, Outside, until
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.kafka_outside import TIMEOUT_S, ExternalKafkaClient, wait_until
+from tests.scripted_embedder import EmbeddingServer
 
 TENANT = TenantId("acme")
 STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
@@ -40,7 +40,7 @@ def change(document_id: str, version: int, content: str | bytes = "", **more: An
     return Change(data, None if data.deleted else content.encode() if isinstance(content, str) else content)
 
 
-class Process:
+class InstallationProcess:
     """One process of the installation.
 
     Attributes:
@@ -48,7 +48,7 @@ class Process:
         running: its broker and intake.
     """
 
-    def __init__(self, s: Surroundings, running: Running) -> None:
+    def __init__(self, s: AppContext, running: BrokerConnection) -> None:
         self.s, self.running = s, running
 
     async def accept(self, *changes: Change) -> None:
@@ -57,28 +57,28 @@ class Process:
 
     async def ended(self) -> None:
         """Wait until all that was accepted has ended."""
-        found = await wait_for_all(self.s.operations, self.s.backlog, deadline=time.monotonic() + LONGEST_S, scan=False)
+        found = await wait_for_catch_up(self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False)
         assert found.all, found.left
 
-    async def stage_ended(self, stage: StageName) -> None:
+    async def wait_stage_processed(self, stage: StageName) -> None:
         """Wait until a stage has ended all that waits for it."""
 
         async def nothing_waits() -> bool:
             return (await self.s.backlog.waiting())[stage].waiting == 0
 
-        await until(nothing_waits)
+        await wait_until(nothing_waits)
 
     async def state(self, document_id: str) -> tuple[str, int | None] | None:
         """State and visible version of a document; None when there is none."""
-        found = await Documents(self.s.database).get(Reader(TENANT), DocumentId(document_id))
+        found = await DocumentQueries(self.s.database).get(Reader(TENANT), DocumentId(document_id))
         return None if found is None else (found.state, found.version)
 
     async def chunks(self, document_id: str) -> list[str]:
         """Contents of the visible chunks of a document."""
-        found = await Documents(self.s.database).chunks(Reader(TENANT), DocumentId(document_id))
+        found = await DocumentQueries(self.s.database).chunks(Reader(TENANT), DocumentId(document_id))
         return [] if found is None else [chunk.content for chunk in found.chunks]
 
-    async def identities(self, document_id: str) -> list[tuple[int, int]]:
+    async def chunk_rows(self, document_id: str) -> list[tuple[int, int]]:
         """Position and passage of each of a document's rows, in order."""
         async with self.s.database.tenant(TENANT, "look at chunks") as connection:
             rows = await connection.fetch(
@@ -102,7 +102,7 @@ class Process:
         return None if found is None else found.since
 
 
-class Installation:
+class KafkaInstallation:
     """An installation on topics and a database of its own.
 
     Attributes:
@@ -110,9 +110,9 @@ class Installation:
         outside: sees its Kafka from outside.
     """
 
-    def __init__(self, owner_url: str, servers: str, kafka: KafkaSettings, folder: Path, embedder: ScriptedEmbedder) -> None:
+    def __init__(self, owner_url: str, servers: str, kafka: KafkaSettings, folder: Path, embedder: EmbeddingServer) -> None:
         self.owner_url, self.servers, self.kafka, self._folder, self.embedder = owner_url, servers, kafka, folder, embedder
-        self.outside = Outside(servers, kafka.prefix)
+        self.external_client = ExternalKafkaClient(servers, kafka.prefix)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,8 +135,8 @@ class Installation:
         return Settings(**given)
 
     @asynccontextmanager
-    async def process(self, stages: Sequence[StageName] = STAGES) -> AsyncIterator[Process]:
+    async def process(self, stages: Sequence[StageName] = STAGES) -> AsyncIterator[InstallationProcess]:
         """A process of it that runs these stages."""
         async with AsyncExitStack() as stack:
-            s = await stack.enter_async_context(open_surroundings(self.settings, self._folder, connections=8))
-            yield Process(s, await stack.enter_async_context(open_broker(s, stages)))
+            s = await stack.enter_async_context(open_app_context(self.settings, self._folder, connections=8))
+            yield InstallationProcess(s, await stack.enter_async_context(open_broker(s, stages)))

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kafka_nodes import HEAP, STOP_S, TAIL_CHARACTERS, VERSION, HeldPort, Node, NoKafkaError, form_cluster
+from tests.kafka_nodes import HEAP, STOP_S, TAIL_CHARACTERS, VERSION, KafkaNode, KafkaUnavailableError, ReservedPort, form_cluster
 
 FETCH_S = 600.0
 JAVA = ("java", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO")
@@ -31,7 +31,7 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 # Of the shell that becomes Java, with the same pid: what it leaves behind kills that pid when our end of the pipe closes without a word.
-WATCH = "exec 3<&0 </dev/null; (read -r word <&3 || kill -9 $$) &"
+KILL_WITH_PARENT = "exec 3<&0 </dev/null; (read -r word <&3 || kill -9 $$) &"
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def java_command() -> Sequence[str]:
         NoKafkaError: there is no Java, or no Maven to fetch the jars with, or Maven failed.
     """
     if shutil.which("java") is None:
-        raise NoKafkaError("no Docker, no java")
+        raise KafkaUnavailableError("no Docker, no java")
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "livedex" / f"kafka-{VERSION}"
     command = [*JAVA, "-cp", f"{home / 'jars'}/*"]
     archive, complete = home / "classes.jsa", home / "complete"
@@ -59,14 +59,14 @@ def java_command() -> Sequence[str]:
 
 def _fetch_jars(home: Path) -> None:
     if shutil.which("mvn") is None:
-        raise NoKafkaError("no Docker, no mvn")
+        raise KafkaUnavailableError("no Docker, no mvn")
     shutil.rmtree(home / "jars", ignore_errors=True)
     (home / "pom.xml").write_text(POM, "utf-8")
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={home / 'jars'}"]
     done = subprocess.run(command, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False)
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
-        raise NoKafkaError(f"no Docker, and mvn could not fetch Kafka: {lines[0] if lines else done.stderr[-TAIL_CHARACTERS:]}")
+        raise KafkaUnavailableError(f"no Docker, and mvn could not fetch Kafka: {lines[0] if lines else done.stderr[-TAIL_CHARACTERS:]}")
 
 
 def _archive_classes(command: Sequence[str], archive: Path) -> None:
@@ -84,7 +84,7 @@ def _archive_classes(command: Sequence[str], archive: Path) -> None:
             shutil.move(unfinished, archive)
 
 
-class JavaNode(Node):
+class JavaNode(KafkaNode):
     """A node as a process of this machine.
 
     Args:
@@ -96,7 +96,7 @@ class JavaNode(Node):
     def __init__(self, number: int, folder: Path, java: Sequence[str]) -> None:
         self.number, self._folder, self._java = number, folder / f"node-{number}", java
         self._folder.mkdir()
-        self._ports = [HeldPort() for _ in range(3)]
+        self._ports = [ReservedPort() for _ in range(3)]
         client, internal, controller = (f"127.0.0.1:{port.number}" for port in self._ports)
         self.bootstrap, self.inside = client, controller
         self.listeners = {
@@ -118,9 +118,9 @@ class JavaNode(Node):
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8")
         make = shlex.join([*self._java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file)])
         made = shlex.quote(str(self._folder / "data" / "meta.properties"))
-        script = f"{WATCH} [ -e {made} ] || {make} && exec {shlex.join([*self._java, 'kafka.Kafka', str(file)])}"
+        script = f"{KILL_WITH_PARENT} [ -e {made} ] || {make} && exec {shlex.join([*self._java, 'kafka.Kafka', str(file)])}"
         for port in self._ports:
-            port.lend()
+            port.release_to_process()
         self._said_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             # A session of its own: Ctrl-C is for the tests, which end it then.

@@ -19,11 +19,11 @@ IMAGE = f"apache/kafka:{VERSION}"
 START_S, STOP_S = 90.0, 15.0
 READY = "Kafka Server started"  # said once the controller knows the node and it serves
 TAIL_CHARACTERS = 4000
-COPIES = 3
+MAX_REPLICAS = 3
 HEAP = "-Xmx512m"
 
 
-class NoKafkaError(Exception):
+class KafkaUnavailableError(Exception):
     """Kafka cannot be had on this machine; the message says what is missing."""
 
 
@@ -31,7 +31,7 @@ class KafkaStartError(Exception):
     """A node did not come up; the message ends with the tail of its log."""
 
 
-class HeldPort:
+class ReservedPort:
     """A free port of the loopback that no other program is given while this is open, yet that one program can listen on.
 
     Linux lets two sockets share a port while at most one of them listens; elsewhere the port is free from `lend` on, for anybody.
@@ -43,7 +43,7 @@ class HeldPort:
         self._socket.bind(("127.0.0.1", 0))
         self.number: int = self._socket.getsockname()[1]
 
-    def lend(self) -> None:
+    def release_to_process(self) -> None:
         """Let a program listen on it."""
         if sys.platform != "linux":
             self.close()
@@ -53,7 +53,7 @@ class HeldPort:
         self._socket.close()
 
 
-class Node(ABC):
+class KafkaNode(ABC):
     """One node of a cluster: broker and controller in one process.
 
     Attributes:
@@ -122,10 +122,10 @@ class Node(ABC):
             time.sleep(0.03)
 
 
-def form_cluster(nodes: Sequence[Node], given: Mapping[str, str] | None = None) -> None:
+def form_cluster(nodes: Sequence[KafkaNode], given: Mapping[str, str] | None = None) -> None:
     """Tell nodes that have not been started of each other, and what tests want of them, unless `given` wants something else."""
     properties = {
-        **_properties(min(len(nodes), COPIES)),
+        **_properties(min(len(nodes), MAX_REPLICAS)),
         "controller.quorum.voters": ",".join(f"{node.number}@{node.inside}" for node in nodes),
         **(given or {}),
     }
@@ -163,11 +163,11 @@ def _properties(copies: int) -> dict[str, str]:
     }
 
 
-class ContainerNode(Node):
+class ContainerNode(KafkaNode):
     """A node as a container, with its data inside. Its ports for clients are the machine's, so they stay over a restart."""
 
     def __init__(self, number: int, network: Network, host: str) -> None:
-        self.number, self._port = number, HeldPort()
+        self.number, self._port = number, ReservedPort()
         name = f"kafka-{number}"
         self.bootstrap, self.inside = f"{host}:{self._port.number}", f"{name}:9093"
         self.listeners = {
@@ -182,7 +182,7 @@ class ContainerNode(Node):
         return self._container.get_wrapped_container()
 
     def launch(self, properties: Mapping[str, str], cluster_id: str) -> None:
-        self._port.lend()
+        self._port.release_to_process()
         self._since = time.time()
         if self._launched:
             self._wrapped.start()

@@ -14,11 +14,11 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.producer import message_accumulator
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-LONGEST_S = 60.0
+TIMEOUT_S = 60.0
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], longest_s: float = LONGEST_S) -> None:
+async def wait_until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], longest_s: float = TIMEOUT_S) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(longest_s):
         while True:
@@ -28,7 +28,7 @@ async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], l
             await asyncio.sleep(0.02)
 
 
-class Outside:
+class ExternalKafkaClient:
     """Another system on the same Kafka.
 
     Args:
@@ -93,7 +93,7 @@ class Outside:
             consumer.assign(places)
             await consumer.seek_to_beginning()
             found: list[ConsumerRecord[Any, Any]] = []
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while any([await consumer.position(place) < end for place, end in ends.items()]):
                     for batch in (await consumer.getmany(timeout_ms=200)).values():
                         found += batch
@@ -120,7 +120,7 @@ class Outside:
         """Whether the group of a stage has committed all there is."""
         return await self.committed(topic, stage) == await self.ends(topic)
 
-    async def rewind(self, topic: str, stage: str) -> None:
+    async def reset_offsets(self, topic: str, stage: str) -> None:
         """Let the group of a stage, which no process is in, read its topic from the beginning again."""
         group = f"{self.prefix}livedex.{stage}"
         async with self._consumer(group_id=group) as consumer:
@@ -128,7 +128,7 @@ class Outside:
             consumer.assign(places)
             await consumer.commit(dict.fromkeys(places, 0))
 
-    async def let_any_time_in(self, topic: str) -> None:
+    async def accept_any_timestamp(self, topic: str) -> None:
         """Let the broker take records of any time, and keep it, as old ones do."""
         limits = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
         await self.configure(topic, limits | {"message.timestamp.type": "CreateTime"})

@@ -9,25 +9,25 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from livedex.consumers.kafka.in_flight_window import Window
+from livedex.consumers.kafka.in_flight_window import InFlightWindow
 from livedex.consumers.record_processor import Record
-from livedex.pipeline.stages.outcome import Again
+from livedex.pipeline.stages.outcome import Retry
 
 TOPIC = "livedex.changed"
 Place = tuple[int, int]
 
 
-def raw(partition: int, offset: int, key: bytes | None = None, value: bytes = b"x") -> Any:
+def consumer_record(partition: int, offset: int, key: bytes | None = None, value: bytes = b"x") -> Any:
     """A record as aiokafka delivers it."""
     return SimpleNamespace(topic=TOPIC, partition=partition, offset=offset, key=key, value=value, headers=(), timestamp=0)
 
 
-def place_of(partition: int) -> TopicPartition:
+def topic_partition(partition: int) -> TopicPartition:
     """A partition of the topic."""
     return TopicPartition(TOPIC, partition)
 
 
-class Script:
+class ScriptedProcessor:
     """A settler whose records end when the test says so.
 
     Attributes:
@@ -37,10 +37,10 @@ class Script:
 
     def __init__(self, workers: int = 4) -> None:
         self.stage = SimpleNamespace(name="chunk", workers=workers)
-        self.working: dict[Place, asyncio.Future[Again | None]] = {}
+        self.working: dict[Place, asyncio.Future[Retry | None]] = {}
         self.ended: list[Place] = []
 
-    async def settle(self, record: Record) -> Again | None:
+    async def settle(self, record: Record) -> Retry | None:
         """Wait for the test."""
         place = (record.place["partition"], record.place["offset"])
         assert place not in self.working, "the same record twice at once"
@@ -61,31 +61,31 @@ class Script:
         """It ends without being worked on."""
         self.ended.append((record.place["partition"], record.place["offset"]))
 
-    async def end(self, partition: int, offset: int, outcome: Again | Exception | None = None) -> None:
+    async def end(self, partition: int, offset: int, outcome: Retry | Exception | None = None) -> None:
         """Give a record an outcome."""
         future = self.working[partition, offset]
         if isinstance(outcome, Exception):
             future.set_exception(outcome)
         else:
             future.set_result(outcome)
-        await turns()
+        await yield_to_event_loop()
 
 
-async def turns() -> None:
+async def yield_to_event_loop() -> None:
     """Let all run that can."""
     for _ in range(8):
         await asyncio.sleep(0)
 
 
 def window(
-    script: Script, *, most_bytes: int = 10_000, progressed: Callable[[], None] = lambda: None, owned: Iterable[int] = (0,)
-) -> Window:
+    script: ScriptedProcessor, *, most_bytes: int = 10_000, progressed: Callable[[], None] = lambda: None, owned: Iterable[int] = (0,)
+) -> InFlightWindow:
     """A window that owns some partitions."""
-    made = Window(script, "", most_bytes=most_bytes, progressed=progressed)  # type: ignore[arg-type]
-    made.assign([place_of(n) for n in owned])
+    made = InFlightWindow(script, "", most_bytes=most_bytes, progressed=progressed)  # type: ignore[arg-type]
+    made.assign([topic_partition(n) for n in owned])
     return made
 
 
-def offsets(of: Window) -> dict[int, int]:
+def offsets(of: InFlightWindow) -> dict[int, int]:
     """What is to be committed."""
     return {place.partition: offset for place, offset in of.to_commit().items()}

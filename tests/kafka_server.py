@@ -28,7 +28,7 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from tests.kafka_java import JavaNode, java_command
-from tests.kafka_nodes import IMAGE, ContainerNode, Node, form_cluster
+from tests.kafka_nodes import IMAGE, ContainerNode, KafkaNode, form_cluster
 from tests.scratch import scratch_folder
 
 
@@ -47,7 +47,7 @@ class KafkaCluster:
     def __init__(self, nodes: int = 3, properties: Mapping[str, str] | None = None) -> None:
         self._count, self._given = nodes, properties or {}
         self._stack = ExitStack()
-        self.nodes: Sequence[Node] = ()
+        self.nodes: Sequence[KafkaNode] = ()
 
     @property
     def bootstrap(self) -> str:
@@ -96,8 +96,8 @@ class KafkaServer(KafkaCluster):
         super().__init__(1, properties)
 
 
-def _make_nodes(count: int, stack: ExitStack) -> list[Node]:
-    nodes: list[Node] = []
+def _make_nodes(count: int, stack: ExitStack) -> list[KafkaNode]:
+    nodes: list[KafkaNode] = []
     if host := _docker_host():
         network = stack.enter_context(Network())
         for number in range(1, count + 1):

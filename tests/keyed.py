@@ -8,37 +8,37 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from livedex.pipeline.access.api_key_cache import open_ring
-from livedex.pipeline.access.authenticator import KeyTenancy
-from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.access.api_key_cache import open_api_key_cache
+from livedex.pipeline.access.authenticator import CredentialAuthenticator
+from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.api.app import ApiServices, create_app
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
-from livedex.pipeline.store.api_key_store import ApiKeys
-from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.api_key_store import ApiKeyStore
+from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.installation_status import Operations, QueueBacklog
-from tests.filling import NoModel
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
+from tests.filling import UnavailableEmbedder
 
 
 @asynccontextmanager
-async def served(
+async def authenticated_api(
     database: Database,
     url: str,
     without_key: TenantId | None = None,
     *,
     engine: Any = None,
-    tokens: TokenTenancy | None = None,
+    tokens: JwtVerifier | None = None,
     **more: Any,
 ) -> AsyncIterator[FastAPI]:
     """The API as a process of a deployment serves it, with keys."""
-    metrics, model = Metrics(), NoModel()
-    async with open_ring(ApiKeys(database), url) as ring:
+    metrics, model = Metrics(), UnavailableEmbedder()
+    async with open_api_key_cache(ApiKeyStore(database), url) as ring:
         services = ApiServices(
-            engine or SearchEngine(database, model, model, metrics=metrics), Documents(database), Operations(database), QueueBacklog(database), metrics,
-            Collections(database), tenancy=KeyTenancy(ring, without_key, tokens=tokens), **more,
+            engine or SearchEngine(database, model, model, metrics=metrics), DocumentQueries(database), InstallationStatus(database), QueueBacklog(database), metrics,
+            CollectionStore(database), tenancy=CredentialAuthenticator(ring, without_key, tokens=tokens), **more,
         )  # fmt: skip
         made = create_app(services)
         async with made.router.lifespan_context(made):

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from functools import cache
 
-from livedex.pipeline.store.embedded.binaries import program
+from livedex.pipeline.store.embedded.binaries import binary_path
 
 
 class _Option(ctypes.Structure):
@@ -18,7 +18,7 @@ class _Option(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    folder = program("postgres").parents[1] / "lib"
+    folder = binary_path("postgres").parents[1] / "lib"
     library = ctypes.CDLL(str(folder / ("libpq.5.dylib" if sys.platform == "darwin" else "libpq.so.5")))
     library.PQconninfoParse.restype = ctypes.POINTER(_Option)
     library.PQconninfoParse.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
@@ -35,13 +35,13 @@ def _options(found: ctypes._Pointer[_Option]) -> dict[str, tuple[str | None, str
     return options
 
 
-def libpq_reads(text: str) -> dict[str, str] | None:
+def parse_with_libpq(text: str) -> dict[str, str] | None:
     """What a connection string says, or None where libpq does not take it."""
     error = ctypes.c_char_p()
     found = _library().PQconninfoParse(text.encode(), ctypes.byref(error))
     return {name: value for name, (value, _) in _options(found).items() if value} if found else None
 
 
-def libpq_variables() -> dict[str, str]:
+def libpq_environment_variables() -> dict[str, str]:
     """Every variable of the environment that libpq looks at, with the parameter that it stands for."""
     return {variable: name for name, (_, variable) in _options(_library().PQconndefaults()).items() if variable}

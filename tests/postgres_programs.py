@@ -6,17 +6,17 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from livedex.pipeline.store.embedded.binaries import program
-from livedex.pipeline.store.postgres.conninfo import connection_parameters
+from livedex.pipeline.store.embedded.binaries import binary_path
+from livedex.pipeline.store.postgres.conninfo import parse_conninfo
 
 
 class ProgramError(Exception):
     """A program failed; the message is what it said."""
 
 
-def uri(url: str) -> str:
+def libpq_uri(url: str) -> str:
     """The same database for libpq, which takes what it needs from the words."""
-    return " ".join(f"{name}='{value}'" for name, value in connection_parameters(url, {}).items())
+    return " ".join(f"{name}='{value}'" for name, value in parse_conninfo(url, {}).items())
 
 
 async def run_program(name: str, *arguments: str, data: bytes = b"", more: Mapping[str, str] | None = None) -> bytes:
@@ -26,7 +26,7 @@ async def run_program(name: str, *arguments: str, data: bytes = b"", more: Mappi
         ProgramError: it failed.
     """
     process = await asyncio.create_subprocess_exec(
-        str(program(name)), *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        str(binary_path(name)), *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={**{key: value for key, value in os.environ.items() if not key.startswith("PG")}, **(more or {})},
     )  # fmt: skip
     out, errors = await process.communicate(data)
@@ -41,4 +41,4 @@ async def run_sql(url: str, script: str) -> str:
     Raises:
         ProgramError: there was one.
     """
-    return (await run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", uri(url), "-f", "-", data=script.encode())).decode()
+    return (await run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", libpq_uri(url), "-f", "-", data=script.encode())).decode()

@@ -14,21 +14,21 @@ _JOIN = re.compile(r"\b\w+\.tenant_id = \w+\.tenant_id\b")
 _RIGHTS = re.compile(r"\breadable\((?:\w+\.)?acl, (?:\w+\.)?next_acl, \$(\d+)\)")
 
 
-def without_predicates(text: str) -> str:
+def strip_tenant_predicates(text: str) -> str:
     """A statement whose conditions on the tenant and on rights are always true; its parameters stay."""
     text = _RIGHTS.sub(r"($\1::text[] is null or true)", text)
     return _SETTING.sub("true", _JOIN.sub("true", _VALUE.sub(r"($\1::text is not null)", text)))
 
 
 @contextmanager
-def predicates_removed() -> Iterator[list[str]]:
+def without_tenant_predicates() -> Iterator[list[str]]:
     """Every statement without them, while the block lasts.
 
     Yields:
         The names of those that are changed by it.
     """
     kept = statements.all_statements
-    found = {name: without_predicates(text) for name, text in kept().items()}
+    found = {name: strip_tenant_predicates(text) for name, text in kept().items()}
     statements.all_statements = lambda: found  # type: ignore[assignment]  # it is found by its name at each call
     statements.sql.cache_clear()
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.e2e.test_cli_program import livedex
 
 
-class Program:
+class LivedexCommand:
     """`livedex COMMAND …` in a folder, on a database.
 
     Args:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.eyes import EVERYTHING, PRINCIPALS, Eye, some_acl, some_eye, word_of
+from tests.eyes import FULL_ACCESS, PRINCIPALS, ActingReader, acl_marker, random_acl, random_reader
 
 IDS = [
     "a",
@@ -49,7 +49,7 @@ MARK = re.compile(r"mark[0-9]+q")
 
 
 @dataclass(slots=True)
-class Written:
+class StoredDocument:
     """A document as its tenant wrote it."""
 
     text: str
@@ -60,7 +60,7 @@ class Written:
 
 
 @dataclass
-class Prier:
+class TenantProbe:
     """One tenant, its keys, and what it has.
 
     Attributes:
@@ -76,8 +76,8 @@ class Prier:
     http: httpx.AsyncClient
     behalf: httpx.AsyncClient
     rng: random.Random
-    others: Sequence[Prier] = ()
-    documents: dict[str, Written] = field(default_factory=dict)
+    others: Sequence[TenantProbe] = ()
+    documents: dict[str, StoredDocument] = field(default_factory=dict)
     collections: set[str] = field(default_factory=set)
     tokens: dict[str, str] = field(default_factory=dict)
     cursors: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Prier:
         self.asked[act.__name__] += 1
         await act()
 
-    async def ask(self, method: str, path: str, allowed: Sequence[int], *, eye: Eye = EVERYTHING, **more: Any) -> httpx.Response:
+    async def ask(self, method: str, path: str, allowed: Sequence[int], *, eye: ActingReader = FULL_ACCESS, **more: Any) -> httpx.Response:
         """Ask, and hold the whole answer against the marks of others and what is hidden; one that was asked for may be said back."""
         http = self.http if eye.principals is None else self.behalf
         if method == "GET":
@@ -129,9 +129,9 @@ class Prier:
         if not right:
             self.leaks.append(f"{self.mark}: {what}")
 
-    def seen(self, eye: Eye) -> dict[str, Written]:
+    def seen(self, eye: ActingReader) -> dict[str, StoredDocument]:
         """What it has, as far as somebody may read it."""
-        return {name: written for name, written in self.documents.items() if eye.sees(written.acl)}
+        return {name: written for name, written in self.documents.items() if eye.may_read(written.acl)}
 
     def some_id(self) -> str:
         return self.rng.choice([*IDS, f"{self.mark}/own", f"{self.rng.choice(self.others).mark}/own"])
@@ -143,9 +143,11 @@ class Prier:
         name = self.rng.choice([*IDS, f"{self.mark}/own"])
         text = self.rng.choice([*TEXTS[:-1], f"{self.rng.choice(TEXTS)} {self.mark}"])
         metadata = {self.rng.choice(KEYS): self.rng.choice(VALUES), "of": self.mark}
-        acl = some_acl(self.rng)
-        metadata |= {"rights": word_of(acl)}
-        made = Written(f"{text} {word_of(acl)}".strip(), self.some_collection(), metadata, f"title {self.mark} {word_of(acl)}", acl)
+        acl = random_acl(self.rng)
+        metadata |= {"rights": acl_marker(acl)}
+        made = StoredDocument(
+            f"{text} {acl_marker(acl)}".strip(), self.some_collection(), metadata, f"title {self.mark} {acl_marker(acl)}", acl
+        )
         body = {
             "text": made.text,
             "title": made.title,
@@ -172,7 +174,7 @@ class Prier:
             answer = await self.http.get(_path(name))
             self.check(answer.status_code == 404 and not MARK.search(answer.text), f"a document of another: {answer.text[:200]}")
             return
-        eye = some_eye(self.rng)
+        eye = random_reader(self.rng)
         written = self.seen(eye).get(name)
         answer = await self.ask("GET", _path(name), [200] if written else [404], eye=eye)
         if written and answer.status_code == 200:
@@ -194,7 +196,7 @@ class Prier:
             params["collection"] = self.some_collection()
         if self.rng.random() < 0.3 and (cursors := self.rng.choice(self.others).cursors):
             params["cursor"] = self.rng.choice(cursors)
-        eye = some_eye(self.rng)
+        eye = random_reader(self.rng)
         answer = await self.ask("GET", "/v1/documents", [200], eye=eye, params=params)
         if answer.status_code != 200:
             return
@@ -208,7 +210,7 @@ class Prier:
             self.cursors.append(body["next_cursor"])
 
     async def search(self) -> None:
-        eye, acl = some_eye(self.rng), some_acl(self.rng)
+        eye, acl = random_reader(self.rng), random_acl(self.rng)
         query = self.rng.choice(
             [
                 *TEXTS[:-1],
@@ -217,7 +219,7 @@ class Prier:
                 "tenant_id",
                 "' or true --",
                 "harbour OR 1=1",
-                word_of(acl) or "only0q",
+                acl_marker(acl) or "only0q",
             ]
         )
         body: dict[str, Any] = {
@@ -232,7 +234,7 @@ class Prier:
                 self.rng.choice(KEYS): self.rng.choice([*VALUES[:4], {"exists": True}, {"in": ["note", "O'Brien"]}, {"not": "note"}])
             }
         elif self.rng.random() < 0.2:
-            body["where"] = {"rights": word_of(acl)}
+            body["where"] = {"rights": acl_marker(acl)}
         if self.rng.random() < 0.3:
             body["collection"] = self.some_collection()
         if self.rng.random() < 0.3:
@@ -250,7 +252,7 @@ class Prier:
                 own = (written.metadata, written.collection, written.title, f"urn:{self.mark}")
                 self.check((hit["metadata"], hit["collection"], hit["title"], hit["uri"]) == own, f"a hit with what it has not: {hit}")
 
-    async def _compare(self, eye: Eye, body: dict[str, Any], hits: list[dict[str, Any]]) -> None:
+    async def _compare(self, eye: ActingReader, body: dict[str, Any], hits: list[dict[str, Any]]) -> None:
         """Hold all hits of the vector leg against those of who reads everything: rights take hits away, and move none."""
         whole = {name: value for name, value in body.items() if name != "principals"}
         everything = (await self.ask("POST", "/v1/search", [200], json=whole)).json()["hits"]
@@ -263,7 +265,7 @@ class Prier:
             )
 
     async def groups(self) -> None:
-        eye = some_eye(self.rng)
+        eye = random_reader(self.rng)
         answer = await self.ask("GET", "/v1/collections", [200], eye=eye)
         held = Counter(w.collection for w in self.seen(eye).values())
         told = {c["name"]: c["documents"] for c in answer.json()["collections"]}
@@ -278,7 +280,7 @@ class Prier:
         there = name in self.collections or name == "default"
         kind = self.rng.random()
         if kind < 0.5:
-            eye = some_eye(self.rng)
+            eye = random_reader(self.rng)
             answer = await self.ask("GET", path, [200] if there else [404], eye=eye)
             count = sum(w.collection == name for w in self.seen(eye).values())
             self.check(not there or answer.json()["documents"] == count, f"{answer.text}, not {count}, for {eye}")
@@ -292,7 +294,7 @@ class Prier:
     async def token(self) -> None:
         other = self.rng.choice(self.others)
         if other.tokens:
-            token, eye = self.rng.choice(list(other.tokens)), some_eye(self.rng)
+            token, eye = self.rng.choice(list(other.tokens)), random_reader(self.rng)
             answer = await self.ask("GET", f"/v1/sync/{token}", [200] if other is self else [404], eye=eye)
             if other is self and (name := self.tokens[token]) in self.documents:
                 ended = ("synced", "superseded") if name in self.seen(eye) else ("pending",)
@@ -312,9 +314,9 @@ class Prier:
             ("POST", "/v1/search", [403], {"json": {"query": "a", "principals": [PRINCIPALS[0]]}}),
             ("GET", "/v1/sync/x?principals=ann", [403], {}),
             ("PUT", _path("a"), [422], {"json": {"text": "x", "acl": [" ann"]}}),
-            ("DELETE", _path("a"), [403], {"eye": Eye(frozenset(PRINCIPALS))}),
-            ("POST", "/v1/search", [422], {"json": {"query": "a", "principals": ["*"]}, "eye": Eye(frozenset())}),
-            ("POST", "/v1/search?principals=ann", [422], {"json": {"query": "a"}, "eye": Eye(frozenset())}),
+            ("DELETE", _path("a"), [403], {"eye": ActingReader(frozenset(PRINCIPALS))}),
+            ("POST", "/v1/search", [422], {"json": {"query": "a", "principals": ["*"]}, "eye": ActingReader(frozenset())}),
+            ("POST", "/v1/search?principals=ann", [422], {"json": {"query": "a"}, "eye": ActingReader(frozenset())}),
             ("GET", "/v1/documents?cursor=%00", [422], {}),
             ("GET", "/v1/documents/%00", [404], {}),
             ("GET", "/v1/documents", [401], {"headers": {"X-API-Key": str(other.http.headers["x-api-key"])[:-1] + "x"}}),
@@ -328,13 +330,13 @@ def _path(name: str) -> str:
     return f"/v1/documents/{quote(name, safe='')}"
 
 
-async def pry(priers: Sequence[Prier], operations: int) -> list[str]:
+async def probe_tenants(priers: Sequence[TenantProbe], operations: int) -> list[str]:
     """Let all tenants act at the same time; what was wrong."""
     for prier in priers:
         prier.others = priers
     left = operations
 
-    async def act(prier: Prier) -> None:
+    async def act(prier: TenantProbe) -> None:
         nonlocal left
         while left > 0 and not prier.leaks:
             left -= 1

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
-from livedex.pipeline.store.documents.document_queries import Documents
-from tests.corpus import TENANT, Library, places
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from tests.corpus import TENANT, SearchIndex, hit_positions
 
 PRINCIPALS = ["user:ann", "user:bob", "group:hr", 'a,b {"c"}\'', "\u00e9t\u00e9"]
 WORDS = ["harbour", "velvet", "copper", "meadow", "saffron", "glacier"]
@@ -20,7 +20,7 @@ _LATER = 10**9  # the version that is under way where one is
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ModelDocument:
     """A document as it was written; `acl` and `coming`: its rights, and those of a version that is under way, None for everybody."""
 
     name: str
@@ -28,21 +28,21 @@ class Known:
     collection: str
     kind: str
     acl: tuple[str, ...] | None
-    coming: tuple[str, ...] | None
+    pending_acl: tuple[str, ...] | None
 
     def is_for(self, principals: frozenset[str] | None) -> bool:
-        return principals is None or all(acl is None or bool(principals & set(acl)) for acl in (self.acl, self.coming))
+        return principals is None or all(acl is None or bool(principals & set(acl)) for acl in (self.acl, self.pending_acl))
 
 
 def _some_acl(rng: random.Random) -> tuple[str, ...] | None:
     return None if rng.random() < 0.3 else tuple(sorted(rng.sample(PRINCIPALS, rng.choice([0, 1, 1, 2, 3]))))
 
 
-def make_documents(rng: random.Random, count: int) -> list[Known]:
+def make_documents(rng: random.Random, count: int) -> list[ModelDocument]:
     """Documents of which many show the same passages."""
     texts = [" ".join(rng.sample(WORDS, 3)) for _ in range(count)]
     return [
-        Known(
+        ModelDocument(
             f"doc {n:02}", tuple(rng.sample(texts, rng.choice([1, 1, 2, 3]))), rng.choice(COLLECTIONS), rng.choice("xy"), _some_acl(rng),
             _some_acl(rng) if rng.random() < 0.2 else None,
         )
@@ -50,21 +50,21 @@ def make_documents(rng: random.Random, count: int) -> list[Known]:
     ]  # fmt: skip
 
 
-async def fill(library: Library, documents: Sequence[Known]) -> None:
+async def fill(library: SearchIndex, documents: Sequence[ModelDocument]) -> None:
     """Write the documents, and begin the versions that are under way."""
     for d in documents:
         await library.add(d.name, d.chunks, collection=d.collection, acl=d.acl, kind=d.kind)
-        if d.coming is not None:
-            attributes = Attributes(acl=d.coming)
+        if d.pending_acl is not None:
+            attributes = Attributes(acl=d.pending_acl)
             await library.store.accept(TENANT, DocumentId(d.name), Fence(_LATER, bytes(33)), attributes, datetime.now(UTC))
 
 
 @dataclass
-class Asking:
+class ReaderCheck:
     """One reader, and what was wrong with what it was told."""
 
-    library: Library
-    documents: Sequence[Known]
+    library: SearchIndex
+    documents: Sequence[ModelDocument]
     principals: frozenset[str] | None
     rng: random.Random
 
@@ -72,7 +72,7 @@ class Asking:
     def reader(self) -> Reader:
         return Reader(TENANT, self.principals)
 
-    async def wrongs(self) -> list[str]:
+    async def violations(self) -> list[str]:
         """Everything that it was told and should not have been, or the other way round."""
         found = [wrong for _ in range(4) for wrong in await self._search()]
         return found + await self._documents() + await self._collections() + await self._progress()
@@ -100,7 +100,7 @@ class Asking:
         right = {(d.name, n): text for d in wanted for n, text in enumerate(d.chunks)}
         if mode == "keyword":
             right = {place: text for place, text in right.items() if set(query.split()) & set(text.split())}
-        told = {place: hit["content"] for place, hit in zip(places(hits), hits, strict=True)}
+        told = {place: hit["content"] for place, hit in zip(hit_positions(hits), hits, strict=True)}
         wrong = []
         if not told.items() <= right.items() or len(hits) != min(body["limit"], len(right)):
             wrong.append(
@@ -114,7 +114,7 @@ class Asking:
         return wrong
 
     async def _documents(self) -> list[str]:
-        store, wrong = Documents(self.library.database), []
+        store, wrong = DocumentQueries(self.library.database), []
         listed: list[str] = []
         cursor = None
         while True:
@@ -139,7 +139,7 @@ class Asking:
         return wrong
 
     async def _collections(self) -> list[str]:
-        told = {c.name: c.documents for c in await Documents(self.library.database).collections(self.reader)}
+        told = {c.name: c.documents for c in await DocumentQueries(self.library.database).collections(self.reader)}
         right = Counter(d.collection for d in self.documents if d.is_for(self.principals))
         return (
             []
@@ -148,7 +148,7 @@ class Asking:
         )
 
     async def _progress(self) -> list[str]:
-        store, wrong = Documents(self.library.database), []
+        store, wrong = DocumentQueries(self.library.database), []
         for d in self.documents:
             state = await store.sync_state(self.reader, DocumentId(d.name), 0)
             if state != ("superseded" if d.is_for(self.principals) else "pending"):

@@ -23,7 +23,7 @@ def scratch_folder() -> Iterator[Path]:
     """A new, empty folder that is gone after the block, with everything in it; what a killed run left in memory goes when the next one asks."""
     place = Path(tempfile.gettempdir())
     if _has_room():
-        _sweep()
+        _remove_abandoned()
         place = _MEMORY
     unclaimed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=place))
     holder = os.open(unclaimed, os.O_RDONLY | os.O_DIRECTORY)
@@ -45,7 +45,7 @@ def _has_room() -> bool:
         return False
 
 
-def _sweep() -> None:
+def _remove_abandoned() -> None:
     """Remove folders whose process has ended; a server that it left behind ends when it misses its own."""
     for folder in _MEMORY.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # of another user, or just being removed

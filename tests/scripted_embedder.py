@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
-from tests.scripted_server import Received, ScriptedServer, Sent
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
+from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
-PROBES_ARE_SHORTER = 60
+MIN_DOCUMENT_CHARACTERS = 60
 """Documents' texts in tests have at least so many characters; probes and queries have less."""
 
 
@@ -35,11 +35,11 @@ class Reply:
     hang_up: bool = False
 
 
-HANG_UP = Reply(hang_up=True)
+CLOSED_CONNECTION = Reply(hang_up=True)
 Answer = Callable[[list[str], int], Reply | None]
 
 
-class ScriptedEmbedder(ScriptedServer):
+class EmbeddingServer(ScriptedServer):
     """A server in threads of its own.
 
     Attributes:
@@ -53,7 +53,7 @@ class ScriptedEmbedder(ScriptedServer):
     """
 
     def __init__(self, dimensions: int = 32) -> None:
-        self._vectors = CountingEmbedder(dimensions)
+        self._vectors = FakeEmbedder(dimensions)
         self._lock = threading.Lock()
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -70,9 +70,9 @@ class ScriptedEmbedder(ScriptedServer):
         return [request["input"] for request in self.requests]
 
     @property
-    def paid(self) -> list[str]:
+    def embedded_documents(self) -> list[str]:
         """The documents' texts that were answered with a vector."""
-        return [text for text in self.answered if len(text) >= PROBES_ARE_SHORTER]
+        return [text for text in self.answered if len(text) >= MIN_DOCUMENT_CHARACTERS]
 
     def vector(self, text: str) -> np.ndarray:
         """The vector of a text, as it is answered."""
@@ -82,10 +82,10 @@ class ScriptedEmbedder(ScriptedServer):
         """The items of a right answer."""
         return [{"object": "embedding", "index": i, "embedding": [float(x) for x in self.vector(text)]} for i, text in enumerate(texts)]
 
-    def reply_to(self, request: Received) -> Sent:
+    def reply_to(self, request: HttpRequest) -> HttpResponse:
         reply = self.respond({**json.loads(request.body), "path": request.path}, dict(request.headers))
         raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        return Sent(reply.status, raw, {"content-type": "application/json", **reply.headers}, reply.missing_bytes, reply.hang_up)
+        return HttpResponse(reply.status, raw, {"content-type": "application/json", **reply.headers}, reply.missing_bytes, reply.hang_up)
 
     def respond(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         """The reply to a request."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.scripted_web import Page, ScriptedWeb, Visit
+from tests.scripted_web import WebRequest, WebResponse, WebServer
 
 Kind = Literal["github", "gitlab"]
 Tree = dict[str, str]
-NOTHING = "0" * 40
+NULL_COMMIT = "0" * 40
 BEGIN = 1_778_858_444
 
 
@@ -22,7 +22,7 @@ def blob(text: str) -> str:
 
 
 @dataclass
-class Forge:
+class GitForge:
     """One branch of one repository.
 
     Attributes:
@@ -35,19 +35,19 @@ class Forge:
         instead: what is answered instead, by what a path holds: the next of it, until none is left.
     """
 
-    web: ScriptedWeb
+    web: WebServer
     kind: Kind
     token: str
     branch: str = "main"
     most_commits: int = 20
     lists: bool = True
-    instead: dict[str, list[Page]] = field(default_factory=dict)
+    overrides: dict[str, list[WebResponse]] = field(default_factory=dict)
     trees: dict[str, Tree] = field(default_factory=dict)
-    head: str = NOTHING
+    head: str = NULL_COMMIT
     pushes: int = 0
 
     def __post_init__(self) -> None:
-        self.trees[NOTHING] = {}
+        self.trees[NULL_COMMIT] = {}
         self.web.respond = self._respond  # type: ignore[method-assign]
 
     @property
@@ -86,7 +86,7 @@ class Forge:
 
     def _github(self, before: str, commits: list[dict[str, Any]], pushed_at: int) -> dict[str, Any]:
         return {
-            "ref": f"refs/heads/{self.branch}", "before": before, "after": self.head, "created": before == NOTHING, "deleted": False,
+            "ref": f"refs/heads/{self.branch}", "before": before, "after": self.head, "created": before == NULL_COMMIT, "deleted": False,
             "commits": commits[-self.most_commits :], "head_commit": commits[-1] if commits else None,
             "repository": {
                 "full_name": "octo-org/handbook", "html_url": "https://github.com/octo-org/handbook", "default_branch": self.branch,
@@ -103,24 +103,24 @@ class Forge:
             },
         }  # fmt: skip
 
-    def _respond(self, visit: Visit) -> Page:
-        self.web.visits.append(visit)
-        for part, pages in self.instead.items():
+    def _respond(self, visit: WebRequest) -> WebResponse:
+        self.web.requests.append(visit)
+        for part, pages in self.overrides.items():
             if part in visit.target and pages:
                 return pages.pop(0)
         shown = visit.headers.get("authorization") or visit.headers.get("private-token")
         if shown not in (self.token, f"Bearer {self.token}"):
-            return Page(b'{"message": "Not Found"}', status=404)
+            return WebResponse(b'{"message": "Not Found"}', status=404)
         parts = urlsplit(visit.target)
         found = (self._ask_github if self.kind == "github" else self._ask_gitlab)(parts.path, dict(parse_qsl(parts.query)))
         if found is None:
-            return Page(b'{"message": "Not Found"}', status=404)
+            return WebResponse(b'{"message": "Not Found"}', status=404)
         if not isinstance(found, str):
-            return Page(json.dumps(found).encode(), headers={"content-type": "application/json; charset=utf-8"})
+            return WebResponse(json.dumps(found).encode(), headers={"content-type": "application/json; charset=utf-8"})
         etag = f'"{blob(found)}"'
         if visit.headers.get("if-none-match") == etag:
-            return Page(status=304)
-        return Page(found.encode(), headers={"etag": etag, "content-type": "application/vnd.github.raw+json; charset=utf-8"})
+            return WebResponse(status=304)
+        return WebResponse(found.encode(), headers={"etag": etag, "content-type": "application/vnd.github.raw+json; charset=utf-8"})
 
     def _at(self, ref: str) -> Tree | None:
         return self.files if ref == self.branch else self.trees.get(ref)

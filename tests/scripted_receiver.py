@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 from starlette.datastructures import Headers
 
-from livedex.connectors.webhook.signatures import Verify, verifier
-from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of
-from tests.scripted_server import Received, ScriptedServer, Sent
+from livedex.connectors.webhook.signatures import Verify, make_verifier
+from livedex.pipeline.settings.webhook_source import WebhookSource, signing_secrets
+from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes or so").decode()
 
@@ -46,7 +46,7 @@ class Delivery:
         return self.event["type"], data.get("document_id"), data.get("version")
 
 
-class ScriptedReceiver(ScriptedServer):
+class SubscriberServer(ScriptedServer):
     """The subscriber.
 
     Attributes:
@@ -58,8 +58,8 @@ class ScriptedReceiver(ScriptedServer):
 
     def __init__(self, secret: str = SECRET) -> None:
         self.deliveries: list[Delivery] = []
-        self.unsigned: list[Received] = []
-        self.answer: Callable[[Delivery], int | Sent] = lambda delivery: 204
+        self.unsigned: list[HttpRequest] = []
+        self.answer: Callable[[Delivery], int | HttpResponse] = lambda delivery: 204
         self.at_once = self._now = 0
         self._lock = threading.Lock()
         self._verify = incoming_verifier(secret)
@@ -87,12 +87,12 @@ class ScriptedReceiver(ScriptedServer):
                 await asyncio.sleep(0.01)
         return list(self.deliveries)
 
-    def reply_to(self, request: Received) -> Sent:
+    def reply_to(self, request: HttpRequest) -> HttpResponse:
         try:
             delivery_id = self._verify(Headers(dict(request.headers)), request.body)
         except Exception:  # noqa: BLE001  # whatever is wrong with it: the test sees it
             self.unsigned.append(request)
-            return Sent(401, b"", {})
+            return HttpResponse(401, b"", {})
         delivery = Delivery(str(delivery_id), request.path, request.headers, request.body)
         with self._lock:
             self.deliveries.append(delivery)
@@ -103,7 +103,7 @@ class ScriptedReceiver(ScriptedServer):
         finally:
             with self._lock:
                 self._now -= 1
-        return Sent(answer, b"", {}) if isinstance(answer, int) else answer
+        return HttpResponse(answer, b"", {}) if isinstance(answer, int) else answer
 
 
 def incoming_verifier(secret: str) -> Verify:
@@ -111,4 +111,4 @@ def incoming_verifier(secret: str) -> Verify:
     source = WebhookSource(
         name="s", secret_env=("S",), signature="standard-webhooks", map={"document_id": "id", "text": "text"}, order="arrival"
     )
-    return verifier(source, secrets_of(source, {"S": secret}))
+    return make_verifier(source, signing_secrets(source, {"S": secret}))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from tests.scripted_server import Received, ScriptedServer, Sent
+from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 BUCKET = "shelf"
 KEY, SECRET = "AKIDLIVEDEXTEST", "secret-that-is-never-shown"
@@ -36,7 +36,7 @@ class Answer:
 HANG_UP = Answer(hang_up=True)
 
 
-def refusal(status: int, code: str) -> Answer:
+def error_response(status: int, code: str) -> Answer:
     """An answer as S3 refuses."""
     return Answer(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no {SECRET}</Message></Error>".encode())
 
@@ -59,7 +59,7 @@ class Request:
         return "delete" if self.method == "POST" else "list"
 
 
-class ScriptedS3(ScriptedServer):
+class S3Server(ScriptedServer):
     """A server in threads of its own, with one bucket.
 
     Attributes:
@@ -86,12 +86,12 @@ class ScriptedS3(ScriptedServer):
         """The variables that lead a client here."""
         return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1"}
 
-    def reply_to(self, request: Received) -> Sent:
+    def reply_to(self, request: HttpRequest) -> HttpResponse:
         parts = urlsplit(request.path)
         bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
         query = parse_qs(parts.query, keep_blank_values=True)
         answer = self.respond(Request(request.method, bucket, key, query, request.body))
-        return Sent(answer.status, answer.body, answer.headers, answer.missing_bytes, answer.hang_up)
+        return HttpResponse(answer.status, answer.body, answer.headers, answer.missing_bytes, answer.hang_up)
 
     def respond(self, request: Request) -> Answer:
         """The answer to a request."""
@@ -103,7 +103,7 @@ class ScriptedS3(ScriptedServer):
         if scripted is not None:
             return scripted
         if request.bucket != BUCKET:
-            return refusal(404, "NoSuchBucket")
+            return error_response(404, "NoSuchBucket")
         with self._lock:
             return {"put": self._put, "get": self._get, "list": self._list, "delete": self._delete}[request.what](request)
 
@@ -113,7 +113,7 @@ class ScriptedS3(ScriptedServer):
 
     def _get(self, request: Request) -> Answer:
         if request.key not in self.objects:
-            return refusal(404, "NoSuchKey")
+            return error_response(404, "NoSuchKey")
         content, modified = self.objects[request.key]
         return Answer(200, content, {"ETag": '"1"', "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")})
 

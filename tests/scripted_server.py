@@ -13,7 +13,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class HttpRequest:
     """A request as it came.
 
     Attributes:
@@ -28,7 +28,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class HttpResponse:
     """What is sent for it.
 
     Attributes:
@@ -76,7 +76,7 @@ class ScriptedServer(Loopback):
         super().__init__(LoopbackServer(self, _Handler))
         self.address = f"http://127.0.0.1:{self.port}"
 
-    def reply_to(self, request: Received) -> Sent:
+    def reply_to(self, request: HttpRequest) -> HttpResponse:
         """What is sent for a request; called by the threads of the connections."""
         raise NotImplementedError
 
@@ -114,9 +114,9 @@ class _Handler(QuietHandler):
         if len(body) < size:
             raise ConnectionResetError("the client went away in the middle of its request")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self._send(self.server.owner.reply_to(Received(self.command, self.path, headers, body)))
+        self._send(self.server.owner.reply_to(HttpRequest(self.command, self.path, headers, body)))
 
-    def _send(self, reply: Sent) -> None:
+    def _send(self, reply: HttpResponse) -> None:
         with contextlib.suppress(OSError):
             if not reply.hang_up:
                 self.send_response(reply.status)

@@ -13,7 +13,7 @@ from tests.scripted_server import Loopback, LoopbackServer, QuietHandler
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebResponse:
     """What is answered.
 
     Attributes:
@@ -29,7 +29,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class WebRequest:
     """A request: `target` is path and query, names of headers are in lower case; `server_name` is what TLS was told."""
 
     method: str
@@ -38,12 +38,12 @@ class Visit:
     server_name: str | None
 
 
-def redirect(location: str, status: int = 302) -> Page:
+def redirect(location: str, status: int = 302) -> WebResponse:
     """An answer that leads elsewhere."""
-    return Page(status=status, headers={"location": location})
+    return WebResponse(status=status, headers={"location": location})
 
 
-class ScriptedWeb(Loopback):
+class WebServer(Loopback):
     """The server.
 
     Attributes:
@@ -54,8 +54,8 @@ class ScriptedWeb(Loopback):
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._lock = threading.Lock()
-        self.pages: dict[str, Page | Callable[[Visit], Page]] = {}
-        self.visits: list[Visit] = []
+        self.pages: dict[str, WebResponse | Callable[[WebRequest], WebResponse]] = {}
+        self.requests: list[WebRequest] = []
         self.connections = 0
         self.names: list[str | None] = []
         super().__init__(_Server(self, tls))
@@ -63,21 +63,21 @@ class ScriptedWeb(Loopback):
 
     def asked(self, target: str) -> int:
         """How often a path was asked for."""
-        return sum(visit.target == target for visit in self.visits)
+        return sum(visit.target == target for visit in self.requests)
 
-    def respond(self, visit: Visit) -> Page:
+    def respond(self, visit: WebRequest) -> WebResponse:
         """The answer to a visit."""
         with self._lock:
-            self.visits.append(visit)
-        found = self.pages.get(visit.target, Page(status=404))
+            self.requests.append(visit)
+        found = self.pages.get(visit.target, WebResponse(status=404))
         page = found(visit) if callable(found) else found
         if page.status == 200 and "etag" in page.headers and visit.headers.get("if-none-match") == page.headers["etag"]:
-            return Page(status=304, headers={"etag": page.headers["etag"]})
+            return WebResponse(status=304, headers={"etag": page.headers["etag"]})
         return page
 
 
 class _Server(LoopbackServer):
-    def __init__(self, owner: ScriptedWeb, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, owner: WebServer, tls: ssl.SSLContext | None) -> None:
         super().__init__(owner, _Handler)
         if tls is not None:
             tls.sni_callback = lambda connection, name, context: owner.names.append(name)
@@ -93,7 +93,7 @@ class _Handler(QuietHandler):
     def do_GET(self) -> None:
         owner = self.server.owner
         name = owner.names[-1] if owner.names else None
-        page = owner.respond(Visit(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, name))
+        page = owner.respond(WebRequest(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, name))
         with contextlib.suppress(OSError):
             self.send_response(page.status)
             for header, value in page.headers.items():
@@ -101,7 +101,7 @@ class _Handler(QuietHandler):
             self._send(page)
         self.close_connection = True
 
-    def _send(self, page: Page) -> None:
+    def _send(self, page: WebResponse) -> None:
         if isinstance(page.body, bytes):
             if page.status not in (204, 304):
                 self.send_header("content-length", str(len(page.body) if page.announced is None else page.announced))

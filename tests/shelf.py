@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.model import Attributes, DocumentId, Fence, GenerationId, Reader, TenantId
 from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.protocol import Draft, Piece, Synced, VectorStore
-from tests.corpus import Space
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.protocol import Draft, DraftChunk, SyncResult, VectorStore
+from tests.corpus import FakeVectorSpace
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")
@@ -39,7 +39,7 @@ def sections(*numbers: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class VisibleDocument:
     """A document as readers see it: `(content, start, end, heading)` of each chunk."""
 
     version: int
@@ -52,7 +52,7 @@ class Sight:
         return [chunk[0] for chunk in self.chunks]
 
 
-class Shelf:
+class StoreHarness:
     """A store under test, filled as the stages fill it, and how readers see it.
 
     Attributes:
@@ -61,36 +61,36 @@ class Shelf:
     """
 
     def __init__(self, store: VectorStore, database: Database, generation_id: GenerationId) -> None:
-        self.store, self.generation_id, self.embedder = store, generation_id, CountingEmbedder(DIMENSIONS)
-        self.documents = Documents(database)
-        space = Space(generation_id, DIMENSIONS)
+        self.store, self.generation_id, self.embedder = store, generation_id, FakeEmbedder(DIMENSIONS)
+        self.documents = DocumentQueries(database)
+        space = FakeVectorSpace(generation_id, DIMENSIONS)
         self._engine = SearchEngine(database, space, space)
 
     def draft(
         self, document_id: DocumentId, version: Fence, texts: Sequence[str], *, tenant: TenantId = ACME, heading: tuple[str, ...] = (),
         outcome: str = "synced", **metadata: Any,
     ) -> Draft:  # fmt: skip
-        pieces = [Piece(sha(text), text, GAP if n else 0, heading) for n, text in enumerate(texts)]
+        pieces = [DraftChunk(sha(text), text, GAP if n else 0, heading) for n, text in enumerate(texts)]
         return Draft(tenant, document_id, version, outcome, Attributes(metadata=metadata), NOW, pieces)
 
     async def prepare(self, draft: Draft) -> None:
         """All that precedes the sync."""
         await self.store.accept(draft.tenant_id, draft.document_id, draft.fence, draft.attributes, NOW)
-        await self.store.keep_drafts([draft])
+        await self.store.save_drafts([draft])
         missing = await self.store.missing_vectors(draft.tenant_id, draft.document_id, draft.fence, self.generation_id)
         if missing:
             vectors = await self.embedder.embed([text for _, text in missing], kind="document")
-            await self.store.upsert(draft.tenant_id, self.generation_id, dict(zip((i for i, _ in missing), vectors, strict=True)))
+            await self.store.upsert_vectors(draft.tenant_id, self.generation_id, dict(zip((i for i, _ in missing), vectors, strict=True)))
 
-    async def sync(self, draft: Draft) -> Synced:
+    async def sync(self, draft: Draft) -> SyncResult:
         return await self.store.sync_document(draft.tenant_id, draft.document_id, draft.fence, self.generation_id)
 
-    async def put(self, document_id: DocumentId, version: int, texts: Sequence[str], **more: Any) -> Synced:
+    async def put(self, document_id: DocumentId, version: int, texts: Sequence[str], **more: Any) -> SyncResult:
         draft = self.draft(document_id, fence(version), texts, **more)
         await self.prepare(draft)
         return await self.sync(draft)
 
-    async def sight(self, document_id: DocumentId, tenant: TenantId = ACME) -> Sight | None:
+    async def visible_document(self, document_id: DocumentId, tenant: TenantId = ACME) -> VisibleDocument | None:
         """What is visible of a document; its places are checked against each other."""
         document, view = await self.documents.get(Reader(tenant), document_id), await self.documents.chunks(Reader(tenant), document_id)
         if document is None or document.version is None:
@@ -98,7 +98,7 @@ class Shelf:
         assert view is not None and [c.chunk_index for c in view.chunks] == list(range(len(view.chunks)))
         assert document.chunk_count == len(view.chunks)
         chunks = [(c.content, c.start, c.end, tuple(c.heading)) for c in view.chunks]
-        return Sight(document.version, document.state, document.metadata, chunks)
+        return VisibleDocument(document.version, document.state, document.metadata, chunks)
 
     async def found(self, word: str, mode: Any, tenant: TenantId = ACME, **body: Any) -> list[str]:
         """The documents with a hit that holds this word."""
@@ -106,7 +106,7 @@ class Shelf:
         return sorted({hit["document_id"] for hit in answer.hits if word in re.findall(r"\w+", hit["content"])})
 
 
-def places(texts: Sequence[str], heading: tuple[str, ...] = ()) -> list[tuple[str, int, int, tuple[str, ...]]]:
+def expected_chunks(texts: Sequence[str], heading: tuple[str, ...] = ()) -> list[tuple[str, int, int, tuple[str, ...]]]:
     """The chunks as they must be seen."""
     found, start = [], 0
     for text in texts:

@@ -13,26 +13,26 @@ from typing import Any
 import httpx
 
 from livedex.app.broker import open_broker
-from livedex.app.catch_up import wait_for_all
-from livedex.app.webhook_role import receiving
-from livedex.app.wiring import Surroundings, open_surroundings
-from livedex.pipeline.api.app import READING, ApiServices, create_app
+from livedex.app.catch_up import wait_for_catch_up
+from livedex.app.webhook_role import webhook_routers
+from livedex.app.wiring import AppContext, open_app_context
+from livedex.pipeline.api.app import READ_ROUTERS, ApiServices, create_app
 from livedex.pipeline.flow import StageName
-from livedex.pipeline.ingest.ingester import Accepting
+from livedex.pipeline.ingest.ingester import ChangeSink
 from livedex.pipeline.settings.fetch import FetchSettings
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.stages.remote_content import Fetcher
-from livedex.pipeline.store.collection_store import Collections
-from livedex.pipeline.store.documents.document_queries import Documents
-from tests.app_client import client_of
-from tests.scripted_embedder import ScriptedEmbedder
+from livedex.pipeline.stages.remote_content import ContentFetcher
+from livedex.pipeline.store.collection_store import CollectionStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from tests.app_client import asgi_client
+from tests.scripted_embedder import EmbeddingServer
 
 STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
-LONGEST_S = 90.0
+TIMEOUT_S = 90.0
 
 
-class Site:
+class InProcessInstallation:
     """An installation.
 
     Attributes:
@@ -41,7 +41,7 @@ class Site:
         intake: what the receiver hands its changes to.
     """
 
-    def __init__(self, s: Surroundings, http: httpx.AsyncClient, embedder: ScriptedEmbedder, intake: Accepting) -> None:
+    def __init__(self, s: AppContext, http: httpx.AsyncClient, embedder: EmbeddingServer, intake: ChangeSink) -> None:
         self.s, self.http, self.embedder, self.intake = s, http, embedder, intake
 
     async def put(self, document_id: str, text: str, **more: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Site:
 
     async def ended(self) -> None:
         """Wait until all that was accepted has ended."""
-        found = await wait_for_all(self.s.operations, self.s.backlog, deadline=time.monotonic() + LONGEST_S, scan=False)
+        found = await wait_for_catch_up(self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False)
         assert found.all, found.left
 
     async def text(self, document_id: str) -> str | None:
@@ -77,7 +77,7 @@ class Site:
 
 
 def settings_for(
-    owner_url: str, servers: str | None, embedder: ScriptedEmbedder, kafka: KafkaSettings | None = None, **more: Any
+    owner_url: str, servers: str | None, embedder: EmbeddingServer, kafka: KafkaSettings | None = None, **more: Any
 ) -> Settings:
     """Settings of an installation; on PostgreSQL's queue where `servers` is None."""
     given: dict[str, Any] = {
@@ -89,10 +89,10 @@ def settings_for(
 
 
 @asynccontextmanager
-async def open_site(
-    settings: Settings, folder: Path, embedder: ScriptedEmbedder, *, stages: Sequence[StageName] = STAGES,
-    intake_of: Callable[[Accepting], Accepting] = lambda intake: intake, fetcher: Fetcher | None = None,
-) -> AsyncIterator[Site]:  # fmt: skip
+async def open_installation(
+    settings: Settings, folder: Path, embedder: EmbeddingServer, *, stages: Sequence[StageName] = STAGES,
+    intake_of: Callable[[ChangeSink], ChangeSink] = lambda intake: intake, fetcher: ContentFetcher | None = None,
+) -> AsyncIterator[InProcessInstallation]:  # fmt: skip
     """An installation for as long as the block lasts.
 
     Args:
@@ -101,19 +101,19 @@ async def open_site(
         fetcher: gets contents by their URL; default: by the settings.
     """
     async with AsyncExitStack() as stack:
-        s = await stack.enter_async_context(open_surroundings(settings, folder, connections=8))
+        s = await stack.enter_async_context(open_app_context(settings, folder, connections=8))
         s = s if fetcher is None else replace(s, fetcher=fetcher)
         running = await stack.enter_async_context(open_broker(s, stages))
         intake = intake_of(running.intake)
         services = ApiServices(
-            s.engine, Documents(s.database), s.operations, s.backlog, s.metrics, Collections(s.database), intake, url=settings.database_url.get_secret_value() if settings.database_url else None,
+            s.engine, DocumentQueries(s.database), s.operations, s.backlog, s.metrics, CollectionStore(s.database), intake, url=settings.database_url.get_secret_value() if settings.database_url else None,
         )  # fmt: skip
-        app = create_app(services, [*READING, *receiving(s, intake)])
+        app = create_app(services, [*READ_ROUTERS, *webhook_routers(s, intake)])
         await stack.enter_async_context(app.router.lifespan_context(app))
-        http = await stack.enter_async_context(client_of(app, timeout=60))
-        yield Site(s, http, embedder, intake)
+        http = await stack.enter_async_context(asgi_client(app, timeout=60))
+        yield InProcessInstallation(s, http, embedder, intake)
 
 
-async def gathered(*calls: Any) -> list[Any]:
+async def gather_list(*calls: Any) -> list[Any]:
     """All of them at the same time."""
     return list(await asyncio.gather(*calls))

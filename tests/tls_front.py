@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
-class TlsFront:
+class TlsProxy:
     """A server that takes encrypted connections alone.
 
     Args:
@@ -23,11 +23,11 @@ class TlsFront:
 
     def __init__(self, shown: ssl.SSLContext, port: int) -> None:
         self._shown, self._behind = shown, port
-        self.encrypted = 0
+        self.encrypted_connections = 0
         self.port = 0
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[TlsFront]:
+    async def serving(self) -> AsyncIterator[TlsProxy]:
         """Serve for as long as the block lasts."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
@@ -43,7 +43,7 @@ class TlsFront:
                     return
                 writer.write(b"S")
                 await writer.start_tls(self._shown)
-                self.encrypted += 1
+                self.encrypted_connections += 1
                 behind, before = await asyncio.open_connection("127.0.0.1", self._behind)
                 await asyncio.gather(_pass_on(reader, before), _pass_on(behind, writer))
             finally:

@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from livedex.connectors.filesystem import safe_file_access as disk
-from livedex.connectors.filesystem.debouncer import ABSENT_QUIET_S, QUIET_S, time_to_rest
+from livedex.connectors.filesystem.debouncer import ABSENT_QUIET_S, QUIET_S, remaining_quiet_s
 from livedex.connectors.filesystem.document_ids import is_too_long
 from livedex.connectors.filesystem.fingerprint import CONTENT, PROVISIONAL, TOO_LARGE, UNREADABLE, Fingerprint
 from livedex.connectors.filesystem.folder import Folder
 from livedex.connectors.filesystem.mount_points import is_below
-from livedex.pipeline.store.source_file_store import KnownFile
+from livedex.pipeline.store.source_file_store import PublishedFile
 
 BATCH_BYTES = 8_000_000
 
-_PASSING = frozenset({
+_TRANSIENT_ERRORS = frozenset({
     errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EAGAIN, errno.EINTR, errno.ESTALE,  # swapped or locked at this very moment
     errno.EMFILE, errno.ENFILE, errno.ENOMEM,  # no fault of the file
 })  # fmt: skip
-_PASSING_S = 0.1
+_TRANSIENT_RETRY_S = 0.1
 
 Action = Literal["none", "wait", "record", "publish", "delete", "unnameable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PathCheck:
     """A path that is to be brought up to date.
 
     Attributes:
@@ -54,7 +54,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PathFinding:
     """What is to be done about a path.
 
     Attributes:
@@ -74,21 +74,21 @@ class Finding:
     sha256: bytes | None = None
     content: bytes | None = None
     error: str | None = None
-    was_known: bool = False
+    existed_before: bool = False
 
     @property
-    def is_new(self) -> bool:
+    def has_change(self) -> bool:
         """Whether it has to be told to the intake."""
         return self.action in ("publish", "delete")
 
-    def without_content(self) -> Finding:
+    def without_content(self) -> PathFinding:
         """The same without its bytes, to be kept."""
         return replace(self, content=None)
 
 
-def examine_all(
-    folder: Folder, expected: disk.Identity | None, requests: Sequence[Request], known: Mapping[bytes, KnownFile]
-) -> list[Finding]:
+def detect_changes(
+    folder: Folder, expected: disk.FolderIdentity | None, requests: Sequence[PathCheck], known: Mapping[bytes, PublishedFile]
+) -> list[PathFinding]:
     """Examine paths in order, until the contents read amount to `BATCH_BYTES`; at least one.
 
     Args:
@@ -97,21 +97,21 @@ def examine_all(
     Raises:
         RootGoneError: the folder is not there, or another one.
     """
-    findings: list[Finding] = []
+    findings: list[PathFinding] = []
     size = 0
     lost = folder.mounts.lost()
-    with disk.opened(folder.root, expected) as root:
+    with disk.open_folder(folder.root, expected) as root:
         for request in requests:
             before = known[request.path]
-            finding = examine(folder, root, request, before, lost)
-            findings.append(replace(finding, was_known=before.exists))
+            finding = detect_change(folder, root, request, before, lost)
+            findings.append(replace(finding, existed_before=before.exists))
             size += len(finding.content or b"")
             if size >= BATCH_BYTES:
                 break
     return findings
 
 
-def examine(folder: Folder, root: int, request: Request, known: KnownFile, lost: list[bytes]) -> Finding:
+def detect_change(folder: Folder, root: int, request: PathCheck, known: PublishedFile, lost: list[bytes]) -> PathFinding:
     """Decide about one path.
 
     Args:
@@ -119,53 +119,53 @@ def examine(folder: Folder, root: int, request: Request, known: KnownFile, lost:
         known: what the ledger knows of it.
         lost: mount points that are not mounted: what is below cannot be seen.
     """
-    seen = disk.look(root, request.path)
+    seen = disk.inspect_path(root, request.path)
     if seen.kind == "absent" and not request.confirmed and (known.withheld or is_below(request.path, lost)):
-        return Finding(request.path, "none", "hidden")
+        return PathFinding(request.path, "none", "hidden")
     if seen.kind == "hidden":
-        return Finding(request.path, "none", "hidden")
-    if seen.stat is None or not folder.matcher.covers(request.path):
+        return PathFinding(request.path, "none", "hidden")
+    if seen.stat is None or not folder.matcher.selects(request.path):
         return _no_document(request, seen.kind, known)
     if is_too_long(folder.document_id(request.path)):
-        return Finding(request.path, "unnameable", "file")
+        return PathFinding(request.path, "unnameable", "file")
     return _document(folder, root, request, seen.stat, known)
 
 
-def _no_document(request: Request, kind: disk.Kind, known: KnownFile) -> Finding:
+def _no_document(request: PathCheck, kind: disk.Kind, known: PublishedFile) -> PathFinding:
     if not known.exists:
-        return Finding(request.path, "none", kind)
+        return PathFinding(request.path, "none", kind)
     if kind == "absent" and request.absent_s < ABSENT_QUIET_S and not request.overdue:
-        return Finding(request.path, "wait", kind, wait_s=ABSENT_QUIET_S - request.absent_s)
-    return Finding(request.path, "delete", kind)
+        return PathFinding(request.path, "wait", kind, wait_s=ABSENT_QUIET_S - request.absent_s)
+    return PathFinding(request.path, "delete", kind)
 
 
-def _document(folder: Folder, root: int, request: Request, found: os.stat_result, known: KnownFile) -> Finding:
+def _document(folder: Folder, root: int, request: PathCheck, found: os.stat_result, known: PublishedFile) -> PathFinding:
     before = _before(known)
     now = _of(folder, found)
     if now == before and not request.force:
-        return Finding(request.path, "none", "file", found)
+        return PathFinding(request.path, "none", "file", found)
     wait_s = _wait_s(request, found, before, writing=False)
     if wait_s and not request.overdue:
-        return Finding(request.path, "wait", "file", found, wait_s)
+        return PathFinding(request.path, "wait", "file", found, wait_s)
     if request.read_wait_s > 0 and before is not None and before.attributes == now.attributes and found.st_size >= before.size > 0:
-        return Finding(request.path, "wait", "file", found, request.read_wait_s)
+        return PathFinding(request.path, "wait", "file", found, request.read_wait_s)
     if now.how == TOO_LARGE:
         return _without_content(request, found, now, before)
-    reading = disk.read(root, request.path, max_bytes=folder.max_bytes, even_if_open=request.overdue)
+    reading = disk.read_file(root, request.path, max_bytes=folder.max_bytes, even_if_open=request.overdue)
     if reading.error is not None:
         return _not_read(folder, request, found, reading.error, before)
     return _as_read(folder, request, reading, known)
 
 
-def _as_read(folder: Folder, request: Request, reading: disk.Reading, known: KnownFile) -> Finding:
+def _as_read(folder: Folder, request: PathCheck, reading: disk.FileRead, known: PublishedFile) -> PathFinding:
     found, content = reading.stat, reading.content
     assert found is not None
     before = _before(known)
-    wait_s = _wait_s(request, found, before, writing=reading.writing)
+    wait_s = _wait_s(request, found, before, writing=reading.is_open_for_writing)
     if not reading.whole:
         wait_s = max(wait_s, request.quiet_s)
     if wait_s and not request.overdue:
-        return Finding(request.path, "wait", "file", found, wait_s)
+        return PathFinding(request.path, "wait", "file", found, wait_s)
     now = _of(folder, found)
     if content is None:
         return _without_content(request, found, replace(now, how=TOO_LARGE), before)
@@ -175,23 +175,23 @@ def _as_read(folder: Folder, request: Request, reading: disk.Reading, known: Kno
     same = before is not None and before.how in (CONTENT, PROVISIONAL) and before.attributes == now.attributes and known.sha256 == sha256
     later_s = None if resting else request.quiet_s
     if same and not request.force:
-        return Finding(request.path, "record", "file", found, later_s, now.encode(), sha256)
-    return Finding(request.path, "publish", "file", found, later_s, now.encode(), sha256, content)
+        return PathFinding(request.path, "record", "file", found, later_s, now.encode(), sha256)
+    return PathFinding(request.path, "publish", "file", found, later_s, now.encode(), sha256, content)
 
 
 def _without_content(
-    request: Request, found: os.stat_result, now: Fingerprint, before: Fingerprint | None, error: str | None = None
-) -> Finding:
+    request: PathCheck, found: os.stat_result, now: Fingerprint, before: Fingerprint | None, error: str | None = None
+) -> PathFinding:
     same = before is not None and (before.how, before.attributes) == (now.how, now.attributes)
     if same and before == now and not request.force:
-        return Finding(request.path, "none", "file", found, error=error)
+        return PathFinding(request.path, "none", "file", found, error=error)
     action: Action = "record" if same and not request.force else "publish"
-    return Finding(request.path, action, "file", found, fingerprint=now.encode(), error=error)
+    return PathFinding(request.path, action, "file", found, fingerprint=now.encode(), error=error)
 
 
-def _not_read(folder: Folder, request: Request, found: os.stat_result, number: int, before: Fingerprint | None) -> Finding:
-    if number in _PASSING:
-        return Finding(request.path, "wait", "file", found, wait_s=max(request.quiet_s, _PASSING_S))
+def _not_read(folder: Folder, request: PathCheck, found: os.stat_result, number: int, before: Fingerprint | None) -> PathFinding:
+    if number in _TRANSIENT_ERRORS:
+        return PathFinding(request.path, "wait", "file", found, wait_s=max(request.quiet_s, _TRANSIENT_RETRY_S))
     error = f"{os.strerror(number)}: let the user that runs Livedex read the file; it is read again as soon as it changes."
     return _without_content(request, found, Fingerprint.of(f"{UNREADABLE}{number}", found, folder.attributes), before, error)
 
@@ -200,12 +200,12 @@ def _of(folder: Folder, found: os.stat_result) -> Fingerprint:
     return Fingerprint.of(TOO_LARGE if found.st_size > folder.max_bytes else CONTENT, found, folder.attributes)
 
 
-def _before(known: KnownFile) -> Fingerprint | None:
+def _before(known: PublishedFile) -> Fingerprint | None:
     return Fingerprint.parse(known.fingerprint) if known.fingerprint else None
 
 
-def _wait_s(request: Request, found: os.stat_result, before: Fingerprint | None, *, writing: bool | None) -> float:
-    return time_to_rest(
+def _wait_s(request: PathCheck, found: os.stat_result, before: Fingerprint | None, *, writing: bool | None) -> float:
+    return remaining_quiet_s(
         found,
         now_ns=time.time_ns(),
         quiet_s=request.quiet_s,

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from livedex.connectors.filesystem import safe_file_access as disk
-from livedex.connectors.filesystem.document_ids import is_too_long, path_of
+from livedex.connectors.filesystem.document_ids import is_too_long, path_from_document_id
 from livedex.connectors.filesystem.fingerprint import CONTENT, PROVISIONAL, Fingerprint
 from livedex.connectors.filesystem.folder import Folder
-from livedex.connectors.filesystem.folder_scanner import Block, Scanner, Walk
+from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, FolderScanner, ScanBatch
 from livedex.connectors.filesystem.mount_points import is_below
-from livedex.connectors.filesystem.skipped_files import LeftOutFiles
+from livedex.connectors.filesystem.skipped_files import SkippedFiles
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.store.source_file_store import ListedFile
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DocumentDifference:
     """A document that is not what its file is.
 
     Attributes:
@@ -38,28 +38,28 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class FolderComparison:
     """A folder against its ledger and the index.
 
     Attributes:
         differences: by path, a moved document once.
         unchanged: files that are as they were, touched ones included.
         hidden: files known in folders that cannot be listed, or below mount points that are not mounted.
-        left_out: files that are no documents, see `LeftOutFiles`.
+        left_out: files that are no documents, see `SkippedFiles`.
     """
 
     folder: Folder
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DocumentDifference] = field(default_factory=list)
     unchanged: int = 0
     hidden: int = 0
-    left_out: LeftOutFiles = field(default_factory=LeftOutFiles)
+    left_out: SkippedFiles = field(default_factory=SkippedFiles)
 
-    async def read(self, difference: Difference) -> bytes | None:
+    async def read(self, difference: DocumentDifference) -> bytes | None:
         """The content of a file that differs; None where there is none to be had (deleted, unreadable, too large)."""
         return None if difference.kind == "deleted" else await asyncio.to_thread(_read, self.folder, difference.path)
 
 
-async def compare(scanner: Scanner, *, index: bool = False) -> Comparison:
+async def compare_folder(scanner: FolderScanner, *, index: bool = False) -> FolderComparison:
     """Compare a folder with what was published of it.
 
     Args:
@@ -69,8 +69,8 @@ async def compare(scanner: Scanner, *, index: bool = False) -> Comparison:
         OutageError: the folder or the database is away.
     """
     folder = scanner.folder
-    walk = Walk(folder)
-    result = Comparison(folder, left_out=walk.left_out)
+    walk = DirectoryWalk(folder)
+    result = FolderComparison(folder, left_out=walk.left_out)
     folder.mounts.known |= (await scanner.ledger.withheld.folder()).mounts
     lost = await asyncio.to_thread(folder.mounts.lost)
     added: list[bytes] = []
@@ -83,29 +83,29 @@ async def compare(scanner: Scanner, *, index: bool = False) -> Comparison:
             added += [path for path, row in block.differing if row is None and not is_too_long(folder.document_id(path))]
             await _compare_known(block, result)
         known = {row.path for row in gone}
-        strays = [path_of(folder.source.name, document) for document in await scanner.ledger.strays(lost=index)]
+        strays = [path_from_document_id(folder.source.name, document) for document in await scanner.ledger.orphaned_documents(lost=index)]
         gone += [ListedFile(path, "", None, False, False) for path in strays if path is not None and path not in known]
         seen = await asyncio.to_thread(_really_gone, folder, gone)
         gone = [row for row in seen if not is_below(row.path, lost)]
         result.hidden += len(seen) - len(gone)
-    except disk.RootGoneError as exc:
+    except disk.FolderUnavailableError as exc:
         raise OutageError(f"source:{folder.source.name}", str(exc)) from exc
     await asyncio.to_thread(_tell_moves, result, added, gone)
     result.differences.sort(key=lambda difference: difference.path)
     return result
 
 
-async def _compare_known(block: Block, result: Comparison) -> None:
+async def _compare_known(block: ScanBatch, result: FolderComparison) -> None:
     folder = result.folder
     for row, reason in block.outdated:
-        result.differences.append(Difference("changed", folder.document_id(row.path), row.path, reason))
+        result.differences.append(DocumentDifference("changed", folder.document_id(row.path), row.path, reason))
     for path, listed in block.differing:
         if listed is not None:
             detail = await asyncio.to_thread(_how_it_differs, folder, listed)
             if detail is None:
                 result.unchanged += 1
             else:
-                result.differences.append(Difference("changed", folder.document_id(path), path, detail))
+                result.differences.append(DocumentDifference("changed", folder.document_id(path), path, detail))
 
 
 def _how_it_differs(folder: Folder, row: ListedFile) -> str | None:
@@ -120,7 +120,7 @@ def _how_it_differs(folder: Folder, row: ListedFile) -> str | None:
     return None if same else "the file holds something else"
 
 
-def _tell_moves(result: Comparison, added: Sequence[bytes], gone: Sequence[ListedFile]) -> None:
+def _tell_moves(result: FolderComparison, added: Sequence[bytes], gone: Sequence[ListedFile]) -> None:
     """Pair files that are new with files that are gone and held the same."""
     folder = result.folder
     left: dict[bytes, list[ListedFile]] = {}
@@ -130,22 +130,22 @@ def _tell_moves(result: Comparison, added: Sequence[bytes], gone: Sequence[Liste
     for path in added:
         twin = _twin(folder, path, sizes, left)
         if twin is None:
-            result.differences.append(Difference("added", folder.document_id(path), path, "the file is new"))
+            result.differences.append(DocumentDifference("added", folder.document_id(path), path, "the file is new"))
         else:
             before = folder.document_id(twin.path)
-            result.differences.append(Difference("moved", folder.document_id(path), path, f"it was {before}", before))
+            result.differences.append(DocumentDifference("moved", folder.document_id(path), path, f"it was {before}", before))
     for lost in (row for rows in left.values() for row in rows):
-        result.differences.append(Difference("deleted", folder.document_id(lost.path), lost.path, "the file is gone"))
+        result.differences.append(DocumentDifference("deleted", folder.document_id(lost.path), lost.path, "the file is gone"))
 
 
 def _twin(folder: Folder, path: bytes, sizes: set[int], left: dict[bytes, list[ListedFile]]) -> ListedFile | None:
     if not sizes:
         return None
-    with disk.opened(folder.root) as root:
-        found = disk.look(root, path).stat
+    with disk.open_folder(folder.root) as root:
+        found = disk.inspect_path(root, path).stat
         if found is None or found.st_size not in sizes:
             return None
-        content = disk.read(root, path, max_bytes=folder.max_bytes, even_if_open=True).content
+        content = disk.read_file(root, path, max_bytes=folder.max_bytes, even_if_open=True).content
     twins = left.get(hashlib.sha256(content).digest()) if content is not None else None
     return twins.pop() if twins else None
 
@@ -153,11 +153,11 @@ def _twin(folder: Folder, path: bytes, sizes: set[int], left: dict[bytes, list[L
 def _really_gone(folder: Folder, rows: Sequence[ListedFile]) -> list[ListedFile]:
     if not rows:
         return []
-    with disk.opened(folder.root) as root:
-        seen = [(row, disk.look(root, row.path)) for row in rows]
-    return [row for row, at in seen if at.kind != "hidden" and not (at.kind == "file" and folder.matcher.covers(row.path))]
+    with disk.open_folder(folder.root) as root:
+        seen = [(row, disk.inspect_path(root, row.path)) for row in rows]
+    return [row for row, at in seen if at.kind != "hidden" and not (at.kind == "file" and folder.matcher.selects(row.path))]
 
 
 def _read(folder: Folder, path: bytes) -> bytes | None:
-    with disk.opened(folder.root) as root:
-        return disk.read(root, path, max_bytes=folder.max_bytes, even_if_open=True).content
+    with disk.open_folder(folder.root) as root:
+        return disk.read_file(root, path, max_bytes=folder.max_bytes, even_if_open=True).content

@@ -22,25 +22,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from livedex.connectors.filesystem import safe_file_access as disk
-from livedex.connectors.filesystem.comparison import Comparison, compare
+from livedex.connectors.filesystem.comparison import FolderComparison, compare_folder
 from livedex.connectors.filesystem.debouncer import MAX_DELAY_S
-from livedex.connectors.filesystem.file_publisher import Updating
-from livedex.connectors.filesystem.folder import folder_of
-from livedex.connectors.filesystem.folder_scanner import Scanner, count_files, folders_of
-from livedex.connectors.filesystem.pending_changes import Hints
-from livedex.connectors.filesystem.safe_file_access import RootGoneError
-from livedex.connectors.filesystem.scan_report import Report
-from livedex.connectors.filesystem.scan_scheduler import Scanning
-from livedex.connectors.filesystem.skipped_files import left_out_lines
-from livedex.connectors.filesystem.watch_limits import is_limit, limit_advice
-from livedex.connectors.filesystem.watch_state import Following, pause_s, wait_for
+from livedex.connectors.filesystem.file_publisher import FilePublisher
+from livedex.connectors.filesystem.folder import open_source_folder
+from livedex.connectors.filesystem.folder_scanner import FolderScanner, count_files, list_directories
+from livedex.connectors.filesystem.pending_changes import PendingChanges
+from livedex.connectors.filesystem.safe_file_access import FolderUnavailableError
+from livedex.connectors.filesystem.scan_report import ScanReport
+from livedex.connectors.filesystem.scan_scheduler import ScanScheduler
+from livedex.connectors.filesystem.skipped_files import skipped_files_summary
+from livedex.connectors.filesystem.watch_limits import is_watch_limit_error, watch_limit_advice
+from livedex.connectors.filesystem.watch_state import WatchState, retry_delay_s, wait_with_timeout
 from livedex.connectors.filesystem.watcher import WATCH_ERRORS, Watcher
-from livedex.pipeline.ingest.ingester import Intake
+from livedex.pipeline.ingest.ingester import Ingester
 from livedex.pipeline.model import GenerationId
 from livedex.pipeline.settings.settings import FolderSource
-from livedex.pipeline.store.source_file_store import SourceFiles
+from livedex.pipeline.store.source_file_store import SourceFileStore
 
-OnHealth = Callable[[str, str | None], Awaitable[None]]
+HealthCallback = Callable[[str, str | None], Awaitable[None]]
 """Told `ok` or `down` of a source, and what to do, whenever that changes."""
 
 ROOT_CHECK_S = 1.0
@@ -85,11 +85,11 @@ class FolderConnector:
         self,
         source: FolderSource,
         *,
-        ledger: SourceFiles,
-        intake: Intake,
+        ledger: SourceFileStore,
+        intake: Ingester,
         readable: Callable[[str], bool],
         options: FolderOptions | None = None,
-        on_health: OnHealth | None = None,
+        on_health: HealthCallback | None = None,
     ) -> None:
         """Prepare; of the disk no more is asked than whether the path is a file.
 
@@ -100,13 +100,13 @@ class FolderConnector:
             ConfigError: a glob without sense.
         """
         o = options or FolderOptions()
-        self._folder = folder_of(source, readable=readable, ignored=o.ignored, max_bytes=o.max_document_bytes)
-        self._scanner = Scanner(self._folder, ledger, o.cut, o.generation)
+        self._folder = open_source_folder(source, readable=readable, ignored=o.ignored, max_bytes=o.max_document_bytes)
+        self._scanner = FolderScanner(self._folder, ledger, o.cut, o.generation)
         self._interval_s = o.reconcile_interval_s
-        self._following = Following()
-        updating = Updating(self._folder, ledger, intake)
+        self._following = WatchState()
+        updating = FilePublisher(self._folder, ledger, intake)
         self._is_watch_over = asyncio.Event()
-        self._hints = Hints(
+        self._hints = PendingChanges(
             self._folder,
             ledger,
             updating,
@@ -116,12 +116,12 @@ class FolderConnector:
             on_root=self._is_watch_over.set,
             max_delay_s=o.max_delay_s,
         )
-        self._scanning = Scanning(self._scanner, updating, self._following, self._hints, max_delete_share=o.max_delete_share)
+        self._scanning = ScanScheduler(self._scanner, updating, self._following, self._hints, max_delete_share=o.max_delete_share)
         self._on_health = on_health
         self._health: tuple[str, str | None] | None = None
         self._logged: set[str] = set()
         self._updating = updating
-        self._report = Report()
+        self._report = ScanReport()
         self._deaf_cause: str | None = None
         self.ready = asyncio.Event()
 
@@ -132,7 +132,7 @@ class FolderConnector:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(work())
-                    for work in (self._keep_watching, self._hints.keep_settling, self._scanning.keep_scanning_new, self._keep_reconciling)
+                    for work in (self._run_watch, self._hints.run, self._scanning.run_directory_scans, self._run_periodic_scans)
                 ]
                 await stop.wait()
                 for task in tasks:
@@ -140,7 +140,7 @@ class FolderConnector:
         finally:
             self._following.is_running = False
 
-    async def reconcile(self, *, repair: bool = False) -> Report:
+    async def reconcile(self, *, repair: bool = False) -> ScanReport:
         """Compare the whole folder and publish what is missing, files included that were still being written at the call.
 
         Works with and without `run`.
@@ -156,20 +156,20 @@ class FolderConnector:
         """
         try:
             report = await self._scanning.all(repair=repair)
-            await self._hints.settled(report.waiting | self._hints.pending())
-        except RootGoneError as exc:
-            return Report(problem=str(exc))
-        await self._tell_of(report)
+            await self._hints.wait_processed(report.waiting | self._hints.pending())
+        except FolderUnavailableError as exc:
+            return ScanReport(problem=str(exc))
+        await self._report_scan(report)
         return report
 
     async def count_files(self) -> int:
         """Return how many files of the folder count as documents, from their names alone; 0 where the folder is not there."""
         try:
             return await asyncio.to_thread(count_files, self._folder)
-        except RootGoneError:
+        except FolderUnavailableError:
             return 0
 
-    async def compare(self, *, index: bool = False) -> Comparison:
+    async def compare(self, *, index: bool = False) -> FolderComparison:
         """What `reconcile` would publish, without publishing it.
 
         Args:
@@ -178,31 +178,31 @@ class FolderConnector:
         Raises:
             OutageError: the folder or the database is away.
         """
-        return await compare(self._scanner, index=index)
+        return await compare_folder(self._scanner, index=index)
 
     def _on_folder(self, path: bytes) -> None:
-        self._scanning.want(path)
+        self._scanning.request_directory_scan(path)
 
     def _on_flood(self) -> None:
-        self._scanning.want_all()
+        self._scanning.request_full_scan()
 
-    async def _keep_watching(self) -> None:
+    async def _run_watch(self) -> None:
         failures = 0
         while True:
             began = time.monotonic()
             try:
                 await self._watch()
                 failures = 0
-            except RootGoneError as exc:
+            except FolderUnavailableError as exc:
                 await self._tell("down", f"{exc}: no document is deleted; it goes on when the folder is back.")
                 self.ready.set()
                 await asyncio.sleep(ROOT_CHECK_S)
             except WATCH_ERRORS as exc:
                 failures = failures + 1 if time.monotonic() - began < _LONG_LIVED_S else 0
                 self._log_once(f"the watch has ended ({exc}): it is armed again, and the folder scanned")
-                if failures >= _PATIENCE or isinstance(exc, OSError) or is_limit(exc):
-                    await self._go_on_deaf(exc)
-                await asyncio.sleep(pause_s(failures))
+                if failures >= _PATIENCE or isinstance(exc, OSError) or is_watch_limit_error(exc):
+                    await self._poll_without_watch(exc)
+                await asyncio.sleep(retry_delay_s(failures))
 
     async def _watch(self) -> None:
         """Arm, scan, and return when the folder may have become another one.
@@ -211,8 +211,8 @@ class FolderConnector:
             RootGoneError: it is not there.
             OSError, WatchfilesRustInternalError: the watch could not be armed, or has ended.
         """
-        identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
-        folders = await asyncio.to_thread(folders_of, self._folder)
+        identity = await asyncio.to_thread(disk.folder_identity, self._folder.root)
+        folders = await asyncio.to_thread(list_directories, self._folder)
         self._is_watch_over.clear()
         armed_ns = time.time_ns()
         async with Watcher(self._folder.root, self._hints.take) as watcher:
@@ -223,41 +223,41 @@ class FolderConnector:
                 self._scanning.lost(None)
             self._following.watcher, self._following.identity = watcher, identity
             try:
-                report = await self._scanning.all_patiently()
-                await self._tell_of(report)
-                await self._hints.settled(report.waiting)
+                report = await self._scanning.scan_folder_with_retries()
+                await self._report_scan(report)
+                await self._hints.wait_processed(report.waiting)
                 self.ready.set()
-                while await asyncio.to_thread(disk.identity_of, self._folder.root) == identity:
-                    await self._tell_now()
-                    await wait_for(self._is_watch_over, ROOT_CHECK_S)
+                while await asyncio.to_thread(disk.folder_identity, self._folder.root) == identity:
+                    await self._report_current_health()
+                    await wait_with_timeout(self._is_watch_over, ROOT_CHECK_S)
                     if watcher.ended.done():
                         self._scanning.lost(armed_ns)
                         watcher.ended.result()
                     if self._is_watch_over.is_set():
-                        await asyncio.sleep(pause_s(0))
+                        await asyncio.sleep(retry_delay_s(0))
                         return
             finally:
                 self._following.watcher = None
 
-    async def _go_on_deaf(self, cause: Exception) -> None:
+    async def _poll_without_watch(self, cause: Exception) -> None:
         """Scan where nothing can be watched."""
-        self._deaf_cause = f"the folder cannot be watched ({cause}) and is scanned every few seconds: {limit_advice(cause)}"
+        self._deaf_cause = f"the folder cannot be watched ({cause}) and is scanned every few seconds: {watch_limit_advice(cause)}"
         try:
-            self._following.identity = await asyncio.to_thread(disk.identity_of, self._folder.root)
-            await self._tell_of(await self._scanning.all_patiently())
-        except RootGoneError as exc:
+            self._following.identity = await asyncio.to_thread(disk.folder_identity, self._folder.root)
+            await self._report_scan(await self._scanning.scan_folder_with_retries())
+        except FolderUnavailableError as exc:
             logger.warning("source %s: %s", self._folder.source.name, exc)
         self.ready.set()
 
-    async def _keep_reconciling(self) -> None:
+    async def _run_periodic_scans(self) -> None:
         await self.ready.wait()
         while True:
             await asyncio.sleep(self._interval_s)
             try:
                 if (watcher := self._following.watcher) is not None and watcher.refused:
                     await watcher.watch(())  # somebody may have raised the limit
-                await self._tell_of(await self._scanning.all_patiently())
-            except (RootGoneError, *WATCH_ERRORS):
+                await self._report_scan(await self._scanning.scan_folder_with_retries())
+            except (FolderUnavailableError, *WATCH_ERRORS):
                 continue  # `_keep_watching` tells of it, and scans when it is back
 
     def _log_once(self, what: str, level: int = logging.WARNING) -> None:
@@ -265,19 +265,19 @@ class FolderConnector:
             self._logged.add(what)
             logger.log(level, "source %s: %s", self._folder.source.name, what)
 
-    async def _tell_of(self, report: Report) -> None:
+    async def _report_scan(self, report: ScanReport) -> None:
         self._report = report
-        for line in left_out_lines(report.left_out):
+        for line in skipped_files_summary(report.left_out):
             self._log_once(line, logging.INFO)
-        await self._tell_now()
+        await self._report_current_health()
 
-    async def _tell_now(self) -> None:
+    async def _report_current_health(self) -> None:
         """Tell what the last scan found, what could not be published since, and what cannot be watched."""
         self._report.failed = dict(self._updating.problems)
-        advice, unwatched = self._report.advice, self._unwatched()
+        advice, unwatched = self._report.operator_message, self._watch_advice()
         await self._tell("down" if advice or self._deaf_cause else "ok", " ".join(part for part in (advice, unwatched) if part) or None)
 
-    def _unwatched(self) -> str | None:
+    def _watch_advice(self) -> str | None:
         """What to do about folders that the system refused to watch; None where it watches all."""
         watcher = self._following.watcher
         if watcher is None:
@@ -285,8 +285,10 @@ class FolderConnector:
         self._deaf_cause = None
         if not watcher.refused:
             return None
-        total = len(watcher.folders | watcher.deaf)
-        return f"{len(watcher.refused):,} of {total:,} folders are not watched and scanned every few seconds instead: {limit_advice()}"
+        total = len(watcher.folders | watcher.unwatchable)
+        return (
+            f"{len(watcher.refused):,} of {total:,} folders are not watched and scanned every few seconds instead: {watch_limit_advice()}"
+        )
 
     async def _tell(self, state: str, detail: str | None) -> None:
         if (state, detail) == self._health:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
-SECRET_GLOBS = (
+CREDENTIAL_GLOBS = (
     # environments
     ".env", ".env.*", "*.env", "*.env.local", "*.env.prod*", ".envrc", "!*.env.example", "!*.env.sample", "!*.env.template", "!*.env.dist",
     # private keys and key stores
@@ -50,13 +50,13 @@ def _by_extension(globs: Iterable[str]) -> dict[str, re.Pattern[str]]:
     return {extension: _either(group) for extension, group in found.items()}
 
 
-_EXCEPTIONS = _either(glob[1:] for glob in SECRET_GLOBS if glob.startswith("!"))
-_NAMES = _by_extension(glob for glob in SECRET_GLOBS if "/" not in glob and not glob.startswith("!"))
-_PLACES = _either(f"*/{glob}" for glob in SECRET_GLOBS if "/" in glob)
+_EXCEPTIONS = _either(glob[1:] for glob in CREDENTIAL_GLOBS if glob.startswith("!"))
+_NAMES = _by_extension(glob for glob in CREDENTIAL_GLOBS if "/" not in glob and not glob.startswith("!"))
+_PLACES = _either(f"*/{glob}" for glob in CREDENTIAL_GLOBS if "/" in glob)
 _DOTTED = "/."
 
 
-def is_secret(path: str) -> bool:
+def is_credential_file(path: str) -> bool:
     """Return whether a file of this relative path holds credentials, by its name; a folder's name alone says nothing, but for `.ssh` and `.gnupg`."""
     path = path.lower()
     name = path.rpartition("/")[2]
@@ -69,12 +69,14 @@ def is_secret(path: str) -> bool:
 
 
 @lru_cache(maxsize=1_000)
-def names_secrets(glob: str) -> bool:
+def glob_names_credentials(glob: str) -> bool:
     """Return whether a glob is written for files with credentials: `*.pem` and `deploy/prod.env` are, `**/*` and `*.json` are not.
 
     A glob is, where what it says literally is the name of such a file whatever stands for its wildcards.
     """
     parts = [part for part in glob.lstrip("!").strip("/").split("/") if part != "**"]
     return any(
-        is_secret(sample) for sample in ("/".join(_WILDCARD.sub(fill, part) for part in parts) for fill in ("", "x")) if sample.strip("/")
+        is_credential_file(sample)
+        for sample in ("/".join(_WILDCARD.sub(fill, part) for part in parts) for fill in ("", "x"))
+        if sample.strip("/")
     )

@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass, field
 
 QUIET_S = 0.015
-UNTOLD_QUIET_S = 0.3
+UNKNOWN_WRITER_QUIET_S = 0.3
 """Where the system does not tell whether somebody writes, or its clock and the disk's differ."""
 EMPTY_QUIET_S = 1.0
 """A file that was not empty and is: mostly the first half of a save."""
@@ -28,14 +28,14 @@ _AGAIN_S = 0.03
 
 # Each version of a file warms it by 1, or by more where it followed at once and so the one before came too early; warmth fades.
 # Below _HOT is what a person can do who saves and looks, four times a second and on; above are programs.
-_HOT = 14.0
-_COOLING_S = 2.0
-_AT_ONCE_S = 0.08
-_AT_ONCE_HEAT = 5.0
+_BACKOFF_THRESHOLD = 14.0
+_RATE_DECAY_S = 2.0
+_RAPID_REWRITE_S = 0.08
+_RAPID_REWRITE_WEIGHT = 5.0
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingPath:
     """A path that was hinted at.
 
     Attributes:
@@ -48,7 +48,7 @@ class Waiting:
     path: bytes
     first: float
     due: float
-    gone_since: float | None = None
+    absent_since: float | None = None
     seen: tuple[int, ...] | None = None
     seen_since: float = 0.0
 
@@ -58,12 +58,14 @@ class Waiting:
         if seen != self.seen:
             self.seen, self.seen_since = seen, now
         if kind != "absent":
-            self.gone_since = None
-        elif self.gone_since is None:
-            self.gone_since = now
+            self.absent_since = None
+        elif self.absent_since is None:
+            self.absent_since = now
 
 
-def time_to_rest(found: os.stat_result, *, now_ns: int, quiet_s: float, unchanged_s: float, emptied: bool, writing: bool | None) -> float:
+def remaining_quiet_s(
+    found: os.stat_result, *, now_ns: int, quiet_s: float, unchanged_s: float, emptied: bool, writing: bool | None
+) -> float:
     """How many seconds a file must still be left alone; 0 when it is at rest.
 
     Args:
@@ -77,47 +79,47 @@ def time_to_rest(found: os.stat_result, *, now_ns: int, quiet_s: float, unchange
     if writing:
         return min(max(age_s, quiet_s), 0.25)
     if writing is None:
-        quiet_s = max(quiet_s, UNTOLD_QUIET_S)
+        quiet_s = max(quiet_s, UNKNOWN_WRITER_QUIET_S)
     if emptied:
         quiet_s = max(quiet_s, EMPTY_QUIET_S)
     if age_s < 0:
-        age_s, quiet_s = unchanged_s, max(quiet_s, UNTOLD_QUIET_S)
+        age_s, quiet_s = unchanged_s, max(quiet_s, UNKNOWN_WRITER_QUIET_S)
     return max(quiet_s - age_s, 0.0)
 
 
 @dataclass
-class Settling:
+class Debouncer:
     """The paths that wait, each once however often it is hinted at."""
 
     max_delay_s: float = MAX_DELAY_S
-    _waiting: dict[bytes, Waiting] = field(default_factory=dict)
-    _in_work: dict[bytes, Waiting] = field(default_factory=dict)
+    _waiting: dict[bytes, PendingPath] = field(default_factory=dict)
+    _in_work: dict[bytes, PendingPath] = field(default_factory=dict)
     _order: list[tuple[float, bytes]] = field(default_factory=list)
     _heat: dict[bytes, tuple[float, float]] = field(default_factory=dict)
 
-    def hint(self, path: bytes, now: float, *, delay_s: float = 0.0) -> None:
+    def schedule(self, path: bytes, now: float, *, delay_s: float = 0.0) -> None:
         """Something may have happened at a path: it is looked at after `delay_s`; where it waits already, soon at the latest."""
         waiting = self._waiting.get(path)
         if waiting is None:
-            self._push(Waiting(path, now, now + delay_s))
+            self._push(PendingPath(path, now, now + delay_s))
         elif waiting.due > now + _AGAIN_S:
             waiting.due = now + _AGAIN_S
             self._push(waiting)
 
-    def later(self, waiting: Waiting, now: float, delay_s: float) -> None:
+    def reschedule(self, waiting: PendingPath, now: float, delay_s: float) -> None:
         """Look again after a while."""
         newer = self._waiting.get(waiting.path)
         waiting.due = now + delay_s if newer is None else min(newer.due, now + delay_s)
         self._in_work.pop(waiting.path, None)
         self._push(waiting)
 
-    def done(self, waiting: Waiting) -> None:
+    def done(self, waiting: PendingPath) -> None:
         """It was dealt with; a hint that came meanwhile stays."""
         self._in_work.pop(waiting.path, None)
 
-    def take(self, now: float, most: int) -> list[Waiting]:
+    def take(self, now: float, most: int) -> list[PendingPath]:
         """What is due, the longest due first; `later` or `done` must follow for each."""
-        taken: list[Waiting] = []
+        taken: list[PendingPath] = []
         while self._order and self._order[0][0] <= now and len(taken) < most:
             due, path = heapq.heappop(self._order)
             waiting = self._waiting.get(path)
@@ -151,26 +153,26 @@ class Settling:
         self._waiting.clear()
         self._order.clear()
 
-    def is_overdue(self, waiting: Waiting, now: float) -> bool:
+    def is_overdue(self, waiting: PendingPath, now: float) -> bool:
         """Whether it has waited so long that it is published as it is."""
         return now - waiting.first >= self.max_delay_s
 
-    def published(self, path: bytes, now: float) -> None:
+    def record_published(self, path: bytes, now: float) -> None:
         """A version of it was published."""
         if len(self._heat) > 10_000:
-            self._heat = {name: (heat, at) for name, (heat, at) in self._heat.items() if now - at < 5 * _COOLING_S}
-        at_once = path in self._heat and now - self._heat[path][1] < _AT_ONCE_S
-        self._heat[path] = (self._heat_of(path, now) + (_AT_ONCE_HEAT if at_once else 1.0), now)
+            self._heat = {name: (heat, at) for name, (heat, at) in self._heat.items() if now - at < 5 * _RATE_DECAY_S}
+        at_once = path in self._heat and now - self._heat[path][1] < _RAPID_REWRITE_S
+        self._heat[path] = (self._heat_of(path, now) + (_RAPID_REWRITE_WEIGHT if at_once else 1.0), now)
 
     def quiet_s(self, path: bytes, now: float) -> float:
         """How long this file must have rested: longer the more often it was published of late."""
         heat = self._heat_of(path, now)
-        return QUIET_S if heat < _HOT else min(0.2 * 2.0 ** min((heat - _HOT) / 2, 30.0), self.max_delay_s)
+        return QUIET_S if heat < _BACKOFF_THRESHOLD else min(0.2 * 2.0 ** min((heat - _BACKOFF_THRESHOLD) / 2, 30.0), self.max_delay_s)
 
     def _heat_of(self, path: bytes, now: float) -> float:
         heat, at = self._heat.get(path, (0.0, now))
-        return heat * math.exp((at - now) / _COOLING_S)
+        return heat * math.exp((at - now) / _RATE_DECAY_S)
 
-    def _push(self, waiting: Waiting) -> None:
+    def _push(self, waiting: PendingPath) -> None:
         self._waiting[waiting.path] = waiting
         heapq.heappush(self._order, (waiting.due, waiting.path))

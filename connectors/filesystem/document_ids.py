@@ -21,7 +21,7 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 _MARK_ESCAPED = "".join(f"{_MARK}{byte:02X}" for byte in _MARK.encode())
 
 
-def readable_path(path: bytes) -> str:
+def path_to_text(path: bytes) -> str:
     """A relative path as valid Unicode, unique to it.
 
     Args:
@@ -33,7 +33,7 @@ def readable_path(path: bytes) -> str:
     return text if text.isascii() else _SURROGATE.sub(lambda found: f"{_MARK}{ord(found[0]) - 0xDC00:02X}", text)
 
 
-def raw_path(text: str) -> bytes:
+def text_to_path(text: str) -> bytes:
     """The path of which `readable_path` made this text."""
     return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), text).encode("utf-8", "surrogateescape")
 
@@ -45,15 +45,15 @@ def document_id(source: str, path: bytes) -> DocumentId:
         source: the source's name.
         path: relative to its folder, raw bytes.
     """
-    return DocumentId(f"{source}/{readable_path(path)}")
+    return DocumentId(f"{source}/{path_to_text(path)}")
 
 
-def path_of(source: str, document: DocumentId) -> bytes | None:
+def path_from_document_id(source: str, document: DocumentId) -> bytes | None:
     """The relative path of a document of this source, or None when the id is not of the source's making."""
     head, _, rest = document.partition("/")
     if head != source or not rest:
         return None
-    path = raw_path(rest)
+    path = text_to_path(rest)
     return path if document_id(source, path) == document else None
 
 

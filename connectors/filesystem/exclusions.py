@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pathspec
 
 
-def exact_globs(globs: Sequence[str]) -> list[str]:
+def anchored_globs(globs: Sequence[str]) -> list[str]:
     """Return globs that match the same as these, each written so that its expression ends where the name of what it matches ends."""
     return [_exact(glob) for glob in globs]
 
@@ -40,7 +40,7 @@ class Exclusions:
     def __init__(self, spec: pathspec.GitIgnoreSpec) -> None:
         self._rules = [(pattern.regex, bool(pattern.include)) for pattern in spec.patterns if pattern.regex is not None][::-1]
 
-    def leaves_out(self, path: str) -> bool:
+    def excludes(self, path: str) -> bool:
         """Return whether the last line that matches a file, or a folder with `/` at its end, leaves it out; what is above it is not looked at."""
         for regex, excludes in self._rules:
             found = regex.match(path)

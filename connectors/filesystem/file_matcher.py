@@ -16,10 +16,10 @@ from typing import Literal, TypeAlias
 
 import pathspec
 
-from livedex.connectors.filesystem.credential_files import is_secret
-from livedex.connectors.filesystem.document_ids import readable_path
-from livedex.connectors.filesystem.exclusions import Exclusions, exact_globs
-from livedex.connectors.filesystem.hidden_file_rules import Openings
+from livedex.connectors.filesystem.credential_files import is_credential_file
+from livedex.connectors.filesystem.document_ids import path_to_text
+from livedex.connectors.filesystem.exclusions import Exclusions, anchored_globs
+from livedex.connectors.filesystem.hidden_file_rules import HiddenFileRules
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import FolderSource
 
@@ -31,11 +31,11 @@ _TEMPORARY = re.compile(
 )
 
 
-LeftOut: TypeAlias = Literal["excluded", "secret", "format"]
+SkipReason: TypeAlias = Literal["excluded", "secret", "format"]
 """Why a file is no document: by the settings, its place or what it is for the moment; it holds credentials; there is no reader for it."""
 
 
-class Matcher:
+class FileMatcher:
     """Decides by names alone; nothing here looks at the disk."""
 
     def __init__(
@@ -59,53 +59,53 @@ class Matcher:
             ConfigError: a glob without sense.
         """
         self._include = _compile(source, "include", source.include) if source.include else None
-        self._exclude = Exclusions(_compile(source, "exclude", exact_globs(source.exclude)))
-        self._openings = Openings(source.include)
+        self._exclude = Exclusions(_compile(source, "exclude", anchored_globs(source.exclude)))
+        self._openings = HiddenFileRules(source.include)
         self._readable = readable
         self._only = only
         self._ignored = frozenset(_below(root, path) for path in ignored) - {None}
 
     def is_document(self, path: bytes) -> bool:
         """Whether a file of this relative path is one, given that its folder is entered."""
-        return self.why_not(path) is None
+        return self.skip_reason(path) is None
 
-    def why_not(self, path: bytes) -> LeftOut | None:
+    def skip_reason(self, path: bytes) -> SkipReason | None:
         """Return why a file of this relative path is no document, given that its folder is entered; None where it is one."""
         name = path.rsplit(b"/", 1)[-1]
         if self._only is not None:
             return None if path == self._only else "excluded"
         if _TEMPORARY.fullmatch(name) or path in self._ignored:
             return "excluded"
-        text = _one_line(path)
-        if self._exclude.leaves_out(text):
+        text = _glob_subject(path)
+        if self._exclude.excludes(text):
             return "excluded"
         if self._include is not None and not self._include.match_file(text):
             return "excluded"
-        hidden, secret = _is_hidden(path), is_secret(text)
+        hidden, secret = _is_hidden(path), is_credential_file(text)
         if (hidden or secret) and not self._openings.opens(text):
             return "secret" if secret and (not hidden or self._include is not None) else "excluded"
         return None if self._include is not None or self._readable(text.rsplit("/", 1)[-1]) else "format"
 
-    def enters(self, path: bytes) -> bool:
+    def enters_directory(self, path: bytes) -> bool:
         """Whether a folder of this relative path is looked into, given that the folder above is."""
         if self._only is not None or path in self._ignored:
             return False
-        if _is_hidden(path) and not self._openings.leads_below(_one_line(path)):
+        if _is_hidden(path) and not self._openings.leads_below(_glob_subject(path)):
             return False
-        return not self._exclude.leaves_out(_one_line(path) + "/")
+        return not self._exclude.excludes(_glob_subject(path) + "/")
 
-    def reaches(self, path: bytes) -> bool:
+    def is_reachable(self, path: bytes) -> bool:
         """Whether every folder above this path is entered."""
         at = path.find(b"/")
         while at >= 0:
-            if not self.enters(path[:at]):
+            if not self.enters_directory(path[:at]):
                 return False
             at = path.find(b"/", at + 1)
         return True
 
-    def covers(self, path: bytes) -> bool:
+    def selects(self, path: bytes) -> bool:
         """Whether a file of this path is a document: reached, and one."""
-        return self.reaches(path) and self.is_document(path)
+        return self.is_reachable(path) and self.is_document(path)
 
 
 def _compile(source: FolderSource, field: str, globs: Sequence[str]) -> pathspec.GitIgnoreSpec:
@@ -119,8 +119,8 @@ def _is_hidden(path: bytes) -> bool:
     return path.startswith(b".") or b"/." in path
 
 
-def _one_line(path: bytes) -> str:
-    return readable_path(path).replace("\n", "\r")  # a dot of the compiled globs stops at a line feed
+def _glob_subject(path: bytes) -> str:
+    return path_to_text(path).replace("\n", "\r")  # a dot of the compiled globs stops at a line feed
 
 
 def _below(root: Path, path: Path) -> bytes | None:

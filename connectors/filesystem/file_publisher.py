@@ -11,33 +11,33 @@ import logging
 import time
 from collections.abc import Sequence
 
-from livedex.connectors.filesystem.change_detection import Finding, Request, examine_all
-from livedex.connectors.filesystem.credential_files import is_secret
-from livedex.connectors.filesystem.document_ids import readable_path
+from livedex.connectors.filesystem.change_detection import PathCheck, PathFinding, detect_changes
+from livedex.connectors.filesystem.credential_files import is_credential_file
+from livedex.connectors.filesystem.document_ids import path_to_text
 from livedex.connectors.filesystem.folder import Folder
-from livedex.connectors.filesystem.safe_file_access import Identity, RootGoneError
+from livedex.connectors.filesystem.safe_file_access import FolderIdentity, FolderUnavailableError
 from livedex.pipeline.errors import RejectedError, RetryableError
-from livedex.pipeline.ingest.ingester import Change, Intake
-from livedex.pipeline.store.documents.version_allocator import LIMIT
-from livedex.pipeline.store.source_file_store import FileRecord, KnownFile, SourceFiles
+from livedex.pipeline.ingest.ingester import Change, Ingester
+from livedex.pipeline.store.documents.version_allocator import VERSION_LIMIT
+from livedex.pipeline.store.source_file_store import FileRecord, PublishedFile, SourceFileStore
 
 BATCH_FILES = 200
-FAILED_AGAIN_S = 30.0
+FAILED_RETRY_S = 30.0
 """Seconds until a file is tried again that raised an error nobody foresaw: it may have been ours, and pass."""
 
-_MOST_TOLD = 1_000
+_MAX_LOGGED = 1_000
 
 logger = logging.getLogger(__name__)
 
 
-class Updating:
+class FilePublisher:
     """One batch at a time, so that two looks at a path never overtake each other.
 
     Attributes:
         problems: files that could not be published, with what is wrong; they are tried again after a while, and at each scan.
     """
 
-    def __init__(self, folder: Folder, ledger: SourceFiles, intake: Intake) -> None:
+    def __init__(self, folder: Folder, ledger: SourceFileStore, intake: Ingester) -> None:
         self._folder = folder
         self._ledger = ledger
         self._intake = intake
@@ -45,7 +45,7 @@ class Updating:
         self._told: set[tuple[bytes, str]] = set()
         self.problems: dict[bytes, str] = {}
 
-    async def update(self, requests: Sequence[Request], expected: Identity | None = None) -> list[Finding]:
+    async def update(self, requests: Sequence[PathCheck], expected: FolderIdentity | None = None) -> list[PathFinding]:
         """Bring paths up to date.
 
         Args:
@@ -59,16 +59,16 @@ class Updating:
             RootGoneError: the folder is not there, or is another one.
             RetryableError: the broker or the database is away; some may have been published.
         """
-        found: list[Finding] = []
+        found: list[PathFinding] = []
         while len(found) < len(requests):
             found += await self._isolated(requests[len(found) : len(found) + BATCH_FILES], expected)
         return found
 
-    async def _isolated(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
+    async def _isolated(self, requests: Sequence[PathCheck], expected: FolderIdentity | None) -> list[PathFinding]:
         """The findings of the first of these requests; a file that raises an error nobody foresaw stops none of the others."""
         try:
             return await self._batch(requests, expected)
-        except (RetryableError, RootGoneError):
+        except (RetryableError, FolderUnavailableError):
             raise
         except Exception as exc:
             if len(requests) > 1:
@@ -79,12 +79,12 @@ class Updating:
                 path,
                 f"it cannot be published ({exc.strerror if isinstance(exc, OSError) else type(exc).__name__}); LIVEDEX_LOG_LEVEL=debug shows where",
             )
-            return [Finding(path, "none", "hidden", wait_s=FAILED_AGAIN_S, error=self.problems[path])]
+            return [PathFinding(path, "none", "hidden", wait_s=FAILED_RETRY_S, error=self.problems[path])]
 
-    async def _batch(self, requests: Sequence[Request], expected: Identity | None) -> list[Finding]:
+    async def _batch(self, requests: Sequence[PathCheck], expected: FolderIdentity | None) -> list[PathFinding]:
         async with self._turn:
             known = await self._ledger.known([(request.path, self._folder.document_id(request.path)) for request in requests])
-            findings = await asyncio.to_thread(examine_all, self._folder, expected, requests, known)
+            findings = await asyncio.to_thread(detect_changes, self._folder, expected, requests, known)
             await self._publish(findings, known)
         for finding in findings:
             if finding.action == "unnameable":
@@ -93,26 +93,26 @@ class Updating:
                 self._tell_once(finding.path, "its document is deleted, since the settings leave the file out" + _how_to_keep(finding.path))
         return [finding.without_content() for finding in findings]
 
-    async def _publish(self, findings: Sequence[Finding], known: dict[bytes, KnownFile]) -> None:
+    async def _publish(self, findings: Sequence[PathFinding], known: dict[bytes, PublishedFile]) -> None:
         now = time.time_ns()
         versions: dict[bytes, int] = {}
         changes: list[tuple[bytes, Change]] = []
         for finding in findings:
             self.problems.pop(finding.path, None)
             before = known[finding.path]
-            versions[finding.path] = _version(finding, before.newest, now) if finding.is_new else before.newest
-            if versions[finding.path] >= LIMIT:
+            versions[finding.path] = _version(finding, before.newest, now) if finding.has_change else before.newest
+            if versions[finding.path] >= VERSION_LIMIT:
                 self._fail(
                     finding.path,
                     "its document has the greatest version there is, so nothing can be newer: delete the document, or rename the file",
                 )
-            elif finding.is_new:
+            elif finding.has_change:
                 changes += self._changes(finding, before, versions[finding.path], now)
         refused = await self._accept(changes) | set(self.problems)
         await self._ledger.record([
             FileRecord(f.path, self._folder.document_id(f.path), f.fingerprint, f.sha256, versions[f.path], present=f.action != "delete")
             for f in findings
-            if (f.is_new or f.action == "record") and f.path not in refused
+            if (f.has_change or f.action == "record") and f.path not in refused
         ])  # fmt: skip
 
     async def _accept(self, changes: list[tuple[bytes, Change]]) -> set[bytes]:
@@ -130,15 +130,17 @@ class Updating:
             return await self._accept(changes[:half]) | await self._accept(changes[half:])
         return set()
 
-    def _changes(self, finding: Finding, known: KnownFile, version: int, now: int) -> list[tuple[bytes, Change]]:
+    def _changes(self, finding: PathFinding, known: PublishedFile, version: int, now: int) -> list[tuple[bytes, Change]]:
         """The change of a document; with the end of the one that stood for the file before its source was renamed."""
         changes = [self._change(finding, version)]
         if known.before is not None:
             document_id, newest = known.before
-            changes.append((finding.path, Change(self._folder.deleted_document(document_id, min(max(now, newest + 1), LIMIT - 1)))))
+            changes.append(
+                (finding.path, Change(self._folder.deleted_document_event(document_id, min(max(now, newest + 1), VERSION_LIMIT - 1))))
+            )
         return changes
 
-    def _change(self, finding: Finding, version: int) -> tuple[bytes, Change]:
+    def _change(self, finding: PathFinding, version: int) -> tuple[bytes, Change]:
         if finding.action == "delete" or finding.stat is None:
             return finding.path, Change(self._folder.deleted(finding.path, version))
         size = finding.stat.st_size if finding.content is None and finding.error is None else 0
@@ -150,17 +152,17 @@ class Updating:
         self._tell_once(path, what)
 
     def _tell_once(self, path: bytes, what: str) -> None:
-        if (path, what) not in self._told and len(self._told) < _MOST_TOLD:
+        if (path, what) not in self._told and len(self._told) < _MAX_LOGGED:
             self._told.add((path, what))
             logger.warning("source %s: %a: %s", self._folder.source.name, path, what)
 
 
-def _version(finding: Finding, newest: int, now: int) -> int:
+def _version(finding: PathFinding, newest: int, now: int) -> int:
     """A version above the newest one; a delete wins over content of an equal version, so it has always one."""
     version = max(now, newest + 1)
-    return min(version, LIMIT - 1) if finding.action == "delete" else version
+    return min(version, VERSION_LIMIT - 1) if finding.action == "delete" else version
 
 
 def _how_to_keep(path: bytes) -> str:
-    text = readable_path(path)
-    return f": its name looks like credentials; include = [..., {text!r}] keeps it" if is_secret(text) else ""
+    text = path_to_text(path)
+    return f": its name looks like credentials; include = [..., {text!r}] keeps it" if is_credential_file(text) else ""

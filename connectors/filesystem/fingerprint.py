@@ -40,7 +40,7 @@ class Fingerprint:
         return cls(how, int(size), f"{mtime} {ctime} {inode}", attributes)
 
     @property
-    def tail(self) -> str:
+    def inode_and_attributes(self) -> str:
         """The last two words of the encoded form, inode and settings: other names of the same file have them too."""
         return f"{self.place.rsplit(' ', 1)[1]} {self.attributes}"
 

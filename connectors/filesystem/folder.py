@@ -11,8 +11,8 @@ from pathlib import Path
 
 import orjson
 
-from livedex.connectors.filesystem.document_ids import document_id, file_uri, readable_path
-from livedex.connectors.filesystem.file_matcher import Matcher
+from livedex.connectors.filesystem.document_ids import document_id, file_uri, path_to_text
+from livedex.connectors.filesystem.file_matcher import FileMatcher
 from livedex.connectors.filesystem.mount_points import MountPoints
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.model import DocumentId, TenantId
@@ -33,7 +33,7 @@ class Folder:
 
     source: FolderSource
     root: bytes
-    matcher: Matcher
+    matcher: FileMatcher
     attributes: str
     max_bytes: int
     mounts: MountPoints
@@ -57,16 +57,16 @@ class Folder:
         """The event of a file that is there, without its content."""
         return Changed(
             tenant_id=self.source.tenant, document_id=self.document_id(path), version=version, unreadable=unreadable, size_bytes=size_bytes,
-            name=readable_path(path.rsplit(b"/", 1)[-1]), collection=self.source.collection, source=self.source.name,
+            name=path_to_text(path.rsplit(b"/", 1)[-1]), collection=self.source.collection, source=self.source.name,
             uri=file_uri(self.root, path), metadata=self.source.metadata, changed_at=_moment(found.st_mtime_ns),
             acl=self.source.acl,
         )  # fmt: skip
 
     def deleted(self, path: bytes, version: int) -> Changed:
         """The event of a file that is gone."""
-        return self.deleted_document(self.document_id(path), version)
+        return self.deleted_document_event(self.document_id(path), version)
 
-    def deleted_document(self, document_id: DocumentId, version: int) -> Changed:
+    def deleted_document_event(self, document_id: DocumentId, version: int) -> Changed:
         """The event of a document that no file stands for."""
         return Changed(
             tenant_id=self.source.tenant, document_id=document_id, version=version, deleted=True,
@@ -74,7 +74,7 @@ class Folder:
         )  # fmt: skip
 
 
-def folder_of(source: FolderSource, *, readable: Callable[[str], bool], ignored: Sequence[Path] = (), max_bytes: int) -> Folder:
+def open_source_folder(source: FolderSource, *, readable: Callable[[str], bool], ignored: Sequence[Path] = (), max_bytes: int) -> Folder:
     """The folder of a source.
 
     Args:
@@ -88,7 +88,7 @@ def folder_of(source: FolderSource, *, readable: Callable[[str], bool], ignored:
     path = Path(os.path.abspath(source.path))  # and not resolved: a link as the folder stays as it is called
     single = path.is_file()
     root = path.parent if single else path
-    matcher = Matcher(source, root, readable=readable, ignored=ignored, only=os.fsencode(path.name) if single else None)
+    matcher = FileMatcher(source, root, readable=readable, ignored=ignored, only=os.fsencode(path.name) if single else None)
     carries = [source.name, source.collection, source.metadata, os.fsencode(root).hex()]
     if source.acl is not None:  # without rights as it was before there were any, so that nothing is published anew
         carries.append(source.acl)

@@ -14,16 +14,16 @@ from itertools import islice
 
 from livedex.connectors.filesystem.fingerprint import CONTENT, TOO_LARGE, Fingerprint
 from livedex.connectors.filesystem.folder import Folder
-from livedex.connectors.filesystem.safe_file_access import RootGoneError
-from livedex.connectors.filesystem.skipped_files import LeftOutFiles
+from livedex.connectors.filesystem.safe_file_access import FolderUnavailableError
+from livedex.connectors.filesystem.skipped_files import SkippedFiles
 from livedex.pipeline.model import GenerationId
-from livedex.pipeline.store.source_file_store import BEYOND, ListedFile, SourceFiles
+from livedex.pipeline.store.source_file_store import PATH_UPPER_BOUND, ListedFile, SourceFileStore
 
-BLOCK_FILES = 2_000
+BATCH_FILES = 2_000
 
 
 @dataclass
-class Walk:
+class DirectoryWalk:
     """A walk through a folder or a part of it.
 
     Attributes:
@@ -37,7 +37,7 @@ class Walk:
     under: bytes = b""
     folders: list[bytes] = field(default_factory=list)
     closed: list[bytes] = field(default_factory=list)
-    left_out: LeftOutFiles = field(default_factory=LeftOutFiles)
+    left_out: SkippedFiles = field(default_factory=SkippedFiles)
 
     def files(self) -> Iterator[tuple[bytes, os.stat_result]]:
         """The files that count, in the order of their paths. Blocks.
@@ -58,7 +58,7 @@ class Walk:
             else:
                 stack.pop()
 
-    def is_closed(self, path: bytes) -> bool:
+    def is_in_unreadable_directory(self, path: bytes) -> bool:
         """Whether a path lies in a folder that could not be listed."""
         return any(path.startswith(folder + b"/") for folder in self.closed)
 
@@ -72,20 +72,20 @@ class Walk:
                 for entry in entries:
                     below = prefix + entry.name
                     if entry.is_dir(follow_symlinks=False):
-                        if matcher.enters(below):
+                        if matcher.enters_directory(below):
                             found.append((below + b"/", below, None))
                     elif entry.is_file(follow_symlinks=False):
-                        if (why := matcher.why_not(below)) is None:
+                        if (why := matcher.skip_reason(below)) is None:
                             found.append((below, below, entry))
                         else:
                             self.left_out.add(below, why)
         except (FileNotFoundError, NotADirectoryError) as exc:
             if not path:
-                raise RootGoneError(f"{self.folder.shown}: {exc.strerror}") from exc
+                raise FolderUnavailableError(f"{self.folder.shown}: {exc.strerror}") from exc
             return []
         except OSError as exc:
             if not path:
-                raise RootGoneError(f"{self.folder.shown} cannot be listed: {exc.strerror}") from exc
+                raise FolderUnavailableError(f"{self.folder.shown} cannot be listed: {exc.strerror}") from exc
             self.closed.append(path)
             return []
         self.folders.append(path)
@@ -93,13 +93,13 @@ class Walk:
         return [(below, entry) for _, below, entry in found]
 
 
-def folders_of(folder: Folder, under: bytes = b"") -> list[bytes]:
+def list_directories(folder: Folder, under: bytes = b"") -> list[bytes]:
     """Every folder that is entered, without a look at any file's state. Blocks.
 
     Raises:
         RootGoneError: the folder itself cannot be listed.
     """
-    walk = Walk(folder, under)
+    walk = DirectoryWalk(folder, under)
     todo = [under]
     while todo:
         todo += [path for path, entry in walk.entries(todo.pop()) if entry is None]
@@ -112,7 +112,7 @@ def count_files(folder: Folder) -> int:
     Raises:
         RootGoneError: the folder itself cannot be listed.
     """
-    walk, todo, found = Walk(folder), [b""], 0
+    walk, todo, found = DirectoryWalk(folder), [b""], 0
     while todo:
         entries = walk.entries(todo.pop())
         todo += [path for path, entry in entries if entry is None]
@@ -121,7 +121,7 @@ def count_files(folder: Folder) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ScanBatch:
     """A stretch of paths, compared.
 
     Attributes:
@@ -142,7 +142,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanner:
+class FolderScanner:
     """Compares a folder with its ledger.
 
     Attributes:
@@ -151,11 +151,11 @@ class Scanner:
     """
 
     folder: Folder
-    ledger: SourceFiles
+    ledger: SourceFileStore
     cut: str = ""
     generation: GenerationId | None = None
 
-    async def blocks(self, walk: Walk, *, index: bool = False) -> AsyncIterator[Block]:
+    async def blocks(self, walk: DirectoryWalk, *, index: bool = False) -> AsyncIterator[ScanBatch]:
         """Compare block by block.
 
         Args:
@@ -167,15 +167,17 @@ class Scanner:
             RetryableError: the database is away.
         """
         files = walk.files()
-        low, beyond = (walk.under + b"/", walk.under + b"0") if walk.under else (b"", BEYOND)
+        low, beyond = (walk.under + b"/", walk.under + b"0") if walk.under else (b"", PATH_UPPER_BOUND)
         while low < beyond:
-            found = await asyncio.to_thread(lambda: list(islice(files, BLOCK_FILES)))
-            high = found[-1][0] + b"\0" if len(found) == BLOCK_FILES else beyond
-            listed = await self.ledger.between(low, high, cut=self.cut, generation=self.generation)
+            found = await asyncio.to_thread(lambda: list(islice(files, BATCH_FILES)))
+            high = found[-1][0] + b"\0" if len(found) == BATCH_FILES else beyond
+            listed = await self.ledger.list_between(low, high, cut=self.cut, generation=self.generation)
             yield self._compare(walk, found, {row.path: row for row in listed}, index=index)
             low = high[:-1] if high is not beyond else beyond
 
-    def _compare(self, walk: Walk, found: list[tuple[bytes, os.stat_result]], rows: dict[bytes, ListedFile], *, index: bool) -> Block:
+    def _compare(
+        self, walk: DirectoryWalk, found: list[tuple[bytes, os.stat_result]], rows: dict[bytes, ListedFile], *, index: bool
+    ) -> ScanBatch:
         known, unchanged, hidden = len(rows), 0, 0
         differing: list[tuple[bytes, ListedFile | None]] = []
         outdated: list[tuple[ListedFile, str]] = []
@@ -192,8 +194,8 @@ class Scanner:
                 unchanged += 1
         gone = []
         for row in rows.values():
-            if walk.is_closed(row.path):
+            if walk.is_in_unreadable_directory(row.path):
                 hidden += 1
             else:
                 gone.append(row)
-        return Block(known, unchanged, differing, outdated, gone, hidden)
+        return ScanBatch(known, unchanged, differing, outdated, gone, hidden)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pathspec
 
-from livedex.connectors.filesystem.credential_files import is_secret, names_secrets
+from livedex.connectors.filesystem.credential_files import glob_names_credentials, is_credential_file
 
 _ANY_DEPTH = "**"
 
@@ -37,14 +37,14 @@ class _Part:
         return self._spec.match_file(name)
 
 
-class Glob:
+class IncludeGlob:
     """One line of `include`, by its parts."""
 
     def __init__(self, line: str) -> None:
         self.is_exception = line.startswith("!")
         text = line[1:] if self.is_exception else line
         self._spec = pathspec.GitIgnoreSpec.from_lines([text])
-        self.names_secrets = names_secrets(text)
+        self.allows_credentials = glob_names_credentials(text)
         anchored = "/" in text.rstrip("/")
         parts = [part for part in text.strip("/").split("/") if part]
         if not anchored:
@@ -88,11 +88,11 @@ class Glob:
         return found
 
 
-class Openings:
+class HiddenFileRules:
     """Decides about hidden files and files with credentials, by the globs of `include`."""
 
     def __init__(self, include: Sequence[str]) -> None:
-        self._globs = [Glob(line) for line in include if line.strip()]
+        self._globs = [IncludeGlob(line) for line in include if line.strip()]
 
     def opens(self, path: str) -> bool:
         """Return whether the last glob that counts for this path opens it.
@@ -100,13 +100,13 @@ class Openings:
         Args:
             path: of a file with hidden parts, or that holds credentials.
         """
-        needs_secrets, opened = is_secret(path), False
+        needs_secrets, opened = is_credential_file(path), False
         for glob in self._globs:
             if not glob.matches(path):
                 continue
             if glob.is_exception:
                 opened = False
-            elif glob.names(path) and (glob.names_secrets or not needs_secrets):
+            elif glob.names(path) and (glob.allows_credentials or not needs_secrets):
                 opened = True
         return opened
 

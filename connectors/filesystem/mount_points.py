@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from livedex.connectors.filesystem.safe_file_access import Identity
+from livedex.connectors.filesystem.safe_file_access import FolderIdentity
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -21,7 +21,7 @@ class MountPoints:
 
     def __init__(self, root: bytes) -> None:
         self._root = root
-        self.known: dict[bytes, Identity] = {}
+        self.known: dict[bytes, FolderIdentity] = {}
 
     def refresh(self) -> set[bytes]:
         """See what is mounted now; the mount points at which something else is mounted than before. Blocks."""
@@ -39,8 +39,8 @@ class MountPoints:
         mounted = self._mounted()
         return [path for path in self.known if path not in mounted]
 
-    def _mounted(self) -> dict[bytes, Identity]:
-        found: dict[bytes, Identity] = {}
+    def _mounted(self) -> dict[bytes, FolderIdentity]:
+        found: dict[bytes, FolderIdentity] = {}
         for path in self._paths():
             try:
                 seen = os.stat(self._root + b"/" + path)

@@ -10,7 +10,7 @@ BYTES_A_SECOND = 131_072
 FREE_READS = 3
 LONGEST_S = 60.0
 
-_MOST_FILES = 10_000
+_MAX_FILES = 10_000
 
 
 class ReadBudget:
@@ -21,7 +21,7 @@ class ReadBudget:
 
     def note(self, path: bytes, size: int, now: float) -> None:
         """A version of this many bytes was read and published."""
-        if len(self._owed) >= _MOST_FILES:
+        if len(self._owed) >= _MAX_FILES:
             self._owed = {name: owed for name, owed in self._owed.items() if self._left(owed, now)}
         owed = self._owed.get(path)
         most = (FREE_READS - 1) * size + LONGEST_S * BYTES_A_SECOND

@@ -19,25 +19,25 @@ from typing import Literal, TypeAlias
 if sys.platform != "win32":
     import fcntl
 
-Identity: TypeAlias = tuple[int, int]
+FolderIdentity: TypeAlias = tuple[int, int]
 """Device and inode of the folder: another one means that the folder was replaced, mounted or unmounted."""
 
 Kind = Literal["file", "folder", "other", "absent", "hidden"]
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_OPEN_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PIECE_BYTES = 1 << 20
 _REST_BYTES = 1 << 16
 _F_SETSIG = 10  # Linux; not among fcntl's names in Python 3.11
 
 
-class RootGoneError(Exception):
+class FolderUnavailableError(Exception):
     """The folder itself is missing, cannot be entered, or is another one: nothing can be said about what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PathStatus:
     """What stands at a path.
 
     Attributes:
@@ -51,7 +51,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileRead:
     """A file as it was read.
 
     Attributes:
@@ -65,11 +65,11 @@ class Reading:
     stat: os.stat_result | None
     content: bytes | None = None
     whole: bool = True
-    writing: bool | None = None
+    is_open_for_writing: bool | None = None
     error: int | None = None
 
 
-def identity_of(root: bytes) -> Identity:
+def folder_identity(root: bytes) -> FolderIdentity:
     """Which folder it is.
 
     Raises:
@@ -78,40 +78,40 @@ def identity_of(root: bytes) -> Identity:
     try:
         found = os.stat(root)
     except OSError as exc:
-        raise RootGoneError(f"{os.fsdecode(root)!r}: {exc.strerror}") from exc
+        raise FolderUnavailableError(f"{os.fsdecode(root)!r}: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode):
-        raise RootGoneError(f"{os.fsdecode(root)!r} is no folder")
+        raise FolderUnavailableError(f"{os.fsdecode(root)!r} is no folder")
     return found.st_dev, found.st_ino
 
 
 @contextmanager
-def opened(root: bytes, expected: Identity | None = None) -> Iterator[int]:
+def open_folder(root: bytes, expected: FolderIdentity | None = None) -> Iterator[int]:
     """A descriptor of the folder, for `look` and `read`; held for a moment only, so that nothing keeps it from being unmounted.
 
     Raises:
         RootGoneError: it is not there, or not the one expected.
     """
     try:
-        descriptor = os.open(root, _THROUGH)
+        descriptor = os.open(root, _OPEN_DIRECTORY)
     except OSError as exc:
-        raise RootGoneError(f"{os.fsdecode(root)!r}: {exc.strerror}") from exc
+        raise FolderUnavailableError(f"{os.fsdecode(root)!r}: {exc.strerror}") from exc
     try:
         found = os.fstat(descriptor)
         if expected is not None and (found.st_dev, found.st_ino) != expected:
-            raise RootGoneError(f"{os.fsdecode(root)!r} is another folder now")
+            raise FolderUnavailableError(f"{os.fsdecode(root)!r} is another folder now")
         yield descriptor
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _above(root: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+def _parent_directory(root: int, path: bytes) -> Iterator[tuple[int, bytes]]:
     """The descriptor of the folder that a path stands in, and its name there."""
     *folders, name = path.split(b"/")
     at, mine = root, False
     try:
         for folder in folders:
-            below = os.open(folder, _THROUGH | os.O_NOFOLLOW, dir_fd=at)
+            below = os.open(folder, _OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
             if mine:
                 os.close(at)
             at, mine = below, True
@@ -121,7 +121,7 @@ def _above(root: int, path: bytes) -> Iterator[tuple[int, bytes]]:
             os.close(at)
 
 
-def look(root: int, path: bytes) -> Look:
+def inspect_path(root: int, path: bytes) -> PathStatus:
     """See what stands at a path.
 
     Args:
@@ -129,16 +129,16 @@ def look(root: int, path: bytes) -> Look:
         path: relative, not empty.
     """
     try:
-        with _above(root, path) as (folder, name):
+        with _parent_directory(root, path) as (folder, name):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as exc:
-        return Look("absent" if exc.errno in _GONE else "hidden")
+        return PathStatus("absent" if exc.errno in _GONE else "hidden")
     if stat.S_ISREG(found.st_mode):
-        return Look("file", found)
-    return Look("folder" if stat.S_ISDIR(found.st_mode) else "other")
+        return PathStatus("file", found)
+    return PathStatus("folder" if stat.S_ISDIR(found.st_mode) else "other")
 
 
-def changed_at(root: int, path: bytes) -> int | None:
+def directory_mtime_ns(root: int, path: bytes) -> int | None:
     """When something was last put into a folder or taken out of it, in nanoseconds of the disk's clock; None where there is no such folder.
 
     Args:
@@ -146,14 +146,14 @@ def changed_at(root: int, path: bytes) -> int | None:
         path: relative; empty for the root.
     """
     try:
-        with _above(root, path or b".") as (folder, name):
+        with _parent_directory(root, path or b".") as (folder, name):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
     return found.st_mtime_ns if stat.S_ISDIR(found.st_mode) else None
 
 
-def read(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> Reading:
+def read_file(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> FileRead:
     """Read a file.
 
     Args:
@@ -163,23 +163,23 @@ def read(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> Readi
         even_if_open: read also what somebody has open for writing.
     """
     try:
-        with _above(root, path) as (folder, name):
+        with _parent_directory(root, path) as (folder, name):
             descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError as exc:
-        return Reading(None, error=exc.errno)
+        return FileRead(None, error=exc.errno)
     try:
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
-            return Reading(None, error=errno.ENOENT)
+            return FileRead(None, error=errno.ENOENT)
         writing = _is_open_for_writing(descriptor)
         if before.st_size > max_bytes or (writing and not even_if_open):
-            return Reading(before, writing=writing)
+            return FileRead(before, is_open_for_writing=writing)
         content = _content(descriptor, before.st_size, max_bytes)
         after = os.fstat(descriptor)
         whole = content is not None and len(content) == after.st_size and _times(before) == _times(after)
-        return Reading(after, content, whole, writing)
+        return FileRead(after, content, whole, writing)
     except OSError as exc:
-        return Reading(None, error=exc.errno)
+        return FileRead(None, error=exc.errno)
     finally:
         os.close(descriptor)
 

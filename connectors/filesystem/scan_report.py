@@ -9,7 +9,7 @@ _MOST_SHOWN = 3
 
 
 @dataclass
-class Report:
+class ScanReport:
     """What a scan found and did.
 
     Attributes:
@@ -20,7 +20,7 @@ class Report:
         withheld: deletes that wait for a confirmation, of this scan or of earlier ones.
         unmounted: mount points that were seen and are not mounted; the deletes below are among those withheld.
         failed: files that could not be published, with what is wrong.
-        left_out: files that are no documents, see `LeftOutFiles.as_object`.
+        left_out: files that are no documents, see `SkippedFiles.as_object`.
         problem: why nothing could be said about the folder; the counts then stand for what was done before.
         waiting: paths that were still being written.
     """
@@ -50,7 +50,7 @@ class Report:
         return f"{counts}, {self.withheld} deletes withheld" if self.withheld else counts
 
     @property
-    def advice(self) -> str | None:
+    def operator_message(self) -> str | None:
         """What to do about withheld deletes and files that could not be published; None where there are none."""
         parts = []
         if self.withheld:

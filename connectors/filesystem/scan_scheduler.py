@@ -7,18 +7,18 @@ import logging
 import time
 
 from livedex.connectors.filesystem import safe_file_access as disk
-from livedex.connectors.filesystem.change_detection import Request
-from livedex.connectors.filesystem.file_publisher import Updating
-from livedex.connectors.filesystem.folder_scanner import Scanner, Walk, folders_of
-from livedex.connectors.filesystem.pending_changes import Hints, still_waiting
-from livedex.connectors.filesystem.reconciler import Reconciling
-from livedex.connectors.filesystem.safe_file_access import RootGoneError
-from livedex.connectors.filesystem.scan_report import Report
-from livedex.connectors.filesystem.watch_state import Following, pause_s, wait_for
+from livedex.connectors.filesystem.change_detection import PathCheck
+from livedex.connectors.filesystem.file_publisher import FilePublisher
+from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, FolderScanner, list_directories
+from livedex.connectors.filesystem.pending_changes import PendingChanges, unstable_paths
+from livedex.connectors.filesystem.reconciler import Reconciler
+from livedex.connectors.filesystem.safe_file_access import FolderUnavailableError
+from livedex.connectors.filesystem.scan_report import ScanReport
+from livedex.connectors.filesystem.watch_state import WatchState, retry_delay_s, wait_with_timeout
 from livedex.connectors.filesystem.watcher import WATCH_ERRORS
 from livedex.pipeline.errors import RetryableError
 
-DEAF_SCAN_S = 2.0
+UNWATCHED_SCAN_INTERVAL_S = 2.0
 """Seconds between two scans of folders that cannot be watched."""
 
 _REARM_S = 0.05
@@ -26,14 +26,16 @@ _REARM_S = 0.05
 logger = logging.getLogger(__name__)
 
 
-class Scanning:
+class ScanScheduler:
     """One scan at a time. A new folder is scanned after its watch was armed, so nothing that is put into it is missed."""
 
-    def __init__(self, scanner: Scanner, updating: Updating, following: Following, hints: Hints, *, max_delete_share: float) -> None:
+    def __init__(
+        self, scanner: FolderScanner, updating: FilePublisher, following: WatchState, hints: PendingChanges, *, max_delete_share: float
+    ) -> None:
         self._scanner = scanner
         self._folder = scanner.folder
         self._updating = updating
-        self._reconciling = Reconciling(scanner, updating, max_delete_share=max_delete_share)
+        self._reconciling = Reconciler(scanner, updating, max_delete_share=max_delete_share)
         self._following = following
         self._hints = hints
         self._device: int | None = None
@@ -44,12 +46,12 @@ class Scanning:
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
 
-    def want(self, folder: bytes) -> None:
+    def request_directory_scan(self, folder: bytes) -> None:
         """A folder that is new, or came back: watch and scan it."""
         self._new.add(folder)
         self._wanted.set()
 
-    def want_all(self) -> None:
+    def request_full_scan(self) -> None:
         """Hints may have been lost: scan the whole folder."""
         self._is_all_wanted = True
         self._wanted.set()
@@ -61,7 +63,7 @@ class Scanning:
         """
         self._lost_since_ns = None if self._withholds else since_ns
 
-    async def all(self, *, repair: bool = False) -> Report:
+    async def all(self, *, repair: bool = False) -> ScanReport:
         """Scan the whole folder.
 
         Raises:
@@ -70,9 +72,9 @@ class Scanning:
         async with self._turn:
             expected = self._following.identity
             if expected is None:
-                expected = await asyncio.to_thread(disk.identity_of, self._folder.root)
+                expected = await asyncio.to_thread(disk.folder_identity, self._folder.root)
             remounted = self._device not in (None, expected[0])
-            is_hinted = self._hints.is_hinted if self._following.watcher is not None else None
+            is_hinted = self._hints.has_pending if self._following.watcher is not None else None
             report = await self._reconciling.reconcile(
                 expected, repair=repair, remounted=remounted, is_hinted=is_hinted, lost_since_ns=None if remounted else self._lost_since_ns
             )
@@ -82,10 +84,10 @@ class Scanning:
         self._hints.add(report.waiting | report.failed.keys())
         for folder in report.folders:
             if not self._following.is_watched(folder):
-                self.want(folder)
+                self.request_directory_scan(folder)
         return report
 
-    async def all_patiently(self) -> Report:
+    async def scan_folder_with_retries(self) -> ScanReport:
         """Scan the whole folder; an outage is waited for.
 
         Raises:
@@ -98,27 +100,27 @@ class Scanning:
             except RetryableError as exc:
                 logger.warning("source %s: the scan waits: %s", self._folder.source.name, exc)
                 failures += 1
-                await asyncio.sleep(pause_s(failures))
+                await asyncio.sleep(retry_delay_s(failures))
 
-    async def keep_scanning_new(self) -> None:
+    async def run_directory_scans(self) -> None:
         """Scan folders that are new, and now and then those that cannot be watched, for ever."""
         while True:
-            await wait_for(self._wanted, DEAF_SCAN_S)  # whether there are such folders changes with each watch
+            await wait_with_timeout(self._wanted, UNWATCHED_SCAN_INTERVAL_S)  # whether there are such folders changes with each watch
             self._wanted.clear()
-            trees, self._new = _topmost(self._new | self._following.deaf), set()
+            trees, self._new = _topmost(self._new | self._following.unwatchable), set()
             try:
                 if self._is_all_wanted:
                     self._is_all_wanted = False
-                    await self.all_patiently()
+                    await self.scan_folder_with_retries()
                 while trees:
                     trees = await self._below(trees)
             except RetryableError as exc:
                 logger.warning("source %s: new folders wait: %s", self._folder.source.name, exc)
-                await asyncio.sleep(pause_s(1))
+                await asyncio.sleep(retry_delay_s(1))
                 self._new |= trees
                 self._wanted.set()
-            except (RootGoneError, *WATCH_ERRORS):
-                await asyncio.sleep(pause_s(0))  # whoever watches the folder tells of it, and scans it all when it is back
+            except (FolderUnavailableError, *WATCH_ERRORS):
+                await asyncio.sleep(retry_delay_s(0))  # whoever watches the folder tells of it, and scans it all when it is back
 
     async def _below(self, trees: set[bytes]) -> set[bytes]:
         """Watch and scan some folders; those below them that came meanwhile and have to be scanned after all."""
@@ -137,10 +139,10 @@ class Scanning:
         return later
 
     async def _one(self, tree: bytes) -> list[bytes]:
-        walk = Walk(self._folder, tree)
+        walk = DirectoryWalk(self._folder, tree)
         async for block in self._scanner.blocks(walk):
-            findings = await self._updating.update([Request(path) for path, _ in block.differing], self._following.identity)
-            self._hints.add(still_waiting(findings))
+            findings = await self._updating.update([PathCheck(path) for path, _ in block.differing], self._following.identity)
+            self._hints.add(unstable_paths(findings))
             self._hints.add(row.path for row in block.gone)
         return [folder for folder in walk.folders if not self._following.is_watched(folder)]
 
@@ -154,5 +156,5 @@ def _topmost(folders: set[bytes]) -> set[bytes]:
     return set(found)
 
 
-def _folders_below(scanner: Scanner, trees: set[bytes]) -> set[bytes]:
-    return {folder for tree in trees for folder in folders_of(scanner.folder, tree)}
+def _folders_below(scanner: FolderScanner, trees: set[bytes]) -> set[bytes]:
+    return {folder for tree in trees for folder in list_directories(scanner.folder, tree)}

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from livedex.connectors.filesystem.document_ids import readable_path
-from livedex.connectors.filesystem.file_matcher import LeftOut
+from livedex.connectors.filesystem.document_ids import path_to_text
+from livedex.connectors.filesystem.file_matcher import SkipReason
 
-_MOST_KINDS, _MOST_NAMES = 200, 20
+_MAX_EXTENSIONS, _MAX_NAMES = 200, 20
 _LONGEST_EXTENSION = 12
 NO_EXTENSION = "without extension"
 
 
 @dataclass
-class LeftOutFiles:
+class SkippedFiles:
     """What a walk has passed by.
 
     Attributes:
@@ -28,22 +28,22 @@ class LeftOutFiles:
     secrets: int = 0
     names: list[str] = field(default_factory=list)
 
-    def add(self, path: bytes, why: LeftOut) -> None:
+    def add(self, path: bytes, why: SkipReason) -> None:
         """Count a file."""
         if why == "secret":
             self.secrets += 1
-            if len(self.names) < _MOST_NAMES:
-                self.names.append(readable_path(path))
+            if len(self.names) < _MAX_NAMES:
+                self.names.append(path_to_text(path))
         elif why == "format":
-            self.formats[_extension(path) if len(self.formats) < _MOST_KINDS else "others"] += 1
+            self.formats[_extension(path) if len(self.formats) < _MAX_EXTENSIONS else "others"] += 1
 
     def as_object(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {"formats": dict(self.formats.most_common()), "secrets": self.secrets, "secret_files": self.names}
 
 
-def left_out_lines(found: Mapping[str, Any], *, most: int = 8) -> list[str]:
-    """Return what `LeftOutFiles.as_object` says in sentences; none where nothing was left out."""
+def skipped_files_summary(found: Mapping[str, Any], *, most: int = 8) -> list[str]:
+    """Return what `SkippedFiles.as_object` says in sentences; none where nothing was left out."""
     formats: Mapping[str, int] = found.get("formats") or {}
     lines = []
     if formats:
@@ -62,6 +62,6 @@ def left_out_lines(found: Mapping[str, Any], *, most: int = 8) -> list[str]:
 
 
 def _extension(path: bytes) -> str:
-    name = readable_path(path.rsplit(b"/", 1)[-1])
+    name = path_to_text(path.rsplit(b"/", 1)[-1])
     stem, dot, extension = name.rpartition(".")
     return f".{extension.lower()}" if dot and stem and extension and len(extension) <= _LONGEST_EXTENSION else NO_EXTENSION

@@ -14,19 +14,19 @@ T = TypeVar("T")
 _DESCRIPTORS = Path("/proc/self/fd")
 _LIMITS = Path("/proc/sys/fs/inotify")
 _LEAST = {"max_user_watches": 524_288, "max_user_instances": 1_024}
-_making = threading.Lock()
+_creation_lock = threading.Lock()
 
 
-def made_with_watches(make: Callable[[], T]) -> tuple[T, set[int] | None]:
+def create_with_watched_inodes(make: Callable[[], T]) -> tuple[T, set[int] | None]:
     """Make something that watches folders; it, and the inodes that it watches. None where the system does not tell."""
-    with _making:  # so that what is new is of this one
+    with _creation_lock:  # so that what is new is of this one
         before = _inotify_descriptors()
         made = make()
         new = _inotify_descriptors() - before
     return made, _inodes(new) if new else None
 
 
-def not_watched(paths: Sequence[bytes], inodes: set[int] | None) -> set[bytes]:
+def unwatched_directories(paths: Sequence[bytes], inodes: set[int] | None) -> set[bytes]:
     """Return those of the folders that are not watched, though they are there; by their inodes, and all of them where these tell nothing.
 
     Args:
@@ -48,18 +48,18 @@ def not_watched(paths: Sequence[bytes], inodes: set[int] | None) -> set[bytes]:
     }  # of closed ones the scan tells
 
 
-def is_limit(error: BaseException) -> bool:
+def is_watch_limit_error(error: BaseException) -> bool:
     """Return whether a watch could not be made because there are as many as there may be."""
     return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(error)
 
 
-def limit_advice(error: BaseException | None = None) -> str:
+def watch_limit_advice(error: BaseException | None = None) -> str:
     """Return which limit of the system is too low, with the command that raises it.
 
     Args:
         error: that ended a watch; None where folders were left out.
     """
-    name = "max_user_instances" if error is not None and is_limit(error) else "max_user_watches"
+    name = "max_user_instances" if error is not None and is_watch_limit_error(error) else "max_user_watches"
     try:
         now = int((_LIMITS / name).read_text())
     except (OSError, ValueError):

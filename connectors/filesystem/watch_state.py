@@ -6,14 +6,14 @@ import asyncio
 import math
 from dataclasses import dataclass
 
-from livedex.connectors.filesystem.safe_file_access import Identity
+from livedex.connectors.filesystem.safe_file_access import FolderIdentity
 from livedex.connectors.filesystem.watcher import Watcher
 
 _RETRY_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass
-class Following:
+class WatchState:
     """The folder that is followed at the moment.
 
     Attributes:
@@ -22,26 +22,26 @@ class Following:
         is_running: whether hints are dealt with by themselves.
     """
 
-    identity: Identity | None = None
+    identity: FolderIdentity | None = None
     watcher: Watcher | None = None
     is_running: bool = False
 
     @property
-    def deaf(self) -> set[bytes]:
+    def unwatchable(self) -> set[bytes]:
         """Folders whose changes the system cannot tell."""
-        return set(self.watcher.deaf) if self.watcher is not None else set()
+        return set(self.watcher.unwatchable) if self.watcher is not None else set()
 
     def is_watched(self, folder: bytes) -> bool:
         """Whether its changes are told, or it is known that they are not; true where nothing is watched at all."""
-        return self.watcher is None or folder in self.watcher.folders or folder in self.watcher.deaf
+        return self.watcher is None or folder in self.watcher.folders or folder in self.watcher.unwatchable
 
 
-def pause_s(failures: int) -> float:
+def retry_delay_s(failures: int) -> float:
     """How long to wait after this many failures in a row; longer each time, up to 5 seconds."""
     return _RETRY_S[min(failures, len(_RETRY_S) - 1)]
 
 
-async def wait_for(event: asyncio.Event, timeout_s: float) -> None:
+async def wait_with_timeout(event: asyncio.Event, timeout_s: float) -> None:
     """Until it is set, or the time is over; an infinite time is allowed."""
     try:
         async with asyncio.timeout(None if math.isinf(timeout_s) else max(timeout_s, 0.0)):

@@ -19,12 +19,12 @@ from types import TracebackType
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from livedex.connectors.filesystem.watch_limits import made_with_watches, not_watched
+from livedex.connectors.filesystem.watch_limits import create_with_watched_inodes, unwatched_directories
 
 STEP_MS = 4
 DEBOUNCE_MS = 30
 _OVERLAP_S = 0.5
-_TURN_MS = 40
+_POLL_MS = 40
 """How long a watch is listened to before the thread sees whether it is to end, or to arm another one."""
 
 WATCH_ERRORS = (OSError, WatchfilesRustInternalError)
@@ -56,7 +56,7 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.folders: set[bytes] = set()
-        self.deaf: set[bytes] = set()
+        self.unwatchable: set[bytes] = set()
         self.refused: set[bytes] = set()
 
     async def __aenter__(self) -> Watcher:
@@ -77,7 +77,7 @@ class Watcher:
             WatchfilesRustInternalError: the watch has ended.
         """
         for folder in folders:
-            (self.folders if _is_utf8(self._root + b"/" + folder) else self.deaf).add(folder)
+            (self.folders if _is_utf8(self._root + b"/" + folder) else self.unwatchable).add(folder)
         armed: asyncio.Future[None] = self._loop.create_future()
         self._asked.put((frozenset(self.folders | self.refused), armed))  # what was refused may be possible now
         if self._thread is None:
@@ -89,9 +89,9 @@ class Watcher:
 
     def forget(self, path: bytes) -> None:
         """A folder was moved or removed: its watch, and those below, no longer stand for these paths."""
-        if path in self.folders or path in self.deaf:
+        if path in self.folders or path in self.unwatchable:
             below = path + b"/"
-            for known in (self.folders, self.deaf, self.refused):
+            for known in (self.folders, self.unwatchable, self.refused):
                 known.difference_update([folder for folder in known if folder == path or folder.startswith(below)])
 
     def _run(self) -> None:
@@ -100,7 +100,7 @@ class Watcher:
             while not self._stopped:
                 self._rearm(notifies)
                 *retiring, (notify, _) = notifies
-                self._hand_over(notify.watch(DEBOUNCE_MS, STEP_MS, _TURN_MS, None))  # no stop event: it would throw away what has come
+                self._hand_over(notify.watch(DEBOUNCE_MS, STEP_MS, _POLL_MS, None))  # no stop event: it would throw away what has come
                 for old, _ in retiring:
                     self._hand_over(old.watch(DEBOUNCE_MS, 1, 1, None))
                 self._end_retired(notifies)
@@ -116,8 +116,8 @@ class Watcher:
         if not asked:
             return
         paths = {self._root + b"/" + folder if folder else self._root: folder for folder in sorted(asked[-1][0])}
-        notify, inodes = made_with_watches(lambda: RustNotify([os.fsdecode(path) for path in paths], False, False, 0, False, True))
-        refused = {paths[path] for path in not_watched(list(paths), inodes)}
+        notify, inodes = create_with_watched_inodes(lambda: RustNotify([os.fsdecode(path) for path in paths], False, False, 0, False, True))
+        refused = {paths[path] for path in unwatched_directories(list(paths), inodes)}
         if notifies:
             notifies[-1] = (notifies[-1][0], time.monotonic() + _OVERLAP_S)
         notifies.append((notify, math.inf))
@@ -127,10 +127,10 @@ class Watcher:
 
     def _note_refused(self, folders: set[bytes]) -> None:
         known = self.folders | self.refused  # without those that were forgotten meanwhile
-        self.deaf -= self.refused
+        self.unwatchable -= self.refused
         self.refused = folders & known
         self.folders = known - self.refused
-        self.deaf |= self.refused
+        self.unwatchable |= self.refused
 
     @staticmethod
     def _end_retired(notifies: list[tuple[RustNotify, float]]) -> None:

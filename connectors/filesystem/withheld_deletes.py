@@ -13,17 +13,17 @@ from typing import Literal
 
 from livedex.connectors.filesystem import safe_file_access as disk
 from livedex.connectors.filesystem.folder import Folder
-from livedex.connectors.filesystem.folder_scanner import Scanner
+from livedex.connectors.filesystem.folder_scanner import FolderScanner
 from livedex.connectors.filesystem.mount_points import is_below
-from livedex.connectors.filesystem.safe_file_access import Identity
-from livedex.connectors.filesystem.scan_report import Report
+from livedex.connectors.filesystem.safe_file_access import FolderIdentity
+from livedex.connectors.filesystem.scan_report import ScanReport
 from livedex.pipeline.store.source_store import FolderState
 
-Fate = Literal["free", "withheld", "lost", "confirmed"]
+DeleteDecision = Literal["free", "withheld", "lost", "confirmed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class MissingFile:
     """A file that a scan did not find.
 
     Attributes:
@@ -34,11 +34,11 @@ class Gone:
     path: bytes
     sha256: bytes | None
     recorded: bool = True
-    fate: Fate = "free"
+    fate: DeleteDecision = "free"
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class WithheldDeletes:
     """What is known at the begin of a scan.
 
     Attributes:
@@ -54,17 +54,17 @@ class Withheld:
     remounted: bool
 
 
-class WithheldState:
+class WithheldDeleteStore:
     """Withheld deletes and mount points of one folder, as they are kept in the database."""
 
-    def __init__(self, scanner: Scanner, *, max_delete_share: float) -> None:
+    def __init__(self, scanner: FolderScanner, *, max_delete_share: float) -> None:
         self._folder: Folder = scanner.folder
         self._ledger = scanner.ledger
         self._store = scanner.ledger.withheld
         self._max_delete_share = max_delete_share
         self._is_loaded = False
 
-    async def load(self, identity: Identity) -> Withheld:
+    async def load(self, identity: FolderIdentity) -> WithheldDeletes:
         """Return what was withheld; mount points that are new are kept before any file below is published.
 
         Args:
@@ -76,7 +76,7 @@ class WithheldState:
             mounts.known = {**stored.mounts, **mounts.known}
             remounted, self._is_loaded = stored.identity not in (None, identity), True
         swapped = await self.refresh_mounts()
-        return Withheld(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
+        return WithheldDeletes(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
 
     async def refresh_mounts(self) -> set[bytes]:
         """Keep mount points that are new, before any file below them is published; those at which something else is mounted than before."""
@@ -86,10 +86,12 @@ class WithheldState:
         before = dict(mounts.known)
         swapped = await asyncio.to_thread(mounts.refresh)
         if mounts.known != before:
-            await self._store.keep_mounts(self._state(None))
+            await self._store.save_mounts(self._state(None))
         return swapped
 
-    async def sort_out(self, withheld: Withheld, gone: Sequence[Gone], expected: Identity, *, confirmed: bool) -> list[Gone]:
+    async def classify(
+        self, withheld: WithheldDeletes, gone: Sequence[MissingFile], expected: FolderIdentity, *, confirmed: bool
+    ) -> list[MissingFile]:
         """Return the files that are gone with the fate of each; deletes of files that are there again are no longer withheld.
 
         Args:
@@ -104,36 +106,36 @@ class WithheldState:
         lost = [*withheld.lost, *swapped]
         return [replace(row, fate=_fate(row, withheld, lost, absent, confirmed=confirmed)) for row in gone]
 
-    async def _mostly_gone(self, mounts: Iterable[bytes], gone: Sequence[Gone]) -> list[bytes]:
+    async def _mostly_gone(self, mounts: Iterable[bytes], gone: Sequence[MissingFile]) -> list[bytes]:
         """The mount points below which a larger share is gone than goes by itself: another disk is mounted there."""
         found = []
         for mount in mounts:
             number = sum(is_below(row.path, [mount]) for row in gone)
-            if number and number > self._max_delete_share * len(await self._ledger.below([mount])):
+            if number and number > self._max_delete_share * len(await self._ledger.list_below([mount])):
                 found.append(mount)
         return found
 
-    async def keep(self, gone: Sequence[Gone], many: Collection[bytes]) -> None:
+    async def keep(self, gone: Sequence[MissingFile], many: Collection[bytes]) -> None:
         """Withhold deletes from now on.
 
         Args:
             many: paths that are too many at once.
         """
-        await self._store.withhold(sorted(many), "many")
-        await self._store.withhold([row.path for row in gone if row.fate == "lost"], "mount")
+        await self._store.withhold_deletes(sorted(many), "many")
+        await self._store.withhold_deletes([row.path for row in gone if row.fate == "lost"], "mount")
 
-    async def end_scan(self, identity: Identity, report: Report) -> None:
+    async def save_scan(self, identity: FolderIdentity, report: ScanReport) -> None:
         """Keep what the scan has found; a mount point that no file is known below any more is forgotten."""
         for mount in await asyncio.to_thread(self._folder.mounts.lost):
-            if not await self._ledger.below([mount]):
+            if not await self._ledger.list_below([mount]):
                 self._folder.mounts.known.pop(mount, None)
-        await self._store.keep_folder(self._state(identity), report.left_out)
+        await self._store.save_folder(self._state(identity), report.left_out)
 
-    def _state(self, identity: Identity | None) -> FolderState:
+    def _state(self, identity: FolderIdentity | None) -> FolderState:
         return FolderState(self._folder.path, identity, dict(self._folder.mounts.known))
 
 
-def _fate(row: Gone, withheld: Withheld, lost: list[bytes], absent: set[bytes], *, confirmed: bool) -> Fate:
+def _fate(row: MissingFile, withheld: WithheldDeletes, lost: list[bytes], absent: set[bytes], *, confirmed: bool) -> DeleteDecision:
     if row.path not in absent:
         return "free"
     if confirmed or withheld.paths.get(row.path):
@@ -143,9 +145,9 @@ def _fate(row: Gone, withheld: Withheld, lost: list[bytes], absent: set[bytes], 
     return "lost" if is_below(row.path, lost) else "free"
 
 
-def _absent(folder: Folder, expected: Identity, paths: Collection[bytes]) -> set[bytes]:
+def _absent(folder: Folder, expected: FolderIdentity, paths: Collection[bytes]) -> set[bytes]:
     """Those of the paths at which nothing stands, or of which that cannot be said."""
     if not paths:
         return set()
-    with disk.opened(folder.root, expected) as root:
-        return {path for path in paths if disk.look(root, path).kind in ("absent", "hidden")}
+    with disk.open_folder(folder.root, expected) as root:
+        return {path for path in paths if disk.inspect_path(root, path).kind in ("absent", "hidden")}

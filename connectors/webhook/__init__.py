@@ -8,7 +8,7 @@ A request is accepted once the broker holds its events, as a whole: until then n
 without harm. Whose documents they are follows from the key of the caller, or from the source that signed, never from a body.
 """
 
-from livedex.connectors.webhook.hooks import open_hooks, reader
-from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.connectors.webhook.hooks import load_hooks, payload_reader
+from livedex.pipeline.ingest.request_ingester import RequestIngester
 
-__all__ = ["Receiver", "open_hooks", "reader"]
+__all__ = ["RequestIngester", "load_hooks", "payload_reader"]

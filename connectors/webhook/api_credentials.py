@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import SecretStr
 
-from livedex.connectors.webhook.presets import SENDERS
+from livedex.connectors.webhook.presets import PRESETS
 from livedex.connectors.webhook.presets.s3 import object_of
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.fetch.urls import Origin, place_of
+from livedex.pipeline.fetch.urls import Origin, parse_url
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
-ANY_TOKEN = ("Authorization", "Bearer {}")
+DEFAULT_TOKEN_HEADER = ("Authorization", "Bearer {}")
 """How a token is sent where no preset says more."""
 
 _HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
-def token_of(source: WebhookSource, environment: Mapping[str, str] | None = None) -> SecretStr | None:
+def api_token(source: WebhookSource, environment: Mapping[str, str] | None = None) -> SecretStr | None:
     """The token of a source; None where it needs none.
 
     Args:
@@ -39,19 +39,19 @@ def token_of(source: WebhookSource, environment: Mapping[str, str] | None = None
     return SecretStr(value)
 
 
-def api_of(source: WebhookSource) -> Origin | None:
+def api_origin(source: WebhookSource) -> Origin | None:
     """The origin that a source's token is for; None: none that is known."""
-    api = source.base_url or (SENDERS[source.preset].api if source.preset else None)
-    return None if api is None else place_of(api).origin
+    api = source.base_url or (PRESETS[source.preset].api if source.preset else None)
+    return None if api is None else parse_url(api).origin
 
 
-def goes_to(source: WebhookSource, url: str) -> bool:
+def sends_token_to(source: WebhookSource, url: str) -> bool:
     """Whether the token of a source is used for a URL."""
     if source.token_env is None:
         return False
     if source.preset == "s3":
         return object_of(source, url) is not None
-    return place_of(url).origin == api_of(source)
+    return parse_url(url).origin == api_origin(source)
 
 
 def check_tokens(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> None:
@@ -61,4 +61,4 @@ def check_tokens(sources: Sequence[WebhookSource], environment: Mapping[str, str
         ConfigError: one is not.
     """
     for source in sources:
-        token_of(source, environment)
+        api_token(source, environment)

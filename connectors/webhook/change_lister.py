@@ -8,28 +8,28 @@ from typing import Any
 
 import orjson
 
-from livedex.connectors.webhook.presets import SENDERS
+from livedex.connectors.webhook.presets import PRESETS
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.event import Changed, Event
-from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.pipeline.ingest.request_ingester import RequestIngester
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from livedex.pipeline.stages.remote_content import Fetcher
+from livedex.pipeline.stages.remote_content import ContentFetcher
 
-DELIVERY = "delivery"
+DELIVERY_KEY = "delivery"
 """In the metadata of what has to be looked up: the id of the delivery that told of it, which what is found has as well."""
 
 _TOGETHER = 500
 
 
-class Listings:
-    """`livedex.pipeline.stages.listing.Lister` for the configured sources.
+class SourceChangeLister:
+    """`livedex.pipeline.stages.listing.ChangeLister` for the configured sources.
 
     Args:
         fetcher: asks their APIs.
         receiver: accepts what changed.
     """
 
-    def __init__(self, sources: Sequence[WebhookSource], fetcher: Fetcher, receiver: Receiver) -> None:
+    def __init__(self, sources: Sequence[WebhookSource], fetcher: ContentFetcher, receiver: RequestIngester) -> None:
         self._sources = {(source.tenant, source.name): source for source in sources}
         self._fetcher, self._receiver = fetcher, receiver
 
@@ -37,7 +37,7 @@ class Listings:
         """See `Lister.follow`."""
         tenant_id, name = event.tenant_id, event.data.source
         source = self._sources.get((tenant_id, name))
-        look_up = SENDERS[source.preset].listed if source is not None and source.preset is not None else None
+        look_up = PRESETS[source.preset].listed if source is not None and source.preset is not None else None
         if source is None or look_up is None:
             raise RejectedError("livedex.toml has no source of a repository that is called so any more", reason="not_listed")
 
@@ -45,10 +45,10 @@ class Listings:
             return await self._fetcher.answer(tenant_id, name, url)
 
         try:
-            found = await look_up(source, orjson.loads(event.data.inline()), ask)
+            found = await look_up(source, orjson.loads(event.data.content_bytes()), ask)
         except ValueError as exc:
             raise RejectedError("what has to be looked up is not said", reason="invalid_event") from exc
-        delivery = event.data.metadata.get(DELIVERY)
+        delivery = event.data.metadata.get(DELIVERY_KEY)
         incoming = [replace(item, acl=source.acl, delivery_id=delivery or item.delivery_id) for item in found]
         for begin in range(0, len(incoming), _TOGETHER):
             await self._receiver.accept(tenant_id, f"hooks/{name}", incoming[begin : begin + _TOGETHER], source=name)

@@ -14,12 +14,12 @@ from jmespath.exceptions import JMESPathError, JMESPathTypeError
 from jmespath.functions import Functions
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.http.validation import Place, refused
+from livedex.pipeline.http.validation import FieldPath, refused
 
 _SIGNATURES: Mapping[str, Sequence[Mapping[str, Any]]] = {name: each["signature"] for name, each in Functions.FUNCTION_TABLE.items()}
 
 
-class Expression:
+class JmespathExpression:
     """One expression of the map of a source.
 
     Args:
@@ -43,7 +43,7 @@ class Expression:
         if problem is not None:
             raise ConfigError(f"source {source}: map.{name}: {problem}")
 
-    def found(self, value: Any, place: Place) -> Any:
+    def found(self, value: Any, place: FieldPath) -> Any:
         """What it gives for a payload, or for an item of one.
 
         Args:

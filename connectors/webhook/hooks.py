@@ -11,23 +11,23 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from livedex.connectors.webhook.change_lister import DELIVERY
-from livedex.connectors.webhook.payload_mapper import Mapper
-from livedex.connectors.webhook.presets import SENDERS
-from livedex.connectors.webhook.presets.path_filter import Paths
-from livedex.connectors.webhook.signatures import Verify, verifier
-from livedex.connectors.webhook.verification_handshake import Handshake
-from livedex.pipeline.api.events import answer, check_content
-from livedex.pipeline.api.openapi import described
-from livedex.pipeline.api.schemas import AcceptedEvents, accepted
+from livedex.connectors.webhook.change_lister import DELIVERY_KEY
+from livedex.connectors.webhook.payload_mapper import PayloadMapper
+from livedex.connectors.webhook.presets import PRESETS
+from livedex.connectors.webhook.presets.path_filter import PathFilter
+from livedex.connectors.webhook.signatures import Verify, make_verifier
+from livedex.connectors.webhook.verification_handshake import VerificationHandshake
+from livedex.pipeline.api.events import accepted_response, check_contents
+from livedex.pipeline.api.openapi import request_body_schema
+from livedex.pipeline.api.schemas import AcceptedEvents, accepted_responses
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.http.bodies import is_json, media_type
-from livedex.pipeline.http.body_budget import Admission
-from livedex.pipeline.http.validation import off_loop, parsed
-from livedex.pipeline.ingest.change_request import Incoming
-from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.pipeline.http.body_budget import BodyBudget
+from livedex.pipeline.http.validation import parse_json, parse_off_loop
+from livedex.pipeline.ingest.change_request import ChangeRequest
+from livedex.pipeline.ingest.request_ingester import RequestIngester
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of, secrets_to_come
+from livedex.pipeline.settings.webhook_source import WebhookSource, signing_secrets, unset_secret_variables
 
 _PAYLOAD: dict[str, Any] = {"description": "as the system that is configured sends it"}
 
@@ -43,35 +43,35 @@ class Hook:
     """
 
     source: WebhookSource
-    read: Callable[[Any], list[Incoming]]
+    read: Callable[[Any], list[ChangeRequest]]
     verify: Verify
-    handshake: Handshake | None = None
+    handshake: VerificationHandshake | None = None
 
     @property
-    def cautions(self) -> Iterator[str]:
+    def startup_warnings(self) -> Iterator[str]:
         """What the operator should know before anything comes."""
         made = self.source.map
         if made is not None and self.source.signature in ("gitlab", "token") and not (made.version or made.event_id):
             yield f"source {self.source.name}: without a version or an event_id in its map, what is sent again later counts as new"
         if self.handshake is not None:
-            yield self.handshake.caution
+            yield self.handshake.startup_warning
 
 
-def reader(source: WebhookSource) -> Callable[[Any], list[Incoming]]:
+def payload_reader(source: WebhookSource) -> Callable[[Any], list[ChangeRequest]]:
     """What payloads of a source change.
 
     Raises:
         ConfigError: its map is no JMESPath, or a glob has no sense.
     """
     if source.map is not None:
-        return Mapper(source, source.map).read
+        return PayloadMapper(source, source.map).read
     assert source.preset is not None
-    Paths(source)
-    read = SENDERS[source.preset].read
+    PathFilter(source)
+    read = PRESETS[source.preset].read
     return lambda payload: [replace(item, acl=source.acl) for item in read(source, payload)]
 
 
-def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> Mapping[str, Hook]:
+def load_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> Mapping[str, Hook]:
     """The sources that send, by their names.
 
     Args:
@@ -84,12 +84,12 @@ def open_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] 
 
 
 def _hook(source: WebhookSource, environment: Mapping[str, str] | None) -> Hook:
-    to_come = secrets_to_come(source, environment)
-    handshake = Handshake(source.name, to_come) if to_come else None
-    return Hook(source, reader(source), verifier(source, secrets_of(source, environment)), handshake)
+    to_come = unset_secret_variables(source, environment)
+    handshake = VerificationHandshake(source.name, to_come) if to_come else None
+    return Hook(source, payload_reader(source), make_verifier(source, signing_secrets(source, environment)), handshake)
 
 
-def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admission, *, max_document_bytes: int) -> APIRouter:
+def hooks_router(hooks: Mapping[str, Hook], receiver: RequestIngester, admission: BodyBudget, *, max_document_bytes: int) -> APIRouter:
     """The route that takes payloads of other systems.
 
     Args:
@@ -101,8 +101,8 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
         "/v1/hooks/{source}",
         name="send_payload",
         status_code=202,
-        responses=accepted(AcceptedEvents, 401, 403, 404, 408, 409, 413, 415, 422, 503),
-        openapi_extra={**described(("application/json", _PAYLOAD)), "security": []},
+        responses=accepted_responses(AcceptedEvents, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+        openapi_extra={**request_body_schema(("application/json", _PAYLOAD)), "security": []},
     )
     async def receive(request: Request, source: str) -> Response:
         """Take what a configured system sends, signed by its own rule. No API key is needed: the signature says who it is.
@@ -114,19 +114,19 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: Receiver, admission: Admis
             raise NotFoundError("no source that sends is called so")
         async with admission.body(request, hook.source.max_bytes) as raw:
             if hook.handshake is not None and hook.handshake.takes(raw):
-                return answer([])
-            delivery_id = named_by(hook.source, hook.verify(request.headers, raw), raw)
+                return accepted_response([])
+            delivery_id = delivery_id_of(hook.source, hook.verify(request.headers, raw), raw)
             if not is_json(media_type(request)):
                 raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")
-            incoming = _named(hook.source, hook.read(await off_loop(parsed, raw)), delivery_id)
-            check_content(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
+            incoming = _named(hook.source, hook.read(await parse_off_loop(parse_json, raw)), delivery_id)
+            check_contents(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
             tenant_id = TenantId(hook.source.tenant)
-            return answer(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))
+            return accepted_response(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))
 
     return router
 
 
-def named_by(source: WebhookSource, delivery_id: str | None, body: bytes) -> str | None:
+def delivery_id_of(source: WebhookSource, delivery_id: str | None, body: bytes) -> str | None:
     """What a delivery is known by when it comes again: by what was signed alone, since anybody can send signed bytes under another id.
 
     Args:
@@ -137,11 +137,11 @@ def named_by(source: WebhookSource, delivery_id: str | None, body: bytes) -> str
     return hashlib.sha256(body).hexdigest()
 
 
-def _named(source: WebhookSource, incoming: Sequence[Incoming], delivery_id: str | None) -> list[Incoming]:
+def _named(source: WebhookSource, incoming: Sequence[ChangeRequest], delivery_id: str | None) -> list[ChangeRequest]:
     """The changes, known by what they say of themselves, else by their place in the delivery; by both where what they say may come again."""
     if delivery_id is None:
         return list(incoming)
-    if source.preset is not None and SENDERS[source.preset].is_alike:
+    if source.preset is not None and PRESETS[source.preset].payloads_repeat:
         named = [replace(item, delivery_id=f"{item.delivery_id} {delivery_id}") for item in incoming]
-        return [replace(item, metadata={DELIVERY: item.delivery_id}) if item.listing else item for item in named]
+        return [replace(item, metadata={DELIVERY_KEY: item.delivery_id}) if item.listing else item for item in named]
     return [item if item.delivery_id else replace(item, delivery_id=f"{delivery_id}/{n}") for n, item in enumerate(incoming)]

@@ -35,7 +35,7 @@ Verify: TypeAlias = Callable[[Mapping[str, str], bytes], str | None]
 """Checks headers and body; the id of the delivery where its sender gives one. Raises HTTPException: 401."""
 
 
-def verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify:
+def make_verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify:
     """How a source is known.
 
     Args:

@@ -14,35 +14,35 @@ from typing import Any
 
 import orjson
 
-from livedex.connectors.webhook.api_credentials import ANY_TOKEN, api_of, token_of
-from livedex.connectors.webhook.presets import SENDERS, Sender
+from livedex.connectors.webhook.api_credentials import DEFAULT_TOKEN_HEADER, api_origin, api_token
+from livedex.connectors.webhook.presets import PRESETS, SourcePreset
 from livedex.connectors.webhook.presets.s3 import signed
-from livedex.pipeline.errors import DoubtfulError, MissingError, NoTextError, RejectedError, RetryableError
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.fetch.body_decoder import too_large
-from livedex.pipeline.fetch.fetcher import Asked, Getter, Got, check_host
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from livedex.pipeline.fetch.urls import place_of
-from livedex.pipeline.model import TenantId, Validator
-from livedex.pipeline.settings.fetch import DOUBT_S, FetchSettings
+from livedex.pipeline.errors import ContentNotFoundError, NoTextError, RejectedError, RetryableError, UnexpectedResponseError
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.fetch.body_decoder import too_large_error
+from livedex.pipeline.fetch.fetcher import FetchRequest, FetchResult, HttpFetcher, check_host
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from livedex.pipeline.fetch.urls import parse_url
+from livedex.pipeline.model import CacheValidator, TenantId
+from livedex.pipeline.settings.fetch import MAX_UNEXPECTED_RETRY_S, FetchSettings
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from livedex.pipeline.stages.remote_content import Fetched
+from livedex.pipeline.stages.remote_content import FetchedContent
 
 _ENVELOPE_BYTES = 65_536
 _LISTING_BYTES = 33_554_432
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _FetchRules:
     """How contents of a source are got."""
 
-    allowed: Hosts
+    allowed: HostAllowlist
     source: WebhookSource | None = None
-    sender: Sender | None = None
+    sender: SourcePreset | None = None
 
 
-class Contents:
-    """`livedex.pipeline.stages.remote_content.Fetcher` by the rules of the configured sources.
+class SourceFetcher:
+    """`livedex.pipeline.stages.remote_content.ContentFetcher` by the rules of the configured sources.
 
     Args:
         max_document_bytes: of a content.
@@ -50,13 +50,13 @@ class Contents:
     """
 
     def __init__(
-        self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: Getter, *, max_document_bytes: int,
+        self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: HttpFetcher, *, max_document_bytes: int,
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self._getter, self._most_bytes, self._environment, self._retry_s = getter, max_document_bytes, environment, settings.retry_s
-        self._anybody = _Rules(settings.hosts)
+        self._anybody = _FetchRules(settings.hosts)
         self._rules = {
-            (source.tenant, source.name): _Rules(_allowed(source), source, SENDERS[source.preset] if source.preset else None)
+            (source.tenant, source.name): _FetchRules(_allowed(source), source, PRESETS[source.preset] if source.preset else None)
             for source in sources
         }
 
@@ -69,41 +69,45 @@ class Contents:
         configured = self._of(tenant_id, source).source
         if configured is None:
             return ""
-        token = token_of(configured, self._environment)
+        token = api_token(configured, self._environment)
         said = f"{configured.preset}\x00{configured.base_url}\x00{token.get_secret_value() if token else ''}"
         return hashlib.sha256(said.encode()).hexdigest()
 
     def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
         """See `Fetcher.objection`."""
         try:
-            check_host(place_of(url), self._of(tenant_id, source).allowed)
+            check_host(parse_url(url), self._of(tenant_id, source).allowed)
         except (ValueError, RejectedError) as exc:
             return str(exc)
         return None
 
     @asynccontextmanager
-    async def fetch(self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None) -> AsyncIterator[Fetched | None]:
+    async def fetch(
+        self, tenant_id: TenantId, source: str, url: str, validator: CacheValidator | None = None
+    ) -> AsyncIterator[FetchedContent | None]:
         """See `Fetcher.fetch`."""
         rules = self._of(tenant_id, source)
-        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed, validator=validator, most_bytes=self._most_bytes))
+        asked = self._asked(
+            rules, url, FetchRequest(url, tenant_id, allowed=rules.allowed, validator=validator, max_bytes=self._most_bytes)
+        )
         async with AsyncExitStack() as held:
             with self._patience(rules):
                 got = await held.enter_async_context(self._getter.get(asked))
                 fetched = None if got is None else self._fetched(rules.sender, url, got)
             yield fetched
 
-    def _fetched(self, sender: Sender | None, url: str, got: Got) -> Fetched:
+    def _fetched(self, sender: SourcePreset | None, url: str, got: FetchResult) -> FetchedContent:
         content = got.content
         if sender is not None:
             _check_place(sender, url, got)
             content = content if sender.content is None else sender.content(content, got.mime_type, url)
         if len(content) > self._most_bytes:
-            raise too_large(self._most_bytes)
+            raise too_large_error(self._most_bytes)
         typed = sender is None or sender.typed
-        return Fetched(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
+        return FetchedContent(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
 
     @contextmanager
-    def _patience(self, rules: _Rules) -> Iterator[None]:
+    def _patience(self, rules: _FetchRules) -> Iterator[None]:
         """Says of what may pass for how long it is tried again: a system that sends of its own accord does not send again; who sends with a key sees
         what became of it, and can."""
         try:
@@ -111,68 +115,68 @@ class Contents:
         except RetryableError as exc:
             if rules.source is None:
                 raise
-            doubted = isinstance(exc, MissingError | DoubtfulError)
-            exc.lasts_s = min(self._retry_s, DOUBT_S) if doubted else self._retry_s
+            doubted = isinstance(exc, ContentNotFoundError | UnexpectedResponseError)
+            exc.retry_for_s = min(self._retry_s, MAX_UNEXPECTED_RETRY_S) if doubted else self._retry_s
             raise
 
     async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
         """See `Fetcher.answer`."""
         rules = self._of(tenant_id, source)
-        asked = self._asked(rules, url, Asked(url, tenant_id, allowed=rules.allowed))
+        asked = self._asked(rules, url, FetchRequest(url, tenant_id, allowed=rules.allowed))
         headers = rules.sender.listing_headers if rules.sender is not None else {}
         try:
             with self._patience(rules):
-                async with self._getter.get(replace(asked, headers=headers, most_bytes=_LISTING_BYTES)) as found:
+                async with self._getter.get(replace(asked, headers=headers, max_bytes=_LISTING_BYTES)) as found:
                     if found is not None and rules.sender is not None:
                         _check_place(rules.sender, url, found)
                     return _said(b"" if found is None else found.content)
         except NoTextError as exc:
             raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc
 
-    def _of(self, tenant_id: TenantId, source: str) -> _Rules:
+    def _of(self, tenant_id: TenantId, source: str) -> _FetchRules:
         return self._rules.get((tenant_id, source), self._anybody)
 
-    def _asked(self, rules: _Rules, url: str, asked: Asked) -> Asked:
+    def _asked(self, rules: _FetchRules, url: str, asked: FetchRequest) -> FetchRequest:
         source, sender = rules.source, rules.sender
         if source is None:
             return asked
         if sender is not None:
             most = 2 * self._most_bytes + _ENVELOPE_BYTES if sender.is_wrapped else self._most_bytes  # escapes of JSON, and more
-            asked = replace(asked, headers=sender.headers, most_bytes=most)
-        token = token_of(source, self._environment)
+            asked = replace(asked, headers=sender.headers, max_bytes=most)
+        token = api_token(source, self._environment)
         if token is None:
             return asked
         if source.preset == "s3":
             return replace(asked, signed_url=signed(source, url, token))
-        name, form = ANY_TOKEN if sender is None or sender.token is None else sender.token
-        return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_of(source))
+        name, form = DEFAULT_TOKEN_HEADER if sender is None or sender.token is None else sender.token
+        return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_origin(source))
 
 
-def _check_place(sender: Sender, url: str, got: Got) -> None:
+def _check_place(sender: SourcePreset, url: str, got: FetchResult) -> None:
     """Go on only if an API answered itself.
 
     Raises:
         DoubtfulError: a redirect led to another host.
     """
-    host, found = place_of(url).host, place_of(got.url).host
+    host, found = parse_url(url).host, parse_url(got.url).host
     if sender.stays and host != found:
-        raise DoubtfulError(
+        raise UnexpectedResponseError(
             f"{host} leads to {found} instead of answering: who asks may have to log in, or base_url of the source is out of date"
         )
 
 
 def _said(answer: bytes) -> Any:
     try:
-        return read_json(answer)
+        return decode_json(answer)
     except orjson.JSONDecodeError as exc:
-        raise DoubtfulError("what changed was asked for, and the answer is no JSON") from exc
+        raise UnexpectedResponseError("what changed was asked for, and the answer is no JSON") from exc
 
 
-def _allowed(source: WebhookSource) -> Hosts:
+def _allowed(source: WebhookSource) -> HostAllowlist:
     """The hosts that the operator names: in `allow_hosts`, and in the `base_url` of its API."""
-    named = Hosts(source.allow_hosts)
+    named = HostAllowlist(source.allow_hosts)
     if source.base_url is None:
         return named
-    place = place_of(source.base_url)
+    place = parse_url(source.base_url)
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return named | Hosts([f"{host}:{place.port}"])
+    return named | HostAllowlist([f"{host}:{place.port}"])

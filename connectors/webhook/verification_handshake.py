@@ -20,14 +20,14 @@ from starlette.exceptions import HTTPException
 
 log = logging.getLogger(__name__)
 
-MOST_TOLD = 3
+MAX_LOGGED_TOKENS = 3
 WITHIN_S = 60.0
 _MOST_BYTES = 1000
 _SAID = "verification_token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,200}")
 
 
-class Handshake:
+class VerificationHandshake:
     """Of one source, until its secret is set.
 
     Args:
@@ -38,10 +38,10 @@ class Handshake:
 
     def __init__(self, source: str, variables: tuple[str, ...], now: Callable[[], float] = time.monotonic) -> None:
         self._source, self._variables, self._now = source, variables, now
-        self._told: deque[float] = deque(maxlen=MOST_TOLD)
+        self._told: deque[float] = deque(maxlen=MAX_LOGGED_TOKENS)
 
     @property
-    def caution(self) -> str:
+    def startup_warning(self) -> str:
         """What the operator is told at the start."""
         return (
             f"source {self._source}: {self._variables[0]} is not set, so only what is signed by another secret is taken from it; what its sender"
@@ -58,7 +58,7 @@ class Handshake:
         if token is None:
             return False
         now = self._now()
-        if len(self._told) == MOST_TOLD and now - self._told[0] < WITHIN_S:
+        if len(self._told) == MAX_LOGGED_TOKENS and now - self._told[0] < WITHIN_S:
             raise HTTPException(503, "too many verification tokens came: have it sent again later", {"Retry-After": f"{WITHIN_S:.0f}"})
         self._told.append(now)
         log.warning(

@@ -9,7 +9,7 @@ from typing import Any
 from faststream.kafka import KafkaBroker
 from faststream.specification import AsyncAPI
 
-from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED, Buried, Changed, Event, Step
+from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED, Changed, DeadLetterData, Event, ManifestRef
 
 _TOLD = {
     CHANGED: "A document changed at its source. Other systems publish here. Key: TENANT/DOCUMENT. A record without a value is a delete.",
@@ -26,12 +26,12 @@ def describe() -> dict[str, Any]:
 
     async def changed(event: Event[Changed]) -> None: ...
 
-    async def step(event: Event[Step]) -> None: ...
+    async def step(event: Event[ManifestRef]) -> None: ...
 
     for topic, takes in ((CHANGED, changed), (CHUNKED, step), (EMBEDDED, step)):
         broker.subscriber(topic, title=topic, description=_TOLD[topic])(takes)
-    broker.publisher(SYNCED, title=SYNCED, description=_TOLD[SYNCED], schema=Event[Step])
-    broker.publisher(DEAD, title=DEAD, description=_TOLD[DEAD], schema=Event[Buried])
+    broker.publisher(SYNCED, title=SYNCED, description=_TOLD[SYNCED], schema=Event[ManifestRef])
+    broker.publisher(DEAD, title=DEAD, description=_TOLD[DEAD], schema=Event[DeadLetterData])
     made = AsyncAPI(
         broker, title="Livedex", version=version("livedex"), schema_version="3.0.0",
         description="Events are CloudEvents 1.0 in structured JSON; `accepted` and `schemaversion` are extensions.",

@@ -13,20 +13,20 @@ from typing import Any
 
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
-from livedex.consumers.kafka.cluster_monitor import Watch
-from livedex.consumers.kafka.connection import security_of, token_provider, translated
-from livedex.consumers.kafka.output_topics import ANNOUNCED, Announcements
-from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, pace_metadata
-from livedex.consumers.kafka.producer import CLIENT_ID, PRODUCING, Producer
-from livedex.consumers.kafka.records import FROM_INTAKE, header_pairs, what_stood
+from livedex.consumers.kafka.cluster_monitor import ClusterMonitor
+from livedex.consumers.kafka.connection import faststream_security, token_provider, translate_kafka_errors
+from livedex.consumers.kafka.output_topics import OUTPUT_TOPICS, OutputTopicWriter
+from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, limit_metadata_requests
+from livedex.consumers.kafka.producer import CLIENT_ID, PRODUCER_OPTIONS, RenewableProducer
+from livedex.consumers.kafka.records import INTAKE_HEADERS, headers_to_kafka, original_key_and_value
 from livedex.consumers.kafka.stage_consumer import StageConsumer
 from livedex.consumers.kafka.topics import ensure_topics
-from livedex.consumers.record_processor import Settler
+from livedex.consumers.record_processor import RecordProcessor
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, Changed, Event
-from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.runtime.supervision import run_supervised
 from livedex.pipeline.settings.kafka import KafkaSettings
-from livedex.pipeline.store.dead_letter_store import Letter
+from livedex.pipeline.store.dead_letter_store import DeadLetter
 from livedex.pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ _STILL_LED_EVERY_S = 0.5
 _LOOK_AT_LEADERS_EVERY_S = 1.0
 _SLOWEST_TRY_S = 10.0
 
-Told = Callable[[str, str | None], None]
-Lost = Callable[[str, int], None]
+HealthCallback = Callable[[str, str | None], None]
+RecordLossCallback = Callable[[str, int], None]
 
 
 def _nothing(stage: str, count: int) -> None:
@@ -64,23 +64,25 @@ class KafkaBroker:
         on_lost: told a stage, and how many records of it were removed before it had read them.
     """
 
-    def __init__(self, settings: KafkaSettings, servers: tuple[str, ...], on_health: Told, on_lost: Lost = _nothing) -> None:
+    def __init__(
+        self, settings: KafkaSettings, servers: tuple[str, ...], on_health: HealthCallback, on_lost: RecordLossCallback = _nothing
+    ) -> None:
         self._settings = settings
         self._servers = servers
         self._on_health = on_health
         self._on_lost = on_lost
         self._broker = FastStreamBroker(
-            list(servers), client_id=CLIENT_ID, security=security_of(settings), sasl_oauth_token_provider=token_provider(settings),
+            list(servers), client_id=CLIENT_ID, security=faststream_security(settings), sasl_oauth_token_provider=token_provider(settings),
             allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False, logger=_client_log(), log_level=logging.DEBUG,
-            **PRODUCING,
+            **PRODUCER_OPTIONS,
         )  # fmt: skip
-        self._producer = Producer(self._broker, settings, servers)
+        self._producer = RenewableProducer(self._broker, settings, servers)
         self._leaders = PartitionLeaders(lambda: self._producer.present, on_health)
-        self._announcements = Announcements(self._announce, on_health, self._partition_of)
+        self._announcements = OutputTopicWriter(self._announce, on_health, self._partition_of)
         self.stages: list[StageConsumer] = []
         self._leaving = asyncio.Event()
 
-    def add(self, settler: Settler) -> None:
+    def add(self, settler: RecordProcessor) -> None:
         """Run a stage once the broker is started."""
         name = settler.stage.name
         self.stages.append(
@@ -90,12 +92,12 @@ class KafkaBroker:
                 self._settings,
                 lambda reason: self._on_health("broker", reason),
                 lambda count: self._on_lost(name, count),
-                self._leaders.until_back,
+                self._leaders.wait_for_leader,
             )
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; see `livedex.pipeline.ingest.ingester.Publisher`. Where the partition of one has no leader, none is put.
+        """Put changes on the first topic, in order; see `livedex.pipeline.ingest.ingester.ChangePublisher`. Where the partition of one has no leader, none is put.
 
         Raises:
             PartialOutageError: it has none.
@@ -105,9 +107,11 @@ class KafkaBroker:
         keys = [event.key().encode() for event in events]
         for key in keys:
             self._leaders.check(topic, key)
-        with translated(f"publish to {CHANGED}"):
+        with translate_kafka_errors(f"publish to {CHANGED}"):
             async with asyncio.timeout(ACCEPT_S):
-                sent = [await self._producer.send(topic, event.encode(), key, FROM_INTAKE) for event, key in zip(events, keys, strict=True)]
+                sent = [
+                    await self._producer.send(topic, event.encode(), key, INTAKE_HEADERS) for event, key in zip(events, keys, strict=True)
+                ]
                 await self._while_led(asyncio.gather(*sent), topic, keys)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
@@ -119,28 +123,28 @@ class KafkaBroker:
             PartialOutageError: its partition has no leader.
             OutageError: Kafka does not take it, or is away while the process ends.
         """
-        if topic in ANNOUNCED:
+        if topic in OUTPUT_TOPICS:
             await self._announcements.put(topic, event)
             return
         await self._put(topic, event)
 
-    async def put_again(self, letter: Letter) -> None:
+    async def put_again(self, letter: DeadLetter) -> None:
         """Put the exact record of a dead letter on its topic again.
 
         Raises:
             OutageError: Kafka does not take it.
         """
-        key, value = what_stood(letter.payload, letter.place)
+        key, value = original_key_and_value(letter.payload, letter.place)
         topic = self._settings.prefix + letter.topic
         if key is None and value is None:
             value = b""  # the client refuses to send nothing at all, and either is the same mistake
-        with translated(f"publish to {letter.topic}"):
+        with translate_kafka_errors(f"publish to {letter.topic}"):
             self._leaders.check(topic, key)
             async with asyncio.timeout(ACCEPT_S):
                 await (await self._producer.send(topic, value, key, _headers(letter)))
 
     async def _announce(self, topic: str, event: Event[Any]) -> None:
-        with translated(f"publish to {topic}"):
+        with translate_kafka_errors(f"publish to {topic}"):
             await self._producer.check_topic(self._settings.prefix + topic)
         await self._put(topic, event)
 
@@ -150,7 +154,7 @@ class KafkaBroker:
     async def _put(self, topic: str, event: Event[Any]) -> None:
         name, key = self._settings.prefix + topic, event.key().encode()
         self._leaders.check(name, key)
-        with translated(f"publish to {topic}"):
+        with translate_kafka_errors(f"publish to {topic}"):
             sent = await self._producer.send(name, event.encode(), key)
             await self._while_led(asyncio.ensure_future(self._until_held(sent, topic)), name, [key])
 
@@ -211,13 +215,13 @@ class KafkaBroker:
         await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            looking = Watch(self._broker, self.stages, self._servers, self._on_health, self._clients)
-            loops = {f"commit {s.settler.stage.name}": s.committing for s in self.stages} | {
+            looking = ClusterMonitor(self._broker, self.stages, self._servers, self._on_health, self._clients)
+            loops = {f"commit {s.settler.stage.name}": s.run_commits for s in self.stages} | {
                 "announce": self._announcements.run,
                 "watch kafka": looking.run,
                 "watch leaders": self._watch_leaders,
             }
-            tasks = [asyncio.create_task(supervised(loop, name), name=name) for name, loop in loops.items()]
+            tasks = [asyncio.create_task(run_supervised(loop, name), name=name) for name, loop in loops.items()]
             try:
                 yield
             finally:
@@ -233,7 +237,7 @@ class KafkaBroker:
         """Look for ever at the topics of the stages here, and at the one that changes enter by."""
         used = [
             CHANGED,
-            *(topic for s in self.stages for topic in (s.settler.stage.takes, s.settler.stage.leaves) if topic not in ANNOUNCED),
+            *(topic for s in self.stages for topic in (s.settler.stage.takes, s.settler.stage.leaves) if topic not in OUTPUT_TOPICS),
         ]
         while True:
             self._leaders.look([self._settings.prefix + topic for topic in dict.fromkeys(used)])
@@ -249,7 +253,7 @@ class KafkaBroker:
         while True:
             try:
                 await ensure_topics(self._settings, self._servers)
-                with translated("connect"):
+                with translate_kafka_errors("connect"):
                     await self._broker.start()
                 break
             except OutageError as exc:
@@ -263,7 +267,7 @@ class KafkaBroker:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _SLOWEST_TRY_S)
         if (client := self._producer.client) is not None:
-            pace_metadata(client, WRITER_EVERY_S)
+            limit_metadata_requests(client, WRITER_EVERY_S)
         for stage in self.stages:
             stage.watch_polls()
         if away:
@@ -281,6 +285,6 @@ class KafkaBroker:
             await self._producer.hang_up()
 
 
-def _headers(letter: Letter) -> list[tuple[str, bytes | None]]:
+def _headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
     """The headers that its record had, and which letter it is."""
-    return [*header_pairs(letter.headers), *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else [])]
+    return [*headers_to_kafka(letter.headers), *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else [])]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from faststream.kafka import KafkaBroker
 
 from livedex.consumers.kafka.client_rebootstrap import ClientRebootstrap
-from livedex.consumers.kafka.stage_consumer import STALLED_S, StageConsumer
+from livedex.consumers.kafka.stage_consumer import REJOIN_AFTER_S, StageConsumer
 from livedex.pipeline.errors import LivedexError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LOOK_EVERY_S = 2.0
 ANSWER_S = 3.0
 
 
-class Watch:
+class ClusterMonitor:
     """Looks at Kafka and at what a process reads of it.
 
     Args:
@@ -61,7 +61,7 @@ class Watch:
             self._away_since = None
             self._on_health("broker", None)
         for stage in self._stages:
-            if time.monotonic() - stage.polled_at > STALLED_S:
+            if time.monotonic() - stage.polled_at > REJOIN_AFTER_S:
                 await _begin_anew(stage)
             else:
                 await stage.look()

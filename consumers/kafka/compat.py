@@ -40,7 +40,7 @@ class _Records(_MemoryRecordsPy):  # type: ignore[misc]  # as above
         return _Batch(raw) if isinstance(batch, DefaultRecordBatch) else batch
 
 
-def read_any_name() -> None:
+def accept_non_utf8_header_names() -> None:
     """Read names of headers whatever their bytes are, from now on."""
     if fetcher.MemoryRecords is not _Records:
         log.warning("a record has a header whose name is no UTF-8: records are read more slowly from now on")

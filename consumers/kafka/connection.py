@@ -29,7 +29,7 @@ from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
 
 from livedex.pipeline.errors import ConfigError, OutageError, RejectedError
-from livedex.pipeline.http.outbound_client import http_client
+from livedex.pipeline.http.outbound_client import open_http_client
 from livedex.pipeline.settings.kafka import KafkaSettings
 
 METADATA_AGE_MS = 10_000
@@ -39,7 +39,7 @@ _HANDSHAKE_MS = 5000
 _EARLY_S = 30.0  # a token is renewed so long before it ends
 
 
-class TopicUnusableError(OutageError):
+class TopicUnavailableError(OutageError):
     """Kafka is there, and one topic is missing or forbidden."""
 
 
@@ -51,7 +51,7 @@ _REFUSALS = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSas
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_kafka_errors(what: str) -> Iterator[None]:
     """Turn the client's errors into Livedex's.
 
     Raises:
@@ -70,9 +70,9 @@ def translated(what: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as exc:
         raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
     except TopicAuthorizationFailedError as exc:
-        raise TopicUnusableError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+        raise TopicUnavailableError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
     except UnknownTopicOrPartitionError as exc:
-        raise TopicUnusableError("broker", f"{what}: the topic is not there: start a stage, or run `livedex migrate`") from exc
+        raise TopicUnavailableError("broker", f"{what}: the topic is not there: start a stage, or run `livedex migrate`") from exc
     except GroupAuthorizationFailedError as exc:
         raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read the group {exc}") from exc
     except MessageSizeTooLargeError as exc:
@@ -84,7 +84,7 @@ def translated(what: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def connecting(settings: KafkaSettings, servers: tuple[str, ...]) -> AsyncIterator[None]:
+async def diagnose_connection_failure(settings: KafkaSettings, servers: tuple[str, ...]) -> AsyncIterator[None]:
     """Find out why no server could be connected to: aiokafka says that none could, whether they are away or refuse who we are."""
     try:
         yield
@@ -132,7 +132,7 @@ def _short(exc: Exception) -> str:
     return "none of its brokers can be reached" if text.startswith("Unable to bootstrap") else text or type(exc).__name__
 
 
-def security_of(settings: KafkaSettings) -> BaseSecurity | None:
+def faststream_security(settings: KafkaSettings) -> BaseSecurity | None:
     """TLS and credentials as FastStream takes them; None where there are none.
 
     Raises:
@@ -153,17 +153,17 @@ def security_of(settings: KafkaSettings) -> BaseSecurity | None:
 
 def token_provider(settings: KafkaSettings) -> AbstractTokenProvider | None:
     """Who fetches tokens, for OAUTHBEARER; None for the other mechanisms. Needs a running loop."""
-    return ClientCredentials(settings) if settings.sasl_mechanism == "OAUTHBEARER" else None
+    return ClientCredentialsTokenProvider(settings) if settings.sasl_mechanism == "OAUTHBEARER" else None
 
 
 def client_arguments(settings: KafkaSettings, servers: tuple[str, ...]) -> dict[str, Any]:
     """What aiokafka's own clients are opened with."""
-    security = {k: v for k, v in parse_security(security_of(settings)).items() if v is not None}
+    security = {k: v for k, v in parse_security(faststream_security(settings)).items() if v is not None}
     provider = token_provider(settings)
     return {"bootstrap_servers": list(servers), **security} | ({"sasl_oauth_token_provider": provider} if provider else {})
 
 
-class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types for it
+class ClientCredentialsTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types for it
     """Tokens by the client credentials grant of OAuth 2.0 (RFC 6749, section 4.4), kept until shortly before they end."""
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -190,7 +190,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
         assert s.oauth_client_secret is not None
         form = {"grant_type": "client_credentials"} | ({"scope": s.oauth_scope} if s.oauth_scope else {})
         try:
-            async with http_client(s.oauth_token_url, timeout=_TOKEN_TIMEOUT_S) as http:
+            async with open_http_client(s.oauth_token_url, timeout=_TOKEN_TIMEOUT_S) as http:
                 answer = await http.post(
                     s.oauth_token_url, data=form, auth=(s.oauth_client_id or "", s.oauth_client_secret.get_secret_value())
                 )

@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from livedex.consumers.kafka.compat import read_any_name
-from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments, connecting, translated
-from livedex.consumers.kafka.partition_leaders import has_leader, offline_partitions, pace_metadata
+from livedex.consumers.kafka.compat import accept_non_utf8_header_names
+from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments, diagnose_connection_failure, translate_kafka_errors
+from livedex.consumers.kafka.partition_leaders import has_leader, limit_metadata_requests, offline_partitions
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.events.consumer_lag import Waiting
+from livedex.pipeline.events.consumer_lag import StageLag
 from livedex.pipeline.events.event import CHANGED
 from livedex.pipeline.flow import STAGES
 from livedex.pipeline.settings.kafka import KafkaSettings
@@ -23,13 +23,13 @@ _ANSWER_S = 10.0
 _OLDEST_S = 2.0
 
 
-def group_of(settings: KafkaSettings, stage: str) -> str:
+def consumer_group_id(settings: KafkaSettings, stage: str) -> str:
     """The consumer group of a stage."""
     return f"{settings.prefix}livedex.{stage}"
 
 
-class KafkaBacklog:
-    """`livedex.pipeline.events.consumer_lag.Backlog` on Kafka. Connects at the first question."""
+class KafkaConsumerLag:
+    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on Kafka. Connects at the first question."""
 
     def __init__(self, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
         self._settings = settings
@@ -37,10 +37,10 @@ class KafkaBacklog:
         self._clients: tuple[AIOKafkaConsumer, AIOKafkaAdminClient] | None = None
         self._turn = asyncio.Lock()
 
-    async def waiting(self) -> dict[str, Waiting]:
+    async def waiting(self) -> dict[str, StageLag]:
         """Each stage's backlog."""
         async with self._asking() as (consumer, admin):
-            found: dict[str, Waiting] = {}
+            found: dict[str, StageLag] = {}
             for stage in STAGES:
                 topic = self._settings.prefix + stage.takes
                 left, oldest = 0, []
@@ -50,7 +50,7 @@ class KafkaBacklog:
                     if end > at:
                         left += end - at
                         oldest.append((partition, at))
-                found[stage.name] = Waiting(left, await _oldest_s(consumer, oldest) if oldest else 0.0)
+                found[stage.name] = StageLag(left, await _oldest_s(consumer, oldest) if oldest else 0.0)
             return found
 
     async def mark(self) -> Mapping[TopicPartition, int]:
@@ -79,7 +79,7 @@ class KafkaBacklog:
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[tuple[AIOKafkaConsumer, AIOKafkaAdminClient]]:
         async with self._turn:
-            with translated("backlog"):
+            with translate_kafka_errors("backlog"):
                 try:
                     async with asyncio.timeout(_ANSWER_S):
                         if self._clients is None:
@@ -97,9 +97,9 @@ class KafkaBacklog:
         async with AsyncExitStack() as stack:
             consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
             stack.push_async_callback(consumer.stop)
-            async with connecting(self._settings, self._servers):
+            async with diagnose_connection_failure(self._settings, self._servers):
                 await consumer.start()
-            pace_metadata(consumer._client)
+            limit_metadata_requests(consumer._client)
             admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
             stack.push_async_callback(admin.close)
             await admin.start()
@@ -114,7 +114,7 @@ class KafkaBacklog:
         partitions = [TopicPartition(topic, p["partition"]) for p in described[0]["partitions"]]
         if not partitions:
             raise OutageError("broker", f"the topic {topic} is not there: start a role, or run `livedex migrate`")
-        stored = await admin.list_consumer_group_offsets(group_of(self._settings, stage), partitions=partitions)
+        stored = await admin.list_consumer_group_offsets(consumer_group_id(self._settings, stage), partitions=partitions)
         committed = {p: max(o.offset, 0) for p, o in stored.items()}
         consumer._client.add_topic(topic)
         await consumer._client.force_metadata_update()
@@ -133,7 +133,7 @@ async def _oldest_s(consumer: AIOKafkaConsumer, places: list[tuple[TopicPartitio
         try:
             found = await consumer.getmany(timeout_ms=100, max_records=len(places))
         except UnicodeDecodeError:
-            read_any_name()
+            accept_non_utf8_header_names()
             continue
         for partition, records in found.items():
             seen.add(partition)

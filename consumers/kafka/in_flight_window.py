@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from livedex.consumers.fair_semaphore import FairSlots
-from livedex.consumers.kafka.partition_offsets import Partition
-from livedex.consumers.kafka.records import record_of
-from livedex.consumers.record_processor import Record, Settler, StoppingError
+from livedex.consumers.fair_semaphore import FairSemaphore
+from livedex.consumers.kafka.partition_offsets import PartitionOffsets
+from livedex.consumers.kafka.records import from_kafka
+from livedex.consumers.record_processor import Record, RecordProcessor, StoppingError
 
 if TYPE_CHECKING:
     from aiokafka import ConsumerRecord, TopicPartition
@@ -31,11 +31,11 @@ _IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
 READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
 _MOST_BEHIND_HELD = 8 * READ_AHEAD  # records read of a partition of which some wait for a place to go
 _MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
-Raw: TypeAlias = "ConsumerRecord[Any, Any]"
-Lane: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
+KafkaRecord: TypeAlias = "ConsumerRecord[Any, Any]"
+OrderingKey: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
 
 
-class Window:
+class InFlightWindow:
     """Settles records of several partitions, many at once.
 
     Args:
@@ -46,8 +46,8 @@ class Window:
     """
 
     def __init__(
-        self, settler: Settler, prefix: str, *, most_bytes: int, progressed: Callable[[], None],
-        until_back: Callable[[Raw], asyncio.Event | None] = lambda raw: None,
+        self, settler: RecordProcessor, prefix: str, *, most_bytes: int, progressed: Callable[[], None],
+        until_back: Callable[[KafkaRecord], asyncio.Event | None] = lambda raw: None,
     ) -> None:  # fmt: skip
         self._settler = settler
         self._prefix = prefix
@@ -55,13 +55,13 @@ class Window:
         self._progressed = progressed
         self._until_back = until_back
         self._held: Counter[TopicPartition] = Counter()
-        self._slots = FairSlots(settler.stage.workers, max(1, settler.stage.workers // 4))
-        self._partitions: dict[TopicPartition, Partition] = {}
-        self._lanes: dict[Lane, deque[Raw]] = {}
-        self._tasks: dict[Lane, asyncio.Task[None]] = {}
-        self._newest: dict[Lane, Raw] = {}
-        self._newer: dict[Lane, asyncio.Event] = {}
-        self._open_of_lane: Counter[Lane] = Counter()
+        self._slots = FairSemaphore(settler.stage.workers, max(1, settler.stage.workers // 4))
+        self._partitions: dict[TopicPartition, PartitionOffsets] = {}
+        self._lanes: dict[OrderingKey, deque[KafkaRecord]] = {}
+        self._tasks: dict[OrderingKey, asyncio.Task[None]] = {}
+        self._newest: dict[OrderingKey, KafkaRecord] = {}
+        self._newer: dict[OrderingKey, asyncio.Event] = {}
+        self._open_of_lane: Counter[OrderingKey] = Counter()
         self._waiting = 0
         self._sleeping = 0
         self._working = 0
@@ -82,7 +82,7 @@ class Window:
         """Records without an outcome."""
         return self._waiting
 
-    def take(self, partition: TopicPartition, records: Iterable[Raw]) -> None:
+    def take(self, partition: TopicPartition, records: Iterable[KafkaRecord]) -> None:
         """Begin work on records, in the order of their offsets; those that are here already are left out."""
         state = self._partitions.get(partition)
         if state is None:
@@ -107,14 +107,14 @@ class Window:
                 continue
             self._begin(lane, state, raw)
 
-    def _begin(self, lane: Lane, state: Partition, raw: Raw, wait_s: float = 0.0) -> None:
+    def _begin(self, lane: OrderingKey, state: PartitionOffsets, raw: KafkaRecord, wait_s: float = 0.0) -> None:
         self._lanes[lane] = deque([raw])
         self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
 
     def restart(self, partition: TopicPartition) -> None:
         """Take what is read next for another log of the same name; what is here of the old one is still worked on, and commits nothing."""
         if (old := self._partitions.get(partition)) is not None:
-            self._partitions[partition] = Partition(log=old.log + 1, open=old.open)
+            self._partitions[partition] = PartitionOffsets(log=old.log + 1, open=old.open)
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Begin nothing new of these: they may go to another member."""
@@ -127,9 +127,9 @@ class Window:
         for lost in [p for p in self._partitions if p not in partitions]:
             self._forget(lost)
         for partition in partitions:
-            self._partitions.setdefault(partition, Partition()).open.set()
+            self._partitions.setdefault(partition, PartitionOffsets()).open.set()
 
-    async def quiet(self, timeout_s: float) -> bool:
+    async def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is worked on; False when something still is."""
         deadline = time.monotonic() + timeout_s
         while self._working:
@@ -147,12 +147,12 @@ class Window:
         state = self._partitions.get(partition)
         return None if state is None or state.highest < 0 else state.highest + 1
 
-    def take_unread(self, partition: TopicPartition) -> list[tuple[int, int | None]]:
+    def pop_gaps(self, partition: TopicPartition) -> list[tuple[int, int | None]]:
         """Return the ranges of offsets that were not read, each once; the last one has no end yet."""
         state = self._partitions.get(partition)
-        return [] if state is None else state.take_unread()
+        return [] if state is None else state.pop_gaps()
 
-    def pass_over(self, partition: TopicPartition, position: int) -> None:
+    def skip_to(self, partition: TopicPartition, position: int) -> None:
         """Note that there is nothing for us before a position, once all before it has ended."""
         state = self._partitions.get(partition)
         if state is not None and state.open.is_set() and not state.taken and position > max(state.commit or 0, state.highest):
@@ -178,7 +178,7 @@ class Window:
             for raw in self._lanes.pop(lane):
                 self._leave(lane, raw)
 
-    def _leave(self, of: Lane, raw: Raw) -> None:
+    def _leave(self, of: OrderingKey, raw: KafkaRecord) -> None:
         self._waiting -= 1
         self._bytes -= _size(raw)
         lane = _lane_of(of[0], of[1], raw)
@@ -187,7 +187,7 @@ class Window:
             del self._open_of_lane[lane], self._newest[lane]
             self._newer.pop(lane, None)
 
-    async def _work(self, lane: Lane, state: Partition, wait_s: float | None) -> None:
+    async def _work(self, lane: OrderingKey, state: PartitionOffsets, wait_s: float | None) -> None:
         queue = self._lanes[lane]
         if wait_s:
             await self._sleep(lane, queue[0], wait_s)
@@ -200,7 +200,7 @@ class Window:
                 wait_s = await self._settle(lane, queue[0], state)
             except StoppingError:
                 return  # nothing was decided; the next process reads it again
-            own: Lane = (lane[0], lane[1], queue[0].offset)
+            own: OrderingKey = (lane[0], lane[1], queue[0].offset)
             if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
                 await self._sleep(lane, queue[0], wait_s)
                 continue
@@ -213,7 +213,7 @@ class Window:
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
 
-    async def _hold(self, lane: Lane, back: asyncio.Event) -> None:
+    async def _hold(self, lane: OrderingKey, back: asyncio.Event) -> None:
         """Wait, without a worker, until the next event of a record has a place to go."""
         self._sleeping += 1
         self._held[lane[0]] += 1
@@ -225,12 +225,12 @@ class Window:
             self._held[lane[0]] -= 1
             self._progressed()
 
-    def holds_enough(self, partition: TopicPartition) -> bool:
+    def should_pause(self, partition: TopicPartition) -> bool:
         """Return whether so much of a partition waits for a place to go that no more of it should be read."""
         held, state = self._held[partition], self._partitions.get(partition)
         return held >= READ_AHEAD or (held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD)
 
-    async def _sleep(self, of: Lane, raw: Raw, wait_s: float) -> None:
+    async def _sleep(self, of: OrderingKey, raw: KafkaRecord, wait_s: float) -> None:
         """Wait before a record is tried again, or until a newer one replaces it.
 
         Meanwhile it takes room by its bytes alone, since others are not to blame for it.
@@ -246,14 +246,14 @@ class Window:
         finally:
             self._sleeping -= 1
 
-    def _is_replaced(self, of: Lane, raw: Raw) -> bool:
+    def _is_replaced(self, of: OrderingKey, raw: KafkaRecord) -> bool:
         newest = self._newest.get(_lane_of(of[0], of[1], raw), raw)
         return newest is not raw and self._settler.is_replaced(self._record(raw), self._record(newest))
 
-    def _record(self, raw: Raw) -> Record:
-        return record_of(raw, self._prefix)
+    def _record(self, raw: KafkaRecord) -> Record:
+        return from_kafka(raw, self._prefix)
 
-    async def _settle(self, of: Lane, raw: Raw, state: Partition) -> float | None:
+    async def _settle(self, of: OrderingKey, raw: KafkaRecord, state: PartitionOffsets) -> float | None:
         """Seconds to wait before it is tried again; None when it has its outcome."""
         if self._is_replaced(of, raw):
             self._settler.end_replaced(self._record(raw))
@@ -274,15 +274,15 @@ class Window:
         return None if again is None else again.after_s
 
 
-def _lane_of(partition: TopicPartition, log_number: int, raw: Raw) -> Lane:
+def _lane_of(partition: TopicPartition, log_number: int, raw: KafkaRecord) -> OrderingKey:
     return partition, log_number, raw.offset if raw.key is None else raw.key
 
 
-def _tenant_of(raw: Raw) -> str:
+def _tenant_of(raw: KafkaRecord) -> str:
     """The tenant by the key, TENANT/DOCUMENT; what other keys say is one more tenant."""
     tenant_id, slash, _ = (raw.key or b"").partition(b"/")
     return tenant_id.decode("utf-8", "replace") if slash else ""
 
 
-def _size(raw: Raw) -> int:
+def _size(raw: KafkaRecord) -> int:
     return len(raw.value or b"") + len(raw.key or b"") + 200

@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from livedex.consumers.kafka.connection import TopicUnusableError
+from livedex.consumers.kafka.connection import TopicUnavailableError
 from livedex.pipeline.errors import LivedexError, PartialOutageError, RejectedError
 from livedex.pipeline.events.event import DEAD, SYNCED, Event
 
 log = logging.getLogger(__name__)
 
-ANNOUNCED = frozenset({SYNCED, DEAD})
-Place: TypeAlias = tuple[str, int | None]  # topic, and partition where others of it can be written
-MOST_WAITING = 10_000  # of a place; the oldest are dropped
+OUTPUT_TOPICS = frozenset({SYNCED, DEAD})
+TopicPartitionKey: TypeAlias = tuple[str, int | None]  # topic, and partition where others of it can be written
+MAX_PENDING = 10_000  # of a place; the oldest are dropped
 _AGAIN_EVERY_S = 5.0
 
 
-class Announcements:
+class OutputTopicWriter:
     """Writes to these topics, now or later.
 
     Args:
@@ -38,7 +38,7 @@ class Announcements:
         partition_of: Callable[[str, Event[Any]], int | None] = lambda topic, event: None,
     ) -> None:  # fmt: skip
         self._write, self._on_health, self._partition_of = write, on_health, partition_of
-        self._waiting: dict[Place, deque[Event[Any]]] = {}
+        self._waiting: dict[TopicPartitionKey, deque[Event[Any]]] = {}
         self._dropped = 0
 
     async def put(self, topic: str, event: Event[Any]) -> None:
@@ -54,7 +54,7 @@ class Announcements:
                 return
         try:
             await self._write(topic, event)
-        except (TopicUnusableError, PartialOutageError) as exc:
+        except (TopicUnavailableError, PartialOutageError) as exc:
             if not self._waits_at(topic):
                 log.error("%s cannot be written, so what is to be told there waits: %s", topic, exc)
                 self._on_health(f"topic:{topic}", str(exc))
@@ -67,14 +67,14 @@ class Announcements:
     def _waits_at(self, topic: str) -> bool:
         return any(place[0] == topic for place in self._waiting)
 
-    def _keep(self, place: Place, event: Event[Any]) -> None:
+    def _keep(self, place: TopicPartitionKey, event: Event[Any]) -> None:
         topic, waiting = place[0], self._waiting.setdefault(place, deque())
         waiting.append(event)
-        if len(waiting) > MOST_WAITING:
+        if len(waiting) > MAX_PENDING:
             waiting.popleft()
             self._dropped += 1
-            if self._dropped % MOST_WAITING == 1:
-                log.error("%s: more than %d events wait to be told, the oldest are dropped", topic, MOST_WAITING)
+            if self._dropped % MAX_PENDING == 1:
+                log.error("%s: more than %d events wait to be told, the oldest are dropped", topic, MAX_PENDING)
 
     async def run(self) -> None:
         """Write what waits once its topic can be used, for ever."""
@@ -83,7 +83,7 @@ class Announcements:
             for place in list(self._waiting):
                 await self._write_waiting(place)
 
-    async def _write_waiting(self, place: Place) -> None:
+    async def _write_waiting(self, place: TopicPartitionKey) -> None:
         topic, waiting = place[0], self._waiting[place]
         try:
             while waiting:

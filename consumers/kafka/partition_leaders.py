@@ -50,7 +50,7 @@ class PartitionLeaders:
         """Return whether the partition of a key is known to have no leader."""
         return self._offline(topic, key) is not None
 
-    def until_back(self, topic: str, key: bytes | None) -> asyncio.Event | None:
+    def wait_for_leader(self, topic: str, key: bytes | None) -> asyncio.Event | None:
         """Return what is set once the partition of a key has a leader again; None where it has one, as far as is known."""
         partition = self._offline(topic, key)
         return None if partition is None else self._returns.setdefault(partition, asyncio.Event())
@@ -109,7 +109,7 @@ def has_leader(client: AIOKafkaClient, partition: TopicPartition) -> bool:
     return leader is not None and leader != -1
 
 
-def pace_metadata(client: AIOKafkaClient, every_s: float = READER_EVERY_S) -> None:
+def limit_metadata_requests(client: AIOKafkaClient, every_s: float = READER_EVERY_S) -> None:
     """Let a client ask for metadata so often at most: while a partition has no leader, the library asks again as soon as it has the answer.
 
     Args:

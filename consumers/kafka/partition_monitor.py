@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import IllegalStateError, KafkaError
 
-from livedex.consumers.kafka.in_flight_window import Window
+from livedex.consumers.kafka.in_flight_window import InFlightWindow
 from livedex.consumers.kafka.partition_leaders import has_leader
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ANSWER_S = 10.0
 _COMMITTED_S = 5.0
 
 
-class PartitionWatch:
+class PartitionMonitor:
     """Compares what a stage has read with what its topic holds.
 
     Args:
@@ -35,7 +35,7 @@ class PartitionWatch:
         on_expired: told how many records were removed before they were read; 0 where nobody knows.
     """
 
-    def __init__(self, stage: str, window: Window, on_expired: Callable[[int], None]) -> None:
+    def __init__(self, stage: str, window: InFlightWindow, on_expired: Callable[[int], None]) -> None:
         self._stage, self._window, self._on_expired = stage, window, on_expired
         self._start: dict[TopicPartition, int | None] = {}
         self._told_up_to: dict[TopicPartition, int] = {}
@@ -110,7 +110,7 @@ class PartitionWatch:
     def _find_expired(self, partition: TopicPartition, begin: int) -> None:
         """Count records before the beginning of the log that neither the group had committed nor this process has read."""
         told = max(self._start[partition] or 0, self._told_up_to.get(partition, 0))
-        unread = self._window.take_unread(partition)
+        unread = self._window.pop_gaps(partition)
         gap = sum(max(0, min(begin if last is None else last, begin) - max(first, told)) for first, last in unread)
         self._told_up_to[partition] = max(begin, told)
         if gap > 0:

@@ -10,7 +10,7 @@ _MOST_JUMPS = 100
 
 
 @dataclass(slots=True)
-class Partition:
+class PartitionOffsets:
     """What was delivered of one partition.
 
     Attributes:
@@ -28,7 +28,7 @@ class Partition:
     taken: deque[int] = field(default_factory=deque)
     ended: set[int] = field(default_factory=set)
     highest: int = -1
-    jumps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST_JUMPS))
+    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST_JUMPS))
     commit: int | None = None
     committed: int | None = None
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -42,7 +42,7 @@ class Partition:
     def skip_to(self, offset: int) -> None:
         """Note that nothing is delivered before an offset."""
         if offset > self.highest + 1:
-            self.jumps.append((self.highest + 1, offset))
+            self.gaps.append((self.highest + 1, offset))
         self.highest = max(self.highest, offset - 1)
 
     def end(self, offset: int) -> None:
@@ -53,8 +53,8 @@ class Partition:
             self.ended.discard(done)
             self.commit = done + 1
 
-    def take_unread(self) -> list[tuple[int, int | None]]:
+    def pop_gaps(self) -> list[tuple[int, int | None]]:
         """Return the ranges of offsets that were not delivered, each once; the last one has no end yet."""
-        found = [*self.jumps, (self.highest + 1, None)]
-        self.jumps.clear()
+        found = [*self.gaps, (self.highest + 1, None)]
+        self.gaps.clear()
         return found

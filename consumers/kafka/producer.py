@@ -21,14 +21,14 @@ from aiokafka.errors import (
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments
-from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, pace_metadata
+from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, limit_metadata_requests
 from livedex.consumers.kafka.topics import MAX_CHANGE_BYTES
 from livedex.pipeline.settings.kafka import KafkaSettings
 
 log = logging.getLogger(__name__)
 
 CLIENT_ID = "livedex"
-PRODUCING: dict[str, Any] = {
+PRODUCER_OPTIONS: dict[str, Any] = {
     "acks": "all", "enable_idempotence": True, "compression_type": "lz4", "linger_ms": 2, "max_batch_size": 256 * 1024,
     "max_request_size": MAX_CHANGE_BYTES, "metadata_max_age_ms": METADATA_AGE_MS,
 }  # fmt: skip
@@ -42,7 +42,7 @@ _COLLATERAL = (
 _MOST_DELIVERIES = 4
 
 
-class Producer:
+class RenewableProducer:
     """What a FastStream broker publishes through.
 
     An idempotent producer numbers what it sends to a partition, and aiokafka counts a batch that Kafka refused (one too large for its
@@ -135,8 +135,8 @@ class Producer:
 
     async def _renew(self, old: AIOKafkaProducer) -> None:
         below: Any = self._broker.config.producer
-        new = AIOKafkaProducer(**client_arguments(self._settings, self._servers), client_id=CLIENT_ID, **PRODUCING)
-        pace_metadata(new.client, WRITER_EVERY_S)
+        new = AIOKafkaProducer(**client_arguments(self._settings, self._servers), client_id=CLIENT_ID, **PRODUCER_OPTIONS)
+        limit_metadata_requests(new.client, WRITER_EVERY_S)
         try:
             await below.connect(new, below.serializer, below.codec)
         except (KafkaError, OSError) as exc:

@@ -19,23 +19,23 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
-from livedex.consumers.kafka.compat import read_any_name
-from livedex.consumers.kafka.consumer_lag import group_of
-from livedex.consumers.kafka.in_flight_window import Raw, Window
-from livedex.consumers.kafka.output_topics import ANNOUNCED
-from livedex.consumers.kafka.partition_leaders import has_leader, pace_metadata
-from livedex.consumers.kafka.partition_monitor import PartitionWatch
-from livedex.consumers.kafka.records import read_kafka
-from livedex.consumers.record_processor import Settler
+from livedex.consumers.kafka.compat import accept_non_utf8_header_names
+from livedex.consumers.kafka.consumer_lag import consumer_group_id
+from livedex.consumers.kafka.in_flight_window import InFlightWindow, KafkaRecord
+from livedex.consumers.kafka.output_topics import OUTPUT_TOPICS
+from livedex.consumers.kafka.partition_leaders import has_leader, limit_metadata_requests
+from livedex.consumers.kafka.partition_monitor import PartitionMonitor
+from livedex.consumers.kafka.records import decode_record
+from livedex.consumers.record_processor import RecordProcessor
 from livedex.pipeline.settings.kafka import KafkaSettings
 
 log = logging.getLogger(__name__)
 
 POLL_MS = 20  # an empty poll waits so long, and FastStream once more after it
 MOST_BYTES = 32 * 1024 * 1024  # of records in memory, a stage
-HAND_OVER_S = 3.0  # before partitions go to another member: for what is being worked on
-STALLED_S = 60.0  # without a poll: it joins its group anew
-STANDSTILL_S = 150.0  # without a poll: that did not help, and the process should be restarted
+REVOCATION_GRACE_S = 3.0  # before partitions go to another member: for what is being worked on
+REJOIN_AFTER_S = 60.0  # without a poll: it joins its group anew
+RESTART_AFTER_S = 150.0  # without a poll: that did not help, and the process should be restarted
 _COMMIT_EVERY_S = 0.1
 _LOOK_EVERY_S = 1.0
 _COMMIT_TIMEOUT_S = 10.0
@@ -51,12 +51,12 @@ class StageConsumer:
     """
 
     def __init__(
-        self, broker: KafkaBroker, settler: Settler, settings: KafkaSettings, on_error: Callable[[str | None], None],
+        self, broker: KafkaBroker, settler: RecordProcessor, settings: KafkaSettings, on_error: Callable[[str | None], None],
         on_expired: Callable[[int], None] = lambda _: None,
         until_back: Callable[[str, bytes | None], asyncio.Event | None] = lambda topic, key: None,
     ) -> None:  # fmt: skip
         self.settler = settler
-        settler.read = read_kafka
+        settler.read = decode_record
         self.polled_at = time.monotonic()
         self._on_error = on_error
         self._moved = asyncio.Event()
@@ -64,28 +64,28 @@ class StageConsumer:
         self._stopping = False
         self._polling = False
         self._failing = False
-        leaves = None if settler.stage.leaves in ANNOUNCED else settings.prefix + settler.stage.leaves
-        self.window = Window(
+        leaves = None if settler.stage.leaves in OUTPUT_TOPICS else settings.prefix + settler.stage.leaves
+        self.window = InFlightWindow(
             settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed,
             until_back=lambda raw: until_back(leaves, raw.key) if leaves else None,
         )  # fmt: skip
-        self._partitions = PartitionWatch(settler.stage.name, self.window, on_expired)
+        self._partitions = PartitionMonitor(settler.stage.name, self.window, on_expired)
         self._subscriber = broker.subscriber(
-            settings.prefix + settler.stage.takes, group_id=group_of(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
+            settings.prefix + settler.stage.takes, group_id=consumer_group_id(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
             max_records=4 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
             partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
             heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
-            rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * HAND_OVER_S)), fetch_max_wait_ms=500,
+            rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * REVOCATION_GRACE_S)), fetch_max_wait_ms=500,
             isolation_level="read_committed", parser=_as_it_is, decoder=_raw,
         )  # fmt: skip
 
         @self._subscriber
-        async def take(records: tuple[Raw, ...]) -> None:
+        async def take(records: tuple[KafkaRecord, ...]) -> None:
             for partition, batch in itertools.groupby(records, lambda raw: TopicPartition(raw.topic, raw.partition)):
                 self.window.take(partition, batch)
             self._hold_or_go_on()
 
-    async def committing(self) -> None:
+    async def run_commits(self) -> None:
         """Commit what has ended, for ever."""
         while True:
             try:
@@ -109,7 +109,7 @@ class StageConsumer:
             except (KafkaError, IllegalStateError):
                 return  # handed out anew
             if self._polling:  # all that was read is in the window
-                self.window.pass_over(partition, position)
+                self.window.skip_to(partition, position)
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
         """Commit what has ended up to now; what could not be committed is tried again soon."""
@@ -140,7 +140,7 @@ class StageConsumer:
             try:
                 found = await poll(*partitions, **options)
             except UnicodeDecodeError:
-                read_any_name()
+                accept_non_utf8_header_names()
                 await self._read_again(consumer)
                 return {}
             except KafkaError as exc:
@@ -157,7 +157,7 @@ class StageConsumer:
             return found
 
         consumer.getmany = getmany
-        pace_metadata(consumer._client)
+        limit_metadata_requests(consumer._client)
         self.polled_at = time.monotonic()
 
     @property
@@ -176,10 +176,10 @@ class StageConsumer:
         except (KafkaError, IllegalStateError, TimeoutError, UnicodeDecodeError) as exc:
             log.info("%s: its partitions could not be looked at: %s", self.settler.stage.name, exc or type(exc).__name__)
 
-    def standstill(self) -> str | None:
+    def stall_reason(self) -> str | None:
         """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
         silent_s = time.monotonic() - self.polled_at
-        return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > STANDSTILL_S else None
+        return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > RESTART_AFTER_S else None
 
     async def _read_again(self, consumer: AIOKafkaConsumer) -> None:
         """Go back to the end of the window: an error in one partition takes along what was read of the others."""
@@ -204,18 +204,18 @@ class StageConsumer:
         self._stopping = True
         self.settler.stop()
         self._hold_or_go_on()
-        if not await self.window.quiet(timeout_s):
+        if not await self.window.wait_idle(timeout_s):
             log.warning("%s: records are still worked on; they are read again at the next start", self.settler.stage.name)
         await self.commit(min(timeout_s, 5.0))
         await self.window.end()
 
-    async def before_hand_over(self, revoked: set[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Partitions may go to another member."""
         self.window.close(revoked)
-        await self.window.quiet(HAND_OVER_S)
-        await self.commit(HAND_OVER_S)
+        await self.window.wait_idle(REVOCATION_GRACE_S)
+        await self.commit(REVOCATION_GRACE_S)
 
-    def after_hand_over(self, assigned: set[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """These are ours now, and no others."""
         self._paused.clear()
         self.window.assign(assigned)
@@ -235,7 +235,7 @@ class StageConsumer:
         if consumer is None:
             return
         assigned = set(consumer.assignment())
-        wanted = assigned if self._stopping or self.window.full else {p for p in assigned if self.window.holds_enough(p)}
+        wanted = assigned if self._stopping or self.window.full else {p for p in assigned if self.window.should_pause(p)}
         if new := wanted - self._paused:
             consumer.pause(*new)
         if again := (self._paused - wanted) & assigned:
@@ -253,18 +253,18 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._stage = stage
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._stage.before_hand_over(revoked)
+        await self._stage.on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self._stage.after_hand_over(assigned)
+        self._stage.on_partitions_assigned(assigned)
 
 
-async def _as_it_is(batch: tuple[Raw, ...]) -> KafkaMessage:
+async def _as_it_is(batch: tuple[KafkaRecord, ...]) -> KafkaMessage:
     """FastStream's own parser decodes headers, and drops a batch whose headers are no UTF-8."""
     return KafkaMessage(body=b"", raw_message=batch, message_id=f"{batch[0].topic}-{batch[0].partition}-{batch[0].offset}", consumer=None)  # type: ignore[arg-type]
 
 
-async def _raw(message: KafkaMessage) -> tuple[Raw, ...]:
+async def _raw(message: KafkaMessage) -> tuple[KafkaRecord, ...]:
     raw = message.raw_message
     assert isinstance(raw, tuple)
     return raw

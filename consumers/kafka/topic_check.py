@@ -22,7 +22,7 @@ _READ = (CHANGED, CHUNKED, EMBEDDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExistingTopic:
     """A topic as it is.
 
     Attributes:
@@ -51,7 +51,7 @@ class TopicProblem:
         return f"the topic {self.topic} {self.said}"
 
 
-async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Existing]:
+async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, ExistingTopic]:
     """Return what Kafka says of topics that are there.
 
     Raises:
@@ -67,11 +67,11 @@ async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[
         partitions = topic["partitions"]
         if partitions and not topic["error_code"]:
             replication = min(len(partition["replicas"]) for partition in partitions)
-            found[topic["topic"]] = Existing(len(partitions), replication, configs.get(topic["topic"], {}))
+            found[topic["topic"]] = ExistingTopic(len(partitions), replication, configs.get(topic["topic"], {}))
     return found
 
 
-def problems_of(plan: TopicPlan, topic: Existing) -> list[TopicProblem]:
+def check_topic(plan: TopicPlan, topic: ExistingTopic) -> list[TopicProblem]:
     """Return what is wrong with a topic that is there, by what a new one would be."""
     return [
         TopicProblem(plan.name, said, refused and plan.name.endswith(_READ))
@@ -79,7 +79,7 @@ def problems_of(plan: TopicPlan, topic: Existing) -> list[TopicProblem]:
     ]
 
 
-def _sizes(plan: TopicPlan, topic: Existing) -> list[tuple[str, bool]]:
+def _sizes(plan: TopicPlan, topic: ExistingTopic) -> list[tuple[str, bool]]:
     found = []
     if topic.partitions < plan.partitions:
         more = f"kafka-topics.sh --alter --topic {plan.name} --partitions {plan.partitions}"

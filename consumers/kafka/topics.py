@@ -15,8 +15,8 @@ from aiokafka.errors import (
     for_code,
 )
 
-from livedex.consumers.kafka.connection import client_arguments, connecting, translated
-from livedex.consumers.kafka.topic_check import existing_topics, problems_of
+from livedex.consumers.kafka.connection import client_arguments, diagnose_connection_failure, translate_kafka_errors
+from livedex.consumers.kafka.topic_check import check_topic, existing_topics
 from livedex.pipeline.errors import ConfigError, OutageError
 from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from livedex.pipeline.settings.kafka import KafkaSettings
@@ -46,7 +46,7 @@ class TopicPlan:
         return f"kafka-topics.sh --create --if-not-exists --topic {self.name} --partitions {self.partitions} --replication-factor {self.replication}{config}"
 
 
-def planned(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
+def topic_plans(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
     """Every topic of an installation.
 
     Args:
@@ -82,12 +82,12 @@ async def ensure_topics(
     """
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
     try:
-        with translated("topics"):
-            async with connecting(settings, servers):
+        with translate_kafka_errors("topics"):
+            async with diagnose_connection_failure(settings, servers):
                 await admin.start()
             there = set(await admin.list_topics())
             brokers = len((await admin.describe_cluster())["brokers"])
-            plans = planned(settings, brokers)
+            plans = topic_plans(settings, brokers)
             await _check(admin, [plan for plan in plans if plan.name in there], told)
             missing = [plan for plan in plans if plan.name not in there]
             if not missing:
@@ -96,7 +96,7 @@ async def ensure_topics(
         problems = {topic: (code, message) for topic, code, message, *_ in answer.topic_errors if code}
         for plan in missing:
             if plan.name in problems:
-                _refuse(plan, *problems[plan.name], planned(settings, brokers))
+                _refuse(plan, *problems[plan.name], topic_plans(settings, brokers))
         log.info("topics made: %s", ", ".join(plan.name for plan in missing))
         return [plan.name for plan in missing]
     finally:
@@ -112,7 +112,7 @@ async def _check(admin: AIOKafkaAdminClient, plans: list[TopicPlan], told: Calla
     if not plans:
         return
     found = await existing_topics(admin, [plan.name for plan in plans])
-    problems = [problem for plan in plans if plan.name in found for problem in problems_of(plan, found[plan.name])]
+    problems = [problem for plan in plans if plan.name in found for problem in check_topic(plan, found[plan.name])]
     refused = [problem for problem in problems if problem.refused]
     if refused:
         raise ConfigError("; ".join(map(str, refused)))

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from livedex.consumers.notify.delivery_worker import AT_ONCE, Courier, component_of
-from livedex.consumers.notify.webhook_sender import Route, open_sender
+from livedex.consumers.notify.delivery_worker import MAX_CONCURRENT, DeliveryWorker, component_of
+from livedex.consumers.notify.webhook_sender import Endpoint, open_webhook_sender
 from livedex.pipeline.errors import LivedexError, TenantDeletedError
 from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.runtime.supervision import run_supervised
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.notification_outbox import NOTICES_CHANNEL, Outbox
-from livedex.pipeline.store.postgres.listener import listening
-from livedex.pipeline.store.subscriber_store import Registration, Subscribers
+from livedex.pipeline.store.notification_outbox import NOTIFICATIONS_CHANNEL, NotificationOutbox
+from livedex.pipeline.store.postgres.listener import listen
+from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +32,15 @@ class Subscription:
         attempts: at telling one thing.
     """
 
-    registration: Registration
-    route: Route | None = None
+    registration: SubscriberConfig
+    route: Endpoint | None = None
     attempts: int = 10
 
 
 @asynccontextmanager
-async def open_couriers(
+async def open_delivery_workers(
     subscriptions: Sequence[Subscription], database: Database, url: str, metrics: Metrics, tell: Callable[[str, str | None], None]
-) -> AsyncIterator[list[Courier]]:
+) -> AsyncIterator[list[DeliveryWorker]]:
     """Make the database know these subscribers, and no others; a courier for each that has a URL, to be run while the block lasts.
 
     Args:
@@ -50,22 +50,23 @@ async def open_couriers(
     Raises:
         OutageError, RetryableError: the database is away.
     """
-    subscribers, outbox = Subscribers(database), Outbox(database)
+    subscribers, outbox = SubscriberStore(database), NotificationOutbox(database)
     for name in await subscribers.configure([each.registration for each in subscriptions]):
         log.warning("notify: nothing more is written for the subscriber %s, which livedex.toml does not name", name)
         tell(component_of(name), None)
-    couriers: dict[str, Courier] = {}
+    couriers: dict[str, DeliveryWorker] = {}
     readers = [each.registration for each in subscriptions if each.route is None]
     async with AsyncExitStack() as stack:
         if readers:
             stack.push_async_callback(
-                _ended, asyncio.create_task(supervised(lambda: _keep(subscribers, readers), "keep subscribers"), name="keep subscribers")
+                _ended,
+                asyncio.create_task(run_supervised(lambda: _keep(subscribers, readers), "keep subscribers"), name="keep subscribers"),
             )
         for each in subscriptions:
             if each.route is None:
                 continue
-            sender = await stack.enter_async_context(open_sender(each.route, at_once=AT_ONCE))
-            couriers[each.registration.name] = Courier(
+            sender = await stack.enter_async_context(open_webhook_sender(each.route, at_once=MAX_CONCURRENT))
+            couriers[each.registration.name] = DeliveryWorker(
                 each.registration, sender, outbox, subscribers, metrics, tell, attempts=each.attempts
             )
         if couriers:
@@ -78,11 +79,11 @@ async def open_couriers(
                 for courier in couriers.values():
                     courier.wake()
 
-            await stack.enter_async_context(listening(url, NOTICES_CHANNEL, told, began))
+            await stack.enter_async_context(listen(url, NOTIFICATIONS_CHANNEL, told, began))
         yield list(couriers.values())
 
 
-async def _keep(subscribers: Subscribers, readers: Sequence[Registration]) -> None:
+async def _keep(subscribers: SubscriberStore, readers: Sequence[SubscriberConfig]) -> None:
     """Write those again whose tenant was deleted and made again: who reads for itself has no courier that does."""
     away: str | None = None
     while True:

@@ -12,19 +12,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from livedex.consumers.notify.schedule import wait_s
-from livedex.consumers.notify.webhook_sender import Answer, Failed, Gone, Sender, Told
+from livedex.consumers.notify.schedule import retry_delay_s
+from livedex.consumers.notify.webhook_sender import Delivered, DeliveryFailed, DeliveryResult, Unsubscribed, WebhookSender
 from livedex.pipeline.errors import LivedexError, TenantDeletedError
-from livedex.pipeline.events.notifications import NOTIFY, Notice
+from livedex.pipeline.events.notifications import NOTIFY_STAGE, Notification
 from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.runtime.micro_batch import Together
-from livedex.pipeline.store.notification_outbox import Look, Outbox
-from livedex.pipeline.store.subscriber_store import Registration, Subscribers
+from livedex.pipeline.runtime.micro_batch import MicroBatcher
+from livedex.pipeline.store.notification_outbox import DeliveryBatch, NotificationOutbox
+from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 8
-_ROOM_BELOW = AT_ONCE // 2  # several are taken together
+MAX_CONCURRENT = 8
+_ROOM_BELOW = MAX_CONCURRENT // 2  # several are taken together
 LEASE_S = 60.0  # longer than an attempt and what is written after it
 _LOOK_AGAIN_S = 1.0
 _AWAY_S = 5.0
@@ -39,7 +39,7 @@ def component_of(subscriber: str) -> str:
     return f"subscriber:{subscriber}"
 
 
-class Courier:
+class DeliveryWorker:
     """Tells one subscriber; several may run, in any number of processes.
 
     Args:
@@ -49,12 +49,12 @@ class Courier:
     """
 
     def __init__(
-        self, subscriber: Registration, sender: Sender, outbox: Outbox, subscribers: Subscribers, metrics: Metrics,
-        tell: Callable[[str, str | None], None], *, attempts: int, wait: Callable[[int], float] = wait_s,
+        self, subscriber: SubscriberConfig, sender: WebhookSender, outbox: NotificationOutbox, subscribers: SubscriberStore, metrics: Metrics,
+        tell: Callable[[str, str | None], None], *, attempts: int, wait: Callable[[int], float] = retry_delay_s,
     ) -> None:  # fmt: skip
         self._subscriber, self._sender, self._outbox, self._subscribers = subscriber, sender, outbox, subscribers
         self._metrics, self._tell, self._attempts, self._wait = metrics, tell, attempts, wait
-        self._told: Together[Notice, None] = Together(self._remove)
+        self._told: MicroBatcher[Notification, None] = MicroBatcher(self._remove)
         self._woken = asyncio.Event()
         self._works = True
         self._said: str | None = ""
@@ -108,14 +108,14 @@ class Courier:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _look(self, under_way: int) -> Look | None:
+    async def _look(self, under_way: int) -> DeliveryBatch | None:
         """Take what can be told now; None where that cannot be found out."""
         s = self._subscriber
         try:
             if time.monotonic() >= self._expire_at:
                 self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
                 await self._expire()
-            look = await self._outbox.take(s.tenant_id, s.name, at_once=AT_ONCE, under_way=under_way, lease_s=LEASE_S)
+            look = await self._outbox.take(s.tenant_id, s.name, at_once=MAX_CONCURRENT, under_way=under_way, lease_s=LEASE_S)
             if look is None:  # gone with all else of its tenant
                 await self._subscribers.add(s)
         except TenantDeletedError:
@@ -129,10 +129,10 @@ class Courier:
             self._say(_problem(look))
         return look
 
-    async def _deliver(self, notice: Notice) -> None:
+    async def _deliver(self, notice: Notification) -> None:
         begin = time.monotonic()
         answer = await self._sender.send(notice)
-        self._metrics.stage_seconds.labels(NOTIFY).observe(time.monotonic() - begin)
+        self._metrics.stage_seconds.labels(NOTIFY_STAGE).observe(time.monotonic() - begin)
         while True:
             try:
                 outcome = await self._settle(notice, answer)
@@ -142,36 +142,36 @@ class Courier:
                     return  # its lease runs out, and it is sent again with the same id
                 await asyncio.sleep(_KEEP_AGAIN_S)
             else:
-                self._metrics.events_total.labels(NOTIFY, outcome).inc()
+                self._metrics.events_total.labels(NOTIFY_STAGE, outcome).inc()
                 return
 
-    async def _settle(self, notice: Notice, answer: Answer) -> str:
+    async def _settle(self, notice: Notification, answer: DeliveryResult) -> str:
         """Keep what an answer means; its name in the metrics."""
         s = self._subscriber
-        if isinstance(answer, Told):
+        if isinstance(answer, Delivered):
             await self._told(notice)
             if not self._works:
                 self._works = True
-                await self._subscribers.works(s.tenant_id, s.name)
+                await self._subscribers.record_success(s.tenant_id, s.name)
                 self._say(None)
             return "done"
-        if isinstance(answer, Gone):
+        if isinstance(answer, Unsubscribed):
             log.error("notify: subscriber %s is switched off: %s", s.name, answer.detail)
             await self._subscribers.stop(s.tenant_id, s.name, answer.detail)
             await self._outbox.postpone(notice, 0.0, counts=False)
             return "again"
-        if isinstance(answer, Failed):
+        if isinstance(answer, DeliveryFailed):
             return await self._fail(notice, answer)
         assert_never(answer)
 
-    async def _remove(self, notices: Sequence[Notice]) -> list[None]:
+    async def _remove(self, notices: Sequence[Notification]) -> list[None]:
         await self._outbox.told(self._subscriber.tenant_id, notices)
         return [None] * len(notices)
 
-    async def _fail(self, notice: Notice, answer: Failed) -> str:
-        s, asked_s, pause_s = self._subscriber, answer.asked_s or 0.0, 0.0
+    async def _fail(self, notice: Notification, answer: DeliveryFailed) -> str:
+        s, asked_s, pause_s = self._subscriber, answer.retry_after_s or 0.0, 0.0
         self._works = False
-        if answer.is_of_the_subscriber:
+        if answer.is_subscriber_failure:
             pause_s = await self._subscribers.failed(s.tenant_id, s.name, answer.detail, asked_s=asked_s)
             self._say(answer.detail)
         else:
@@ -190,11 +190,11 @@ class Courier:
     async def _expire(self) -> None:
         """Make dead letters of what has waited for as long as it may."""
         s = self._subscriber
-        while found := await self._outbox.take_expired(s.tenant_id, s.name, _EXPIRED_AT_ONCE, lease_s=LEASE_S):
+        while found := await self._outbox.lease_expired(s.tenant_id, s.name, _EXPIRED_AT_ONCE, lease_s=LEASE_S):
             for notice in found:
                 detail = f"subscriber {s.name} was not told within {s.keep_days:g} days, in {notice.attempts} attempts"
                 await self._outbox.bury(notice, reason="expired", detail=detail, attempts=notice.attempts)
-                self._metrics.events_total.labels(NOTIFY, "dead").inc()
+                self._metrics.events_total.labels(NOTIFY_STAGE, "dead").inc()
             log.error("notify: %d dead letters (expired): subscriber %s was not told within %g days", len(found), s.name, s.keep_days)
 
     def _say(self, problem: str | None) -> None:
@@ -203,8 +203,8 @@ class Courier:
             self._tell(component_of(self.name), problem)
 
 
-def _problem(look: Look) -> str | None:
+def _problem(look: DeliveryBatch) -> str | None:
     """What is wrong with a subscriber, in words; None while it takes what it is sent, but for a few things."""
     if look.stopped:
         return f"switched off, for it wants to be told no more ({look.problem}): `livedex subscribers resume` switches it on"
-    return look.problem if look.fails else None
+    return look.problem if look.is_failing else None

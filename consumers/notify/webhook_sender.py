@@ -27,13 +27,13 @@ import httpcore
 
 from livedex.consumers.notify.signing import signed_headers
 from livedex.pipeline.errors import LivedexError, RejectedError
-from livedex.pipeline.events.notifications import Notice
-from livedex.pipeline.fetch.responses import headers_of
+from livedex.pipeline.events.notifications import Notification
+from livedex.pipeline.fetch.responses import parse_headers
 from livedex.pipeline.fetch.ssrf_guard import NoPublicAddressError
-from livedex.pipeline.fetch.urls import Place
-from livedex.pipeline.http.retry_after import retry_after_s
+from livedex.pipeline.fetch.urls import ParsedUrl
+from livedex.pipeline.http.retry_after import parse_retry_after_s
 
-WHOLE_S = 20.0
+TOTAL_TIMEOUT_S = 20.0
 """For one attempt, from the name of the host to the answer's status. Source: Standard Webhooks 1.0.0, "Request timeouts": 15 to 30 s."""
 
 _CONNECT_S = 5.0
@@ -45,19 +45,19 @@ _AWAY = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Delivered:
     """It was told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Unsubscribed:
     """It wants to be told no more."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class DeliveryFailed:
     """It was not told.
 
     Attributes:
@@ -68,10 +68,10 @@ class Failed:
 
     detail: str
     reason: str
-    asked_s: float | None = None
+    retry_after_s: float | None = None
 
     @property
-    def is_of_the_subscriber(self) -> bool:
+    def is_subscriber_failure(self) -> bool:
         """Whether other notices would have met the same."""
         return self.reason != "refused"
 
@@ -81,11 +81,11 @@ class Failed:
         return self.reason != "throttled"
 
 
-Answer: TypeAlias = Told | Gone | Failed
+DeliveryResult: TypeAlias = Delivered | Unsubscribed | DeliveryFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class Endpoint:
     """How a subscriber is reached.
 
     Attributes:
@@ -94,13 +94,13 @@ class Route:
         trust: by which servers are known.
     """
 
-    place: Place
+    place: ParsedUrl
     keys: Sequence[bytes]
     backend: httpcore.AsyncNetworkBackend
     trust: ssl.SSLContext
 
 
-class Sender:
+class WebhookSender:
     """Sends to one subscriber, over connections that are its own.
 
     Args:
@@ -108,36 +108,36 @@ class Sender:
         clock: seconds since 1970.
     """
 
-    def __init__(self, route: Route, pool: httpcore.AsyncConnectionPool, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, route: Endpoint, pool: httpcore.AsyncConnectionPool, *, clock: Callable[[], float] = time.time) -> None:
         self._place, self._keys, self._pool, self._clock = route.place, route.keys, pool, clock
         place = route.place
         self._url = httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.target)
 
-    async def send(self, notice: Notice) -> Answer:
-        """Make one attempt, within `WHOLE_S`."""
+    async def send(self, notice: Notification) -> DeliveryResult:
+        """Make one attempt, within `TOTAL_TIMEOUT_S`."""
         try:
-            async with asyncio.timeout(WHOLE_S):
+            async with asyncio.timeout(TOTAL_TIMEOUT_S):
                 status, headers = await self._post(notice)
         except (RejectedError, NoPublicAddressError) as exc:
-            if isinstance(exc, NoPublicAddressError) and not exc.leads_inside:
-                return Failed(f"{self._place.host}: there is no such host", "unreachable")
-            return Failed(
+            if isinstance(exc, NoPublicAddressError) and not exc.resolves_to_private:
+                return DeliveryFailed(f"{self._place.host}: there is no such host", "unreachable")
+            return DeliveryFailed(
                 f"{self._place.host} is not at a public address: if it may be told there, name it in allow_hosts", "address_refused"
             )
         except LivedexError as exc:
-            return Failed(str(exc), "unreachable")
+            return DeliveryFailed(str(exc), "unreachable")
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as exc:  # OSError holds TimeoutError
             kind = "no answer in time" if isinstance(exc, TimeoutError | httpcore.TimeoutException) else type(exc).__name__
-            return Failed(f"{self._place.host}: {kind}", "unreachable")
+            return DeliveryFailed(f"{self._place.host}: {kind}", "unreachable")
         return _meaning(status, headers, self._place.host)
 
-    async def _post(self, notice: Notice) -> tuple[int, Mapping[str, str]]:
+    async def _post(self, notice: Notification) -> tuple[int, Mapping[str, str]]:
         body = notice.encode()
         headers = {
             "Host": self._place.authority, "Content-Length": str(len(body)), **_CONSTANT,
             **signed_headers(self._keys, notice.webhook_id, int(self._clock()), body),
         }  # fmt: skip
-        timeout = {"connect": _CONNECT_S, "read": WHOLE_S, "write": WHOLE_S, "pool": WHOLE_S}
+        timeout = {"connect": _CONNECT_S, "read": TOTAL_TIMEOUT_S, "write": TOTAL_TIMEOUT_S, "pool": TOTAL_TIMEOUT_S}
         async with self._pool.stream(
             "POST", self._url, headers=list(headers.items()), content=body, extensions={"timeout": timeout}
         ) as answer:
@@ -146,11 +146,11 @@ class Sender:
             ):  # the status has said all
                 async with asyncio.timeout(_REST_S):
                     await _read_some(answer)
-            return answer.status, headers_of(answer.headers)
+            return answer.status, parse_headers(answer.headers)
 
 
 @asynccontextmanager
-async def open_sender(route: Route, *, at_once: int, clock: Callable[[], float] = time.time) -> AsyncIterator[Sender]:
+async def open_webhook_sender(route: Endpoint, *, at_once: int, clock: Callable[[], float] = time.time) -> AsyncIterator[WebhookSender]:
     """A sender, for as long as the block lasts.
 
     Args:
@@ -161,7 +161,7 @@ async def open_sender(route: Route, *, at_once: int, clock: Callable[[], float] 
         ssl_context=route.trust, max_connections=at_once, max_keepalive_connections=at_once, keepalive_expiry=_IDLE_S,
         network_backend=route.backend,
     ) as pool:  # fmt: skip
-        yield Sender(route, pool, clock=clock)
+        yield WebhookSender(route, pool, clock=clock)
 
 
 async def _read_some(answer: httpcore.Response) -> None:
@@ -172,15 +172,15 @@ async def _read_some(answer: httpcore.Response) -> None:
             return
 
 
-def _meaning(status: int, headers: Mapping[str, str], host: str) -> Answer:
+def _meaning(status: int, headers: Mapping[str, str], host: str) -> DeliveryResult:
     if 200 <= status < 300:
-        return Told()
+        return Delivered()
     said = f"{host} answered with HTTP {status}"
     if status == 410:
-        return Gone(said)
-    asked_s = retry_after_s(headers.get("retry-after"), datetime.now(UTC))
+        return Unsubscribed(said)
+    asked_s = parse_retry_after_s(headers.get("retry-after"), datetime.now(UTC))
     if status == 429 or (status == 503 and asked_s is not None):
-        return Failed(f"{said}: it asks for patience", "throttled", asked_s)
+        return DeliveryFailed(f"{said}: it asks for patience", "throttled", asked_s)
     if status in _AWAY:
-        return Failed(said, "unreachable", asked_s)
-    return Failed(f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s)
+        return DeliveryFailed(said, "unreachable", asked_s)
+    return DeliveryFailed(f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s)

@@ -18,9 +18,9 @@ from sqlalchemy import Table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from livedex.pipeline.runtime.backoff import exponential_s
-from livedex.pipeline.runtime.micro_batch import Together
-from livedex.pipeline.store.postgres.errors import database_outage
+from livedex.pipeline.runtime.backoff import exponential_backoff_s
+from livedex.pipeline.runtime.micro_batch import MicroBatcher
+from livedex.pipeline.store.postgres.errors import outage_reason
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,15 @@ _ROWS_TOGETHER = 256
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 
-def queue_outage(error: BaseException) -> str | None:
+def queue_outage_cause(error: BaseException) -> str | None:
     """Return why the queue cannot be used now, or None where the error is about a statement; of what SQLAlchemy says of its own pool, too."""
-    cause = database_outage(error)
+    cause = outage_reason(error)
     if cause is None and isinstance(error, SQLAlchemyError) and getattr(error, "orig", None) is None:
         return "the connection was closed"
     return cause
 
 
-class AcknowledgingClient(OutboxClient):
+class BatchedAckClient(OutboxClient):
     """Gathers what is deleted while another statement is under way; an idle queue waits for nothing.
 
     Args:
@@ -50,7 +50,7 @@ class AcknowledgingClient(OutboxClient):
         super().__init__(engine, table)
         self._stopping = False
         self._waiting: dict[Leased, None] = {}
-        self._delete: Together[tuple[Leased, ...], set[Leased]] = Together(
+        self._delete: MicroBatcher[tuple[Leased, ...], set[Leased]] = MicroBatcher(
             self._delete_all, size=len, most=_ROWS_TOGETHER, most_size=_ROWS_TOGETHER
         )
 
@@ -122,11 +122,11 @@ class AcknowledgingClient(OutboxClient):
                 async with self.engine.connect() as connection:
                     return await work(await connection.execution_options(isolation_level="AUTOCOMMIT"))
             except Exception as exc:
-                cause = queue_outage(exc)
+                cause = queue_outage_cause(exc)
                 if cause is None or self._stopping:
                     raise
                 failures += 1
                 if failures == 3:
                     log.warning("what has ended cannot be acknowledged yet: %s", cause)
             if failures > 1:  # the first failure may be the session's alone
-                await asyncio.sleep(exponential_s(_FIRST_WAIT_S, failures - 1, _LONGEST_WAIT_S))
+                await asyncio.sleep(exponential_backoff_s(_FIRST_WAIT_S, failures - 1, _LONGEST_WAIT_S))

@@ -30,16 +30,16 @@ from sqlalchemy import MetaData, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from livedex.consumers.postgres.acknowledging import queue_outage
-from livedex.consumers.postgres.compat import adjust, fetch_now
+from livedex.consumers.postgres.acknowledging import queue_outage_cause
+from livedex.consumers.postgres.compat import fetch_now, patch_subscriber
 from livedex.consumers.postgres.queue_client import QueueClient, tenant_of
-from livedex.consumers.postgres.row_scheduler import DOCUMENT_HEADER, TENANT_HEADER, BusyDocumentError, QueueTurns
-from livedex.consumers.record_processor import Record, Settler, StoppingError
+from livedex.consumers.postgres.row_scheduler import DOCUMENT_HEADER, TENANT_HEADER, DocumentBusyError, RowScheduler
+from livedex.consumers.record_processor import Record, RecordProcessor, StoppingError
 from livedex.pipeline.errors import LivedexError, OutageError
 from livedex.pipeline.events.event import CHANGED, Changed, Event
-from livedex.pipeline.runtime.micro_batch import Together
+from livedex.pipeline.runtime.micro_batch import MicroBatcher
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter
+from livedex.pipeline.store.dead_letter_store import DeadLetter
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.replays import REPLAY_HEADER
 
@@ -99,12 +99,12 @@ class PostgresBroker:
         self._broker = OutboxBroker(engine, outbox_table=table, graceful_timeout=DRAIN_S, apply_types=False, logger=None, decoder=_raw)
         self._client = QueueClient(engine, table)
         self._broker.config.broker_config.client = self._client  # there is no argument for it
-        self._settlers: list[Settler] = []
+        self._settlers: list[RecordProcessor] = []
         self._working: dict[int, Any] = {}
-        self._put: Together[_Put, None] = Together(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)
+        self._put: MicroBatcher[_Put, None] = MicroBatcher(self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER)
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic; see `livedex.pipeline.ingest.ingester.Publisher`."""
+        """Put changes on the first topic; see `livedex.pipeline.ingest.ingester.ChangePublisher`."""
         if events:
             rows = [(event.encode(), _whose(event.tenant_id, event.document_id)) for event in events]
             await self._put_all(CHANGED, rows, min(event.accepted for event in events), durable=True)
@@ -117,7 +117,7 @@ class PostgresBroker:
         """
         await self._put(_Put(topic, event.encode(), event.accepted, _whose(event.tenant_id, event.document_id)))
 
-    async def put_again(self, letter: Letter) -> None:
+    async def put_again(self, letter: DeadLetter) -> None:
         """Put the exact bytes of a dead letter on its topic again."""
         rows = [(letter.payload, _whose(letter.tenant_id, letter.document_id))]
         await self._put_all(letter.topic, rows, datetime.now(UTC), durable=True, replay_of=letter.letter_id)
@@ -145,7 +145,7 @@ class PostgresBroker:
                     await self._client.insert_batch(connection, queue=topic, rows=[(payload, headers | own) for payload, own in rows])
                 return
             except Exception as exc:
-                cause = queue_outage(exc)
+                cause = queue_outage_cause(exc)
                 if cause is None and isinstance(exc, SQLAlchemyError):
                     raise OutageError("broker", f"publish to {topic}: {_kind(exc)}") from exc  # a fault of the queue, and of no event
                 if cause is None:
@@ -153,17 +153,17 @@ class PostgresBroker:
                 if is_last:
                     raise OutageError("database", f"publish to {topic}: {cause} ({_kind(exc)})", cause=cause) from exc
 
-    def add(self, settler: Settler) -> None:
+    def add(self, settler: RecordProcessor) -> None:
         """Run a stage once the broker is started."""
         self._settlers.append(settler)
         stage = settler.stage
-        turns = self._client.turns[stage.takes] = QueueTurns(stage.workers)
+        turns = self._client.turns[stage.takes] = RowScheduler(stage.workers)
 
         subscriber = self._broker.subscriber(
-            stage.takes, max_workers=turns.handlers, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
+            stage.takes, max_workers=turns.max_rows, fetch_batch_size=stage.workers, min_fetch_interval=0.25, max_fetch_interval=1.0,
             lease_ttl_seconds=LEASE_S, terminal_flush_batch_size=ACKNOWLEDGED_TOGETHER, retry_strategy=_AsTold(), ack_policy=AckPolicy.NACK_ON_ERROR,
         )  # fmt: skip
-        adjust(subscriber)
+        patch_subscriber(subscriber)
 
         turns.refill = fetch_now(subscriber)
 
@@ -176,7 +176,7 @@ class PostgresBroker:
                     again = await settler.settle(_record(row))
             except StoppingError:
                 raise _AgainError(0.0) from None
-            except BusyDocumentError:
+            except DocumentBusyError:
                 raise _AgainError(_BUSY_S) from None
             finally:
                 self._working.pop(row.id, None)
@@ -200,7 +200,7 @@ class PostgresBroker:
             await asyncio.gather(renewing, return_exceptions=True)
 
     @staticmethod
-    def connections(settlers: Sequence[Settler], publishing: int = 4) -> int:
+    def connections(settlers: Sequence[RecordProcessor], publishing: int = 4) -> int:
         """How many connections the engine needs for these stages.
 
         Args:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 LONGEST_RECONNECT_S = 2.0
 
 
-class Subscriber(usecase.OutboxSubscriber):
+class ConnectionlessSubscriber(usecase.OutboxSubscriber):
     """A subscriber whose workers hold no connection."""
 
     @property
@@ -28,14 +28,14 @@ class Subscriber(usecase.OutboxSubscriber):
         yield {"writer_conn": None}
 
 
-def adjust(subscriber: usecase.OutboxSubscriber) -> None:
+def patch_subscriber(subscriber: usecase.OutboxSubscriber) -> None:
     """Let the workers of a subscriber hold no connection, and its loops connect again soon.
 
     Args:
         subscriber: of a broker that is not started yet.
     """
     usecase._BACKOFF_MAX_SECONDS = LONGEST_RECONNECT_S
-    subscriber.__class__ = Subscriber
+    subscriber.__class__ = ConnectionlessSubscriber
 
 
 def fetch_now(subscriber: usecase.OutboxSubscriber) -> Callable[[], None]:

@@ -10,8 +10,8 @@ from faststream_outbox.message import OutboxInnerMessage
 from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from livedex.consumers.postgres.acknowledging import AcknowledgingClient
-from livedex.consumers.postgres.row_scheduler import TENANT_HEADER, QueueTurns
+from livedex.consumers.postgres.acknowledging import BatchedAckClient
+from livedex.consumers.postgres.row_scheduler import TENANT_HEADER, RowScheduler
 from livedex.pipeline.store.postgres.statements import sql
 
 
@@ -20,7 +20,7 @@ def tenant_of(message: OutboxInnerMessage) -> str:
     return str((message.headers or {}).get(TENANT_HEADER, ""))
 
 
-class QueueClient(AcknowledgingClient):
+class QueueClient(BatchedAckClient):
     """Leases rows by tenants in turn; see `fetch_queue` in `pipeline/store/sql/queue.sql`.
 
     Args:
@@ -33,7 +33,7 @@ class QueueClient(AcknowledgingClient):
 
     def __init__(self, engine: AsyncEngine, table: Table) -> None:
         super().__init__(engine, table)
-        self.turns: dict[str, QueueTurns] = {}
+        self.turns: dict[str, RowScheduler] = {}
 
     async def fetch(
         self, conn: AsyncConnection | None, queues: Sequence[str], *, limit: int, lease_ttl_seconds: float

@@ -15,9 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.store.postgres.connection import connector, driver_arguments
-from livedex.pipeline.store.postgres.session_limits import SERVER_SETTINGS
-from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
+from livedex.pipeline.store.postgres.connection import connect_arguments, connection_factory
+from livedex.pipeline.store.postgres.session_limits import SESSION_SETTINGS
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
 
 _READ_ONLY = "25006"
 _NAME = "livedex_asyncpg"  # the queue listens only through a driver that is called asyncpg somewhere
@@ -41,7 +41,7 @@ class QueueDialect(PGDialect_asyncpg):
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the driver."""
-        return [], driver_arguments(self._database_url, self._session)
+        return [], connect_arguments(self._database_url, self._session)
 
 
 registry.register(f"postgresql.{_NAME}", __name__, QueueDialect.__name__)
@@ -54,7 +54,7 @@ def _close_what_is_read_only(context: ExceptionContext) -> None:
 
 
 @asynccontextmanager
-async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) -> AsyncIterator[AsyncEngine]:
+async def open_queue_engine(url: str, connections: int, roles: DatabaseRoles = DEFAULT_ROLES) -> AsyncIterator[AsyncEngine]:
     """The broker's own connections, as the application's role.
 
     Args:
@@ -65,10 +65,10 @@ async def open_engine(url: str, connections: int, roles: Roles = DEFAULT_ROLES) 
     Raises:
         OutageError: they cannot be had.
     """
-    session = {"role": roles.application, "application_name": "livedex-broker", "synchronous_commit": "off", **SERVER_SETTINGS}
+    session = {"role": roles.application, "application_name": "livedex-broker", "synchronous_commit": "off", **SESSION_SETTINGS}
     engine = create_async_engine(
         f"postgresql+{_NAME}://", database_url=url, session=session, pool_size=connections, max_overflow=0, pool_pre_ping=False,
-        connect_args={"async_creator_fn": connector(url, session)},
+        connect_args={"async_creator_fn": connection_factory(url, session)},
     )  # fmt: skip
     event.listen(engine.sync_engine, "handle_error", _close_what_is_read_only)
     try:

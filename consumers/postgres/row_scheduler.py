@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from livedex.consumers.fair_semaphore import FairSlots
+from livedex.consumers.fair_semaphore import FairSemaphore
 
 TENANT_HEADER, DOCUMENT_HEADER = "tenant", "document"
-HELD_FOR_EACH_WORKER = 4  # rows in memory; tenants take turns among these
+ROWS_PER_WORKER = 4  # rows in memory; tenants take turns among these
 _SHARE = 3  # of these, for one tenant
 _BEHIND = 2  # of one tenant, that wait in memory for an earlier version of their document
 
 
-class BusyDocumentError(Exception):
+class DocumentBusyError(Exception):
     """Enough rows wait here for earlier versions of their documents: deliver this one later."""
 
 
-class QueueTurns:
+class RowScheduler:
     """Turns at the workers of one stage.
 
     Args:
@@ -32,10 +32,10 @@ class QueueTurns:
     """
 
     def __init__(self, workers: int) -> None:
-        self.handlers, self.share = HELD_FOR_EACH_WORKER * workers, _SHARE * workers
+        self.max_rows, self.share = ROWS_PER_WORKER * workers, _SHARE * workers
         self.refill: Callable[[], None] = lambda: None
         self._low = (_SHARE - 1) * workers
-        self._slots = FairSlots(workers, max(1, workers // 4))
+        self._slots = FairSemaphore(workers, max(1, workers // 4))
         self._held: Counter[str] = Counter()
         self._most_behind = _BEHIND * workers
         self._behind: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class QueueTurns:
             return
         lock, present = self._documents.setdefault(document, (asyncio.Lock(), []))
         if present and self._behind[tenant_id] >= self._most_behind:
-            raise BusyDocumentError
+            raise DocumentBusyError
         present.append(None)
         try:
             await self._in_turn(lock, tenant_id)

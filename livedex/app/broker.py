@@ -7,24 +7,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from livedex.app.lazy_fetcher import LateListings
-from livedex.app.wiring import Surroundings
+from livedex.app.lazy_fetcher import LazyChangeLister
+from livedex.app.wiring import AppContext
 from livedex.pipeline.flow import StageName
-from livedex.pipeline.ingest.ingester import Accepting, Intake, LateIntake
-from livedex.pipeline.stages.remote_content import LinkedContents
-from livedex.pipeline.store.documents.access_updates import Guards
-from livedex.pipeline.store.documents.document_patches import Patches
-from livedex.pipeline.store.documents.fetched_content_cache import FetchedContents
+from livedex.pipeline.ingest.ingester import ChangeSink, DeferredIngester, Ingester
+from livedex.pipeline.stages.remote_content import RemoteContent
+from livedex.pipeline.store.documents.access_updates import PostgresAccessUpdater
+from livedex.pipeline.store.documents.document_patches import DocumentPatcher
+from livedex.pipeline.store.documents.fetched_content_cache import FetchedContentCache
 from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
-from livedex.pipeline.store.replays import Replays
+from livedex.pipeline.store.replays import DeadLetterReplays
 
 if TYPE_CHECKING:
-    from livedex.consumers.record_processor import Settler
-    from livedex.consumers.stage_processors import Broker, OutletToBroker
+    from livedex.consumers.record_processor import RecordProcessor
+    from livedex.consumers.stage_processors import Broker, BrokerOutcomeSink
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class BrokerConnection:
     """Stages that run.
 
     Attributes:
@@ -33,13 +33,13 @@ class Running:
     """
 
     broker: Broker
-    intake: Intake
+    intake: Ingester
 
 
 @asynccontextmanager
 async def open_broker(
-    s: Surroundings, stages: Sequence[StageName] = (), *, patient: bool = False, fills: bool = True
-) -> AsyncIterator[Running]:
+    s: AppContext, stages: Sequence[StageName] = (), *, patient: bool = False, fills: bool = True
+) -> AsyncIterator[BrokerConnection]:
     """The broker, consuming these stages for as long as the block lasts; draining at its end.
 
     Args:
@@ -50,39 +50,41 @@ async def open_broker(
         OutageError: it is away, for who is not patient.
     """
     # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
-    from livedex.consumers.stage_processors import OutletToBroker, settlers_for
+    from livedex.consumers.stage_processors import BrokerOutcomeSink, open_stage_processors
 
     async with AsyncExitStack() as stack:
-        late = LateIntake()
+        late = DeferredIngester()
         kafka = s.settings.kafka_servers
-        outlet = OutletToBroker(s.letters, Replays(s.database), **({"topics_without_reader": frozenset()} if kafka else {}))
+        outlet = BrokerOutcomeSink(s.letters, DeadLetterReplays(s.database), **({"topics_without_reader": frozenset()} if kafka else {}))
         settlers = await stack.enter_async_context(
-            settlers_for(
+            open_stage_processors(
                 stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), patches=Patches(s.database), backlog=GenerationBacklog(s.database) if fills else None, shares=s.database.shares,
+                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), patches=DocumentPatcher(s.database), backlog=GenerationBacklog(s.database) if fills else None, shares=s.database.shares,
             )
         )  # fmt: skip
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
-        intake = Intake(broker, s.blobs, Guards(s.database))
+        intake = Ingester(broker, s.blobs, PostgresAccessUpdater(s.database))
         late.connect(intake)
-        yield Running(broker, intake)
+        yield BrokerConnection(broker, intake)
 
 
-def _linked(s: Surroundings, intake: Accepting) -> LinkedContents | None:
+def _linked(s: AppContext, intake: ChangeSink) -> RemoteContent | None:
     """Contents by their URL; what has to be looked up becomes changes that the intake takes."""
     if s.fetcher is None:
         return None
-    return LinkedContents(s.fetcher, FetchedContents(s.database), LateListings(s.settings, s.database, s.fetcher, intake))
+    return RemoteContent(s.fetcher, FetchedContentCache(s.database), LazyChangeLister(s.settings, s.database, s.fetcher, intake))
 
 
 @asynccontextmanager
-async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler]) -> AsyncIterator[Broker]:
+async def _postgres(s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor]) -> AsyncIterator[Broker]:
     from livedex.consumers.postgres.broker import PostgresBroker
-    from livedex.consumers.postgres.queue_engine import open_engine
+    from livedex.consumers.postgres.queue_engine import open_queue_engine
 
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(open_engine(s.url, PostgresBroker.connections(settlers, s.publishing), s.database.roles))
+        engine = await stack.enter_async_context(
+            open_queue_engine(s.url, PostgresBroker.connections(settlers, s.publishing), s.database.roles)
+        )
         broker = PostgresBroker(engine, s.database)
         outlet.connect(broker)
         for settler in settlers:
@@ -93,16 +95,16 @@ async def _postgres(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[
 
 
 @asynccontextmanager
-async def _kafka(s: Surroundings, outlet: OutletToBroker, settlers: Sequence[Settler], patient: bool) -> AsyncIterator[Broker]:
+async def _kafka(s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor], patient: bool) -> AsyncIterator[Broker]:
     from livedex.consumers.kafka import KafkaBroker
-    from livedex.consumers.lost_records import LossWatch, LostRecords, watching_losses
+    from livedex.consumers.lost_records import RecordLossMonitor, RecordRecovery, run_record_loss_monitor
 
     broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, s.tell, lambda stage, count: losses.lost(stage, count))
-    losses = LossWatch(LostRecords(s.database, s.operations, broker), s.metrics, s.tell)
+    losses = RecordLossMonitor(RecordRecovery(s.database, s.operations, broker), s.metrics, s.tell)
     outlet.connect(broker)
     for settler in settlers:
         broker.add(settler)
-    async with broker.running(patient=patient), watching_losses(losses):
+    async with broker.running(patient=patient), run_record_loss_monitor(losses):
         for stage in broker.stages:
-            s.liveness.watch(stage.standstill, stage.settler.stage.name)
+            s.liveness.watch(stage.stall_reason, stage.settler.stage.name)
         yield broker

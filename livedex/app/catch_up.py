@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.events.consumer_lag import Backlog
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.events.consumer_lag import ConsumerLag
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 T = TypeVar("T")
 
-LOOK_EVERY_S = 0.05
+POLL_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WaitResult:
     """How the wait ended.
 
     Attributes:
@@ -44,7 +44,7 @@ class Ended:
         return f"{self.documents} documents and {self.events} events are under way"
 
 
-async def wait_for_scan(operations: Operations, *, deadline: float) -> bool:
+async def wait_for_scan(operations: InstallationStatus, *, deadline: float) -> bool:
     """Let the watchers look at their folders, and wait for it.
 
     Args:
@@ -53,15 +53,15 @@ async def wait_for_scan(operations: Operations, *, deadline: float) -> bool:
     Returns:
         False when they have not until then.
     """
-    request = await operations.request_reconcile()
-    while not await operations.reconcile_handled(request):
+    request = await operations.request_scan()
+    while not await operations.is_scan_done(request):
         if time.monotonic() >= deadline:
             return False
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     return True
 
 
-async def wait_for_all(operations: Operations, backlog: Backlog, *, deadline: float, scan: bool) -> Ended:
+async def wait_for_catch_up(operations: InstallationStatus, backlog: ConsumerLag, *, deadline: float, scan: bool) -> WaitResult:
     """Wait until all that was accepted up to now has ended, and what came of it: a push of which not every file is named is an event that ends
     in others, accepted later, perhaps between two looks.
 
@@ -74,19 +74,19 @@ async def wait_for_all(operations: Operations, backlog: Backlog, *, deadline: fl
     return await _wait_once(operations, backlog, deadline, scanned) if first.all else first
 
 
-async def _wait_once(operations: Operations, backlog: Backlog, deadline: float, scanned: bool) -> Ended:
+async def _wait_once(operations: InstallationStatus, backlog: ConsumerLag, deadline: float, scanned: bool) -> WaitResult:
     """How the wait ended for what was accepted up to now."""
-    moment, mark = datetime.now(UTC), await _patiently(backlog.mark, deadline)
+    moment, mark = datetime.now(UTC), await _retry_until(backlog.mark, deadline)
     while True:
         # An event leaves the broker only once its outcome is durable: what is not there when looked at first is in the documents.
-        left = await _patiently(lambda: backlog.left(mark), deadline)
-        ended = Ended(scanned, left, await operations.pending_since(moment))
+        left = await _retry_until(lambda: backlog.left(mark), deadline)
+        ended = WaitResult(scanned, left, await operations.pending_since(moment))
         if ended.all or time.monotonic() >= deadline:
             return ended
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
+async def _retry_until(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
     """The answer of a broker that may be away for a while, such as just after its first start."""
     while True:
         try:
@@ -94,4 +94,4 @@ async def _patiently(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
         except OutageError:
             if time.monotonic() >= deadline:
                 raise
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_INTERVAL_S)

@@ -12,7 +12,7 @@ _SERVED = frozenset({"api", "webhook"})
 _LISTENERS_OF_SERVED = 2  # for changes that end, and for keys that are revoked
 
 
-def needs_of(roles: Collection[str], settings: Settings, who: str) -> ConnectionNeeds:
+def connection_needs(roles: Collection[str], settings: Settings, who: str) -> ConnectionNeeds:
     """Return what a process with these roles needs.
 
     Args:
@@ -22,4 +22,4 @@ def needs_of(roles: Collection[str], settings: Settings, who: str) -> Connection
     listeners = _LISTENERS_OF_SERVED * served + bool("notify" in roles and settings.subscriber)
     publishes = not settings.kafka_servers and (served or "watch" in roles)
     stages = 0 if settings.kafka_servers else len(_STAGES & set(roles))
-    return ConnectionNeeds(who, stages, listeners, publishes, builds="maintain" in roles)
+    return ConnectionNeeds(who, stages, listeners, publishes, runs_maintenance="maintain" in roles)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from livedex.pipeline.errors import LivedexError, OutageError
-from livedex.pipeline.store.notification_outbox import Outbox
-from livedex.pipeline.store.replays import Replays
+from livedex.pipeline.store.notification_outbox import NotificationOutbox
+from livedex.pipeline.store.replays import DeadLetterReplays
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
     from livedex.consumers.stage_processors import Broker
-    from livedex.pipeline.store.dead_letter_store import Letter
+    from livedex.pipeline.store.dead_letter_store import DeadLetter
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _MOST_OUTAGES = 3
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayResult:
     """What became of letters.
 
     Attributes:
@@ -36,9 +36,9 @@ class Replayed:
     failed: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def replay_letters(s: Surroundings, broker: Broker, letters: AsyncIterator[Letter]) -> Replayed:
+async def replay_dead_letters(s: AppContext, broker: Broker, letters: AsyncIterator[DeadLetter]) -> ReplayResult:
     """Send letters through again; one that cannot be sent keeps no other from it."""
-    done, replays, outages = Replayed(), Replays(s.database), 0
+    done, replays, outages = ReplayResult(), DeadLetterReplays(s.database), 0
     async for letter in letters:
         if outages >= _MOST_OUTAGES:
             done.failed.append((letter.letter_id, "not tried: the broker does not answer"))
@@ -62,9 +62,9 @@ async def replay_letters(s: Surroundings, broker: Broker, letters: AsyncIterator
     return done
 
 
-async def _send(s: Surroundings, broker: Broker, replays: Replays, letter: Letter) -> None:
-    if letter.is_notice:
-        await Outbox(s.database).put_again(letter)
+async def _send(s: AppContext, broker: Broker, replays: DeadLetterReplays, letter: DeadLetter) -> None:
+    if letter.is_notification:
+        await NotificationOutbox(s.database).put_again(letter)
         return
     await replays.begin(letter)
     try:

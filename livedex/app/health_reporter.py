@@ -1,7 +1,7 @@
 """Copy the health of this process into the database, for whoever asks from another process.
 
 Invariant: that a component is unavailable is said by a process that runs. It says so again and again, takes it back when it ends, and where it was
-killed its word expires, see `livedex.pipeline.store.installation_status.LAPSES_S`.
+killed its word expires, see `livedex.pipeline.store.installation_status.HEALTH_EXPIRES_S`.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from livedex.pipeline.errors import LivedexError, OutageError
-from livedex.pipeline.runtime.health import ProcessHealth, Tell
-from livedex.pipeline.runtime.supervision import supervised
-from livedex.pipeline.store.installation_status import LAPSES_S, Operations
+from livedex.pipeline.runtime.health import ProcessHealth, ReportHealth
+from livedex.pipeline.runtime.supervision import run_supervised
+from livedex.pipeline.store.installation_status import HEALTH_EXPIRES_S, InstallationStatus
 
-__all__ = ["Tell", "health_teller"]
+__all__ = ["ReportHealth", "open_health_reporter"]
 
 log = logging.getLogger(__name__)
 
-SAID_AGAIN_S = LAPSES_S / 4
-PROBE_EVERY_S = 3.0  # so soon `/readyz` tells that nothing can be written, where nobody tries
-_WRITE_AGAIN_S = 1.0
-_LAST_WORD_S = 2.0
+REPORT_INTERVAL_S = HEALTH_EXPIRES_S / 4
+PROBE_INTERVAL_S = 3.0  # so soon `/readyz` tells that nothing can be written, where nobody tries
+_RETRY_INTERVAL_S = 1.0
+_CLEAR_TIMEOUT_S = 2.0
 DATABASE = "database"
 
 
 @asynccontextmanager
-async def health_teller(operations: Operations) -> AsyncIterator[ProcessHealth]:
+async def open_health_reporter(operations: InstallationStatus) -> AsyncIterator[ProcessHealth]:
     """The health of this process, copied into the database without holding up who tells."""
-    words = _Words(operations)
-    writer = asyncio.create_task(supervised(words.write, "copy the health"), name="copy the health")
+    words = _HealthReporter(operations)
+    writer = asyncio.create_task(run_supervised(words.write, "copy the health"), name="copy the health")
     try:
         yield words.health
     finally:
@@ -41,10 +41,10 @@ async def health_teller(operations: Operations) -> AsyncIterator[ProcessHealth]:
         await words.take_back()
 
 
-class _Words:
+class _HealthReporter:
     """The last word on each component, kept until it is written: a recovery during a database outage would otherwise be lost."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: InstallationStatus) -> None:
         self._operations = operations
         self._unwritten: dict[str, str | None] = {}
         self._told = asyncio.Event()
@@ -59,10 +59,10 @@ class _Words:
         failing, said = False, time.monotonic()
         while True:
             try:
-                async with asyncio.timeout(min(PROBE_EVERY_S, SAID_AGAIN_S)):
+                async with asyncio.timeout(min(PROBE_INTERVAL_S, REPORT_INTERVAL_S)):
                     await self._told.wait()
             except TimeoutError:
-                if time.monotonic() - said >= SAID_AGAIN_S:
+                if time.monotonic() - said >= REPORT_INTERVAL_S:
                     said = time.monotonic()
                     self._unwritten = {**self.health.down, **self._unwritten}
                 await self._probe()
@@ -73,7 +73,7 @@ class _Words:
                 else:
                     self._unwritten.setdefault(component, reason)  # not over a newer one
                     failing = True
-                    await asyncio.sleep(_WRITE_AGAIN_S)
+                    await asyncio.sleep(_RETRY_INTERVAL_S)
             self._told.clear()
 
     async def _written(self, component: str, reason: str | None, failing: bool) -> bool:
@@ -107,7 +107,7 @@ class _Words:
     async def take_back(self) -> None:
         """Say nothing against anybody any more; whoever else finds a component away says so again."""
         try:
-            async with asyncio.timeout(_LAST_WORD_S):
+            async with asyncio.timeout(_CLEAR_TIMEOUT_S):
                 for component in self.health.down:
                     await self._operations.set_health(component, ok=True)
         except (LivedexError, TimeoutError) as exc:

@@ -23,7 +23,7 @@ _SHARE = 0.05
 
 
 @dataclass
-class FirstLoad:
+class InitialLoad:
     """The first load of all folders since the start of this process.
 
     Attributes:

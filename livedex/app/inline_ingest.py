@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from livedex.app.wiring import Surroundings
-from livedex.consumers.embed import PassageRefusedError
+from livedex.app.wiring import AppContext
+from livedex.consumers.embed import PassageRejectedError
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
-from livedex.pipeline.stages.embed import Gatherer
-from livedex.pipeline.store.protocol import Draft, Missing, Prepared, Synced
+from livedex.pipeline.stages.embed import PassageEmbedder
+from livedex.pipeline.store.protocol import Draft, MissingVectors, PreparedVersion, SyncResult
 
 _Found: TypeAlias = dict[str, Vector | RejectedError]
 
 
-class VersionAtHand:
+class InlineIngest:
     """A version that nobody else works on, so its content and its manifest are here and not in the database. Where the model runs in this process,
     its vectors are, too: nobody was paid for them. They are made while its passages are being kept.
 
@@ -32,12 +32,12 @@ class VersionAtHand:
         embedded: passages that were sent to the embedder.
     """
 
-    def __init__(self, surroundings: Surroundings, content: bytes, gatherer: Gatherer) -> None:
+    def __init__(self, surroundings: AppContext, content: bytes, gatherer: PassageEmbedder) -> None:
         self._store, self._generations = surroundings.store, surroundings.generations
         self._content, self._gatherer = content, gatherer
         self.embedded = 0
-        self._early = EarlyVectors(surroundings.embeddings) if surroundings.embeddings.in_process else None
-        self._prepared: Prepared | None = None
+        self._early = PrefetchedVectors(surroundings.embeddings) if surroundings.embeddings.in_process else None
+        self._prepared: PreparedVersion | None = None
         self._vectors: dict[PassageId, Vector] = {}
 
     async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
@@ -45,14 +45,14 @@ class VersionAtHand:
         return self._content
 
     async def keep(self, draft: Draft) -> int | None:
-        """See `livedex.pipeline.stages.chunk.Keeper`."""
+        """See `livedex.pipeline.stages.chunk.DraftStore`."""
         await self._prepare(draft, await self._generations.active())
         return None if self._prepared is None else self._prepared.new
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> Missing | None:
-        """See `livedex.pipeline.stages.embed.Manifests`."""
+    ) -> MissingVectors | None:
+        """See `livedex.pipeline.stages.embed.MissingVectorLookup`."""
         if self._prepared is not None and self._prepared.generation_id != generation_id:  # another one has become active meanwhile
             await self._prepare(self._prepared.draft, generation_id)
         return None if self._prepared is None else self._prepared.missing
@@ -63,7 +63,7 @@ class VersionAtHand:
     async def embed(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
     ) -> list[RejectedError]:
-        """See `livedex.pipeline.stages.embed.Gatherer`; the vectors of a model in this process get into the store with the version."""
+        """See `livedex.pipeline.stages.embed.PassageEmbedder`; the vectors of a model in this process get into the store with the version."""
         self.embedded += len(passages)
         if self._early is None:
             return await self._gatherer.embed(tenant_id, generation_id, passages)
@@ -72,14 +72,14 @@ class VersionAtHand:
         for passage_id, text in passages:
             answer = found[text]
             if isinstance(answer, RejectedError):
-                refused.append(PassageRefusedError(passage_id, answer))
+                refused.append(PassageRejectedError(passage_id, answer))
             else:
                 self._vectors[passage_id] = answer
         return refused
 
-    async def sync(self) -> Synced:
+    async def sync(self) -> SyncResult:
         """Make it the visible one."""
-        return Synced(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared, self._vectors)
+        return SyncResult(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared, self._vectors)
 
     def close(self) -> None:
         """Let go of what nobody waits for any more."""
@@ -87,7 +87,7 @@ class VersionAtHand:
             self._early.close()
 
 
-class EarlyVectors:
+class PrefetchedVectors:
     """Vectors of texts, begun before anybody waits for them."""
 
     def __init__(self, embeddings: EmbeddingService) -> None:

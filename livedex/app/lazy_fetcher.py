@@ -8,36 +8,38 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from livedex.pipeline.events.event import Changed, Event
-from livedex.pipeline.ingest.ingester import Accepting
-from livedex.pipeline.model import TenantId, Validator
+from livedex.pipeline.ingest.ingester import ChangeSink
+from livedex.pipeline.model import CacheValidator, TenantId
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.stages.remote_content import Fetched, Fetcher
+from livedex.pipeline.stages.remote_content import ContentFetcher, FetchedContent
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.version_allocator import Versions
+from livedex.pipeline.store.documents.version_allocator import VersionAllocator
 
 if TYPE_CHECKING:
-    from livedex.connectors.webhook.change_lister import Listings
-    from livedex.connectors.webhook.source_fetcher import Contents
+    from livedex.connectors.webhook.change_lister import SourceChangeLister
+    from livedex.connectors.webhook.source_fetcher import SourceFetcher
 
 
-class LateContents:
-    """`livedex.pipeline.stages.remote_content.Fetcher`, made when it is first needed: most commands fetch nothing, and what fetches takes long to import."""
+class LazyFetcher:
+    """`livedex.pipeline.stages.remote_content.ContentFetcher`, made when it is first needed: most commands fetch nothing, and what fetches takes long to import."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     @cached_property
-    def _contents(self) -> Contents:
-        from livedex.connectors.webhook.source_fetcher import Contents
-        from livedex.pipeline.fetch.bounds import Bounds
-        from livedex.pipeline.fetch.fetcher import Getter
+    def _contents(self) -> SourceFetcher:
+        from livedex.connectors.webhook.source_fetcher import SourceFetcher
+        from livedex.pipeline.fetch.bounds import FetchLimits
+        from livedex.pipeline.fetch.fetcher import HttpFetcher
 
         s = self._settings
-        getter = Getter(Bounds(whole_s=s.fetch.timeout_s))
-        return Contents(s.webhooks, s.fetch, getter, max_document_bytes=s.max_document_bytes)
+        getter = HttpFetcher(FetchLimits(total_timeout_s=s.fetch.timeout_s))
+        return SourceFetcher(s.webhooks, s.fetch, getter, max_document_bytes=s.max_document_bytes)
 
     @asynccontextmanager
-    async def fetch(self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None) -> AsyncIterator[Fetched | None]:
+    async def fetch(
+        self, tenant_id: TenantId, source: str, url: str, validator: CacheValidator | None = None
+    ) -> AsyncIterator[FetchedContent | None]:
         """See `Fetcher.fetch`."""
         async with self._contents.fetch(tenant_id, source, url, validator) as found:
             yield found
@@ -60,23 +62,25 @@ class LateContents:
             self._contents.close()
 
 
-class LateListings:
-    """`livedex.pipeline.stages.listing.Lister`, made when it is first needed.
+class LazyChangeLister:
+    """`livedex.pipeline.stages.listing.ChangeLister`, made when it is first needed.
 
     Args:
         fetcher: asks the APIs of the sources.
         intake: takes what changed.
     """
 
-    def __init__(self, settings: Settings, database: Database, fetcher: Fetcher, intake: Accepting) -> None:
+    def __init__(self, settings: Settings, database: Database, fetcher: ContentFetcher, intake: ChangeSink) -> None:
         self._settings, self._database, self._fetcher, self._intake = settings, database, fetcher, intake
 
     @cached_property
-    def _listings(self) -> Listings:
-        from livedex.connectors.webhook.change_lister import Listings
-        from livedex.pipeline.ingest.request_ingester import Receiver
+    def _listings(self) -> SourceChangeLister:
+        from livedex.connectors.webhook.change_lister import SourceChangeLister
+        from livedex.pipeline.ingest.request_ingester import RequestIngester
 
-        return Listings(self._settings.webhooks, self._fetcher, Receiver(Versions(self._database), self._intake, self._fetcher))
+        return SourceChangeLister(
+            self._settings.webhooks, self._fetcher, RequestIngester(VersionAllocator(self._database), self._intake, self._fetcher)
+        )
 
     async def follow(self, event: Event[Changed]) -> None:
         """See `Lister.follow`."""

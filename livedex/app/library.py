@@ -11,22 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from livedex.app.library_reading import DocumentReading, listed
+from livedex.app.library_reading import DocumentReader, require_list
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import Chunk, DocumentId, TextFormat
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
     from livedex.pipeline.events.event import Changed, Event
-    from livedex.pipeline.search.engine import SearchAnswer
+    from livedex.pipeline.search.engine import SearchResult
     from livedex.pipeline.settings import Settings
-    from livedex.pipeline.stages.embed import Gatherer
+    from livedex.pipeline.stages.embed import PassageEmbedder
 
 # What the methods need is imported in them: every command and every child process imports `livedex`, and few of them use the library.
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestResult:
     """What an ingest did.
 
     Attributes:
@@ -44,15 +44,15 @@ class Ingested:
     superseded: bool = False
 
 
-class Livedex(DocumentReading):
+class Livedex(DocumentReader):
     """An index in this process; see `open`."""
 
-    def __init__(self, surroundings: Surroundings, gatherer: Gatherer) -> None:
-        from livedex.pipeline.stages.chunk import ThreadCutter
+    def __init__(self, surroundings: AppContext, gatherer: PassageEmbedder) -> None:
+        from livedex.pipeline.stages.chunk import ThreadChunker
 
         super().__init__(surroundings)
         self._gatherer = gatherer
-        self._cutter = ThreadCutter(surroundings.cutting)
+        self._cutter = ThreadChunker(surroundings.cutting)
 
     @classmethod
     @asynccontextmanager
@@ -66,19 +66,19 @@ class Livedex(DocumentReading):
         Raises:
             ConfigError: the settings or the surroundings do not allow it.
         """
-        from livedex.app.wiring import open_surroundings
-        from livedex.consumers.embed import open_gatherer
+        from livedex.app.wiring import open_app_context
+        from livedex.consumers.embed import open_passage_embedder
 
         async with AsyncExitStack() as stack:
-            s = await stack.enter_async_context(open_surroundings(settings, data))
-            gatherer = await stack.enter_async_context(open_gatherer(s.store, s.embeddings, s.claims))
+            s = await stack.enter_async_context(open_app_context(settings, data))
+            gatherer = await stack.enter_async_context(open_passage_embedder(s.store, s.embeddings, s.claims))
             yield cls(s, gatherer)
 
     async def ingest(
         self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",
         title: str | None = None, uri: str | None = None, mime_type: str = "text/markdown", version: int | None = None,
         acl: Collection[str] | None = None,
-    ) -> Ingested:  # fmt: skip
+    ) -> IngestResult:  # fmt: skip
         """Make a text the visible version of a document.
 
         Args:
@@ -91,24 +91,24 @@ class Livedex(DocumentReading):
             RejectedError: the document can never be indexed; the message says why, and names the argument that makes no sense.
             OutageError: the database or the embedder is away.
         """
-        from livedex.pipeline.events.event import changed
-        from livedex.pipeline.events.version_limits import objection
-        from livedex.pipeline.extract import clean_json, clean_optional
+        from livedex.pipeline.events.event import change_event
+        from livedex.pipeline.events.version_limits import version_problem
+        from livedex.pipeline.extract import sanitize_json, sanitize_optional_text
 
         tenant = self._tenant(tenant_id)
-        if version is not None and (why := objection(version)) is not None:
+        if version is not None and (why := version_problem(version)) is not None:
             raise RejectedError(f"version: {why}", reason="invalid_document")
         content = text.encode("utf-8", "surrogatepass")
         data = _change(
             tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
             blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
-            title=clean_optional(title), uri=clean_optional(uri), metadata=clean_json(dict(metadata or {})), changed_at=datetime.now(UTC),
-            acl=None if acl is None else listed("acl", acl),
+            title=sanitize_optional_text(title), uri=sanitize_optional_text(uri), metadata=sanitize_json(dict(metadata or {})), changed_at=datetime.now(UTC),
+            acl=None if acl is None else require_list("acl", acl),
         )  # fmt: skip
-        return await self._ingest(changed(data), content)
+        return await self._ingest(change_event(data), content)
 
-    async def _ingest(self, event: Event[Changed], content: bytes) -> Ingested:
-        from livedex.app.inline_ingest import VersionAtHand
+    async def _ingest(self, event: Event[Changed], content: bytes) -> IngestResult:
+        from livedex.app.inline_ingest import InlineIngest
         from livedex.pipeline.stages.chunk import chunk
         from livedex.pipeline.stages.embed import embed
         from livedex.pipeline.stages.outcome import Forward
@@ -119,19 +119,19 @@ class Livedex(DocumentReading):
             nonlocal reused
             reused = passages
 
-        with closing(VersionAtHand(s, content, self._gatherer)) as version:
+        with closing(InlineIngest(s, content, self._gatherer)) as version:
             first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
             if not isinstance(first, Forward):
-                return Ingested(superseded=True)
+                return IngestResult(superseded=True)
             second = await embed(first.event, store=version, generations=s.generations, gatherer=version)
             if not isinstance(second, Forward):
-                return Ingested(superseded=True)
+                return IngestResult(superseded=True)
             done = await version.sync()
         if not done.current:
-            return Ingested(superseded=True)
-        return Ingested(done.chunks, version.embedded, reused, done.deleted)
+            return IngestResult(superseded=True)
+        return IngestResult(done.chunks, version.embedded, reused, done.deleted)
 
-    async def patch(self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None) -> Ingested:
+    async def patch(self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None) -> IngestResult:
         """Change what a document carries besides its content, with a version built on the newest that was accepted.
 
         Args:
@@ -144,31 +144,31 @@ class Livedex(DocumentReading):
             RetryableError: what was accepted last has not been processed yet.
             OutageError: the database or the embedder is away.
         """
-        from livedex.pipeline.events.event import changed
+        from livedex.pipeline.events.event import change_event
         from livedex.pipeline.stages.embed import embed
         from livedex.pipeline.stages.outcome import Forward
         from livedex.pipeline.stages.patch import patch
-        from livedex.pipeline.store.documents.document_patches import Patches
-        from livedex.pipeline.store.documents.version_allocator import Versions
+        from livedex.pipeline.store.documents.document_patches import DocumentPatcher
+        from livedex.pipeline.store.documents.version_allocator import VersionAllocator
 
         tenant, s = self._tenant(tenant_id), self.surroundings
-        given = await Versions(s.database).give_patch(tenant, DocumentId(document_id))
+        given = await VersionAllocator(s.database).allocate_patch(tenant, DocumentId(document_id))
         data = _change(
             tenant_id=tenant, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=_checked(changes),
             builds_on=given.builds_on, held=given.held,
         )  # fmt: skip
-        first = await patch(changed(data), Patches(s.database))
+        first = await patch(change_event(data), DocumentPatcher(s.database))
         if not isinstance(first, Forward):
-            return Ingested(superseded=True)
+            return IngestResult(superseded=True)
         second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
         if not isinstance(second, Forward):
-            return Ingested(superseded=True)
+            return IngestResult(superseded=True)
         done = await s.store.sync_document(tenant, DocumentId(document_id), data.fence, await s.generations.active())
-        return Ingested(done.chunks, 0, done.chunks, done.deleted) if done.current else Ingested(superseded=True)
+        return IngestResult(done.chunks, 0, done.chunks, done.deleted) if done.current else IngestResult(superseded=True)
 
     async def search(
         self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
-    ) -> SearchAnswer:
+    ) -> SearchResult:
         """Search, with the fields of POST /v1/search.
 
         Args:
@@ -201,10 +201,10 @@ class Livedex(DocumentReading):
     def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
         """The chunks that a text would be cut into."""
         from livedex.pipeline.chunking import chunk_text as cut_text
-        from livedex.pipeline.extract import non_text
+        from livedex.pipeline.extract import embedded_data_spans
 
         settings = self.surroundings.settings
-        return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=non_text(text))
+        return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=embedded_data_spans(text))
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,19 +215,19 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     """
     from pydantic import ValidationError
 
-    from livedex.pipeline.events.decoder import wrong_field
-    from livedex.pipeline.events.merge_patch import FIELDS
+    from livedex.pipeline.events.decoder import first_invalid_field
+    from livedex.pipeline.events.merge_patch import PATCH_FIELDS
     from livedex.pipeline.ingest.change_request import PatchBody
 
     given = dict(changes)
     if "acl" in given and given["acl"] is not None:
-        given["acl"] = listed("acl", given["acl"])
+        given["acl"] = require_list("acl", given["acl"])
     try:
         body = PatchBody.model_validate(given)
     except ValidationError as exc:
-        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
+        raise RejectedError(first_invalid_field(exc), reason="invalid_document") from exc
     if not body.model_fields_set:
-        raise RejectedError(f"name what changes: {', '.join(FIELDS)}", reason="invalid_document")
+        raise RejectedError(f"name what changes: {', '.join(PATCH_FIELDS)}", reason="invalid_document")
     return body.model_dump(include=body.model_fields_set)
 
 
@@ -239,13 +239,13 @@ def _change(**fields: Any) -> Changed:
     """
     from pydantic import ValidationError
 
-    from livedex.pipeline.events.decoder import wrong_field
+    from livedex.pipeline.events.decoder import first_invalid_field
     from livedex.pipeline.events.event import Changed
 
     try:
         return Changed(**fields)
     except ValidationError as exc:
-        raise RejectedError(wrong_field(exc), reason="invalid_document") from exc
+        raise RejectedError(first_invalid_field(exc), reason="invalid_document") from exc
 
 
 def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:

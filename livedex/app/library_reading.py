@@ -10,8 +10,8 @@ from livedex.pipeline.errors import RejectedError, TenantRequiredError
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader, TenantId
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
-    from livedex.pipeline.store.documents.document_queries import ChunksView, DocumentView, Progress
+    from livedex.app.wiring import AppContext
+    from livedex.pipeline.store.documents.document_queries import ChunksView, DocumentView, SyncState
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class DocumentPage:
     next_cursor: str | None
 
 
-class DocumentReading:
+class DocumentReader:
     """The reading half of `livedex.Livedex`. Every method may raise what these do.
 
     Raises:
@@ -35,11 +35,11 @@ class DocumentReading:
         OutageError: the database is away.
     """
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        from livedex.pipeline.store.documents.document_queries import Documents
+    def __init__(self, surroundings: AppContext) -> None:
+        from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
         self.surroundings = surroundings
-        self._documents = Documents(surroundings.database)
+        self._documents = DocumentQueries(surroundings.database)
 
     async def get(
         self, document_id: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None
@@ -78,7 +78,7 @@ class DocumentReading:
         )
         return DocumentPage(found, next_cursor)
 
-    async def wait(self, token: str, *, tenant_id: str | None = None, timeout_s: float = 30.0) -> Progress:
+    async def wait(self, token: str, *, tenant_id: str | None = None, timeout_s: float = 30.0) -> SyncState:
         """Wait for a change that was accepted over HTTP, and return its state: `pending` when the time was not enough.
 
         Args:
@@ -88,15 +88,15 @@ class DocumentReading:
         Raises:
             NotFoundError: this tenant was never given such a token.
         """
-        from livedex.pipeline.api.sync_waiter import Waiter
-        from livedex.pipeline.ingest.sync_token import read_token
+        from livedex.pipeline.api.sync_waiter import SyncWaiter
+        from livedex.pipeline.ingest.sync_token import read_sync_token
 
         tenant = self._tenant(tenant_id)
-        document_id, version = read_token(tenant, token)
-        return await Waiter(self._documents).wait(Reader(tenant), document_id, version, timeout_s)
+        document_id, version = read_sync_token(tenant, token)
+        return await SyncWaiter(self._documents).wait(Reader(tenant), document_id, version, timeout_s)
 
     def _reader(self, tenant_id: str | None, principals: Collection[str] | None) -> Reader:
-        return Reader(self._tenant(tenant_id), None if principals is None else frozenset(listed("principals", principals)))
+        return Reader(self._tenant(tenant_id), None if principals is None else frozenset(require_list("principals", principals)))
 
     def _tenant(self, tenant_id: str | None) -> TenantId:
         if tenant_id:
@@ -106,7 +106,7 @@ class DocumentReading:
         return DEFAULT_TENANT
 
 
-def listed(argument: str, names: Collection[str]) -> tuple[str, ...]:
+def require_list(argument: str, names: Collection[str]) -> tuple[str, ...]:
     """Return several names; one text is a collection of its letters, which nobody means.
 
     Raises:

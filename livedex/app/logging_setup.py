@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from livedex.pipeline.runtime.credential_masking import masked
+from livedex.pipeline.runtime.credential_masking import mask_credentials
 
 
-class OneLine(logging.Formatter):
+class SingleLineFormatter(logging.Formatter):
     """Formats a record; of an error, each line of its trace by itself."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # the name of the standard library
@@ -21,4 +21,4 @@ class OneLine(logging.Formatter):
 
 
 def _shown(line: str) -> str:
-    return masked("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line))
+    return mask_credentials("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line))

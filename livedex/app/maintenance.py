@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from livedex.app.wiring import Surroundings
+from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.search.word_statistics import refresh_word_statistics
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -20,9 +20,9 @@ _REMEMBERED_DAYS = 30.0  # a delivery that comes again later than that counts as
 _LATE_HOURS = 1.0  # content of a version that has ended is kept so long, for another event of an equal version
 
 
-async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
+async def maintain(s: AppContext, stop: asyncio.Event) -> None:
     """Run the jobs, each at its interval, until `stop` is set."""
-    jobs: list[tuple[float, Callable[[Surroundings], Awaitable[None]]]] = [
+    jobs: list[tuple[float, Callable[[AppContext], Awaitable[None]]]] = [
         (5.0, count_words),
         (15.0, index_vectors),
         (300.0, clear_contents),
@@ -49,24 +49,24 @@ async def maintain(s: Surroundings, stop: asyncio.Event) -> None:
             continue
 
 
-async def count_words(s: Surroundings) -> None:
+async def count_words(s: AppContext) -> None:
     """Refresh each tenant's counts of words, where enough has changed."""
     for tenant_id in await s.database.tenants():
-        await refresh_word_counts(s.database, tenant_id)
+        await refresh_word_statistics(s.database, tenant_id)
 
 
-async def index_vectors(s: Surroundings) -> None:
+async def index_vectors(s: AppContext) -> None:
     """Build the vector index of the active generation once it pays."""
     if s.generations.generation_id is not None:
         await maintain_vector_index(s.owner_url, s.generations.generation_id, s.settings.vector_index_rows)
 
 
-async def clear_contents(s: Surroundings) -> None:
+async def clear_contents(s: AppContext) -> None:
     """Clear away large contents that no event names any more."""
     await s.blobs.clear_ended(_LATE_HOURS)
 
 
-async def clear_unused(s: Surroundings) -> None:
+async def clear_unused(s: AppContext) -> None:
     """Clear away passages, vectors and tombstones that nothing has needed for long enough."""
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
@@ -78,14 +78,14 @@ async def clear_unused(s: Surroundings) -> None:
             await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))
 
 
-async def clear_limits(s: Surroundings) -> None:
+async def clear_limits(s: AppContext) -> None:
     """Forget the counts of credentials that have not asked for long."""
     async with s.database.system("clear limits") as connection:
         await connection.execute(sql("clear_limits"))
         await connection.execute(sql("clear_holders"))
 
 
-async def clear_deliveries(s: Surroundings) -> None:
+async def clear_deliveries(s: AppContext) -> None:
     """Clear away what the webhook receiver needs to know no longer."""
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear deliveries") as connection:
@@ -93,7 +93,7 @@ async def clear_deliveries(s: Surroundings) -> None:
             await connection.execute(sql("clear_deliveries"), tenant_id, _REMEMBERED_DAYS)
 
 
-async def clear_notices(s: Surroundings) -> None:
+async def clear_notices(s: AppContext) -> None:
     """Clear away what subscribers did not read, or were not told, for too long."""
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear notices") as connection:

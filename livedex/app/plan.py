@@ -9,18 +9,18 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from livedex.app.folder_scan import NO_GENERATION, FileCutter, compare_folder, compare_with_nothing, open_cutter, open_folder
-from livedex.app.progress_bar import progress
-from livedex.connectors.filesystem.comparison import Comparison
-from livedex.connectors.filesystem.reconciler import FEW_DOCUMENTS
+from livedex.app.folder_scan import NO_GENERATION, FileChunker, list_new_files, open_file_chunker, open_folder, scan_for_differences
+from livedex.app.progress_bar import progress_bar
+from livedex.connectors.filesystem.comparison import FolderComparison
+from livedex.connectors.filesystem.reconciler import DELETE_LIMIT_MIN_DOCUMENTS
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from livedex.pipeline.stages.chunk import Cutting
+from livedex.pipeline.stages.chunk import ChunkerConfig
 from livedex.pipeline.store.documents.index_inspection import hashes_with_vector
 from livedex.pipeline.store.postgres.statements import sql
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
 
 CHARACTERS_PER_TOKEN = 4  # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of English
 USD_PER_MILLION_TOKENS: Mapping[str, Decimal] = {
@@ -39,7 +39,7 @@ class Plan:
         counts: documents by `added`, `changed`, `moved`, `deleted`.
         passages: characters of each distinct passage of the documents that would be made anew, by its hash.
         known: of these, the hashes that have a vector.
-        left_out: files that are no documents, see `LeftOutFiles.as_object`.
+        left_out: files that are no documents, see `SkippedFiles.as_object`.
         withheld: of the deletes, those that would be kept back because they are too many at once: all of them, or none.
     """
 
@@ -72,14 +72,14 @@ async def plan_without_index(source: FolderSource, settings: Settings, data: Pat
     Raises:
         ConfigError: the folder is not there.
     """
-    cutting = Cutting(settings.chunk_size, settings.chunk_overlap, settings.max_document_bytes)
+    cutting = ChunkerConfig(settings.chunk_size, settings.chunk_overlap, settings.max_document_bytes)
     plan = Plan()
-    async with open_cutter(cutting) as cutter:
-        await _add(plan, await compare_with_nothing(open_folder(source, settings, data)), cutter)
+    async with open_file_chunker(cutting) as cutter:
+        await _add(plan, await list_new_files(open_folder(source, settings, data)), cutter)
     return plan
 
 
-async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
+async def plan_with_index(source: FolderSource, s: AppContext) -> Plan:
     """The plan for a folder, watched or not.
 
     Raises:
@@ -88,8 +88,8 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
     folder = open_folder(source, s.settings, s.data)
     generation = s.generations.generation_id
     plan = Plan()
-    async with open_cutter(s.cutting) as cutter:
-        comparison = await compare_folder(folder, s.database, s.cutting, generation=generation or NO_GENERATION)
+    async with open_file_chunker(s.cutting) as cutter:
+        comparison = await scan_for_differences(folder, s.database, s.cutting, generation=generation or NO_GENERATION)
         await _add(plan, comparison, cutter)
         plan.withheld = _withheld(plan, s.settings.max_delete_share)
         await _add_under_way(plan, comparison, s, cutter)
@@ -99,18 +99,18 @@ async def plan_with_index(source: FolderSource, s: Surroundings) -> Plan:
     return plan
 
 
-async def _add(plan: Plan, comparison: Comparison, cutter: FileCutter) -> None:
+async def _add(plan: Plan, comparison: FolderComparison, cutter: FileChunker) -> None:
     plan.counts.update(difference.kind for difference in comparison.differences)
     plan.unchanged += comparison.unchanged
     plan.left_out = comparison.left_out.as_object()
-    with progress("cutting") as tell:
+    with progress_bar("cutting") as tell:
         for n, difference in enumerate(comparison.differences, 1):
             if difference.kind != "deleted":
                 await _add_file(plan, comparison, difference.path, cutter)
             tell(n, len(comparison.differences))
 
 
-async def _add_under_way(plan: Plan, comparison: Comparison, s: Surroundings, cutter: FileCutter) -> None:
+async def _add_under_way(plan: Plan, comparison: FolderComparison, s: AppContext, cutter: FileChunker) -> None:
     """Files that a scan finds unchanged, because they were published, though the index does not hold them yet."""
     source = comparison.folder.source
     async with s.database.tenant(TenantId(source.tenant), "list files under way") as connection:
@@ -126,23 +126,23 @@ async def _add_under_way(plan: Plan, comparison: Comparison, s: Surroundings, cu
 def _withheld(plan: Plan, max_delete_share: float) -> int:
     deleted = plan.counts["deleted"]
     files = plan.unchanged + plan.counts["changed"] + plan.counts["moved"] + deleted
-    return deleted if files >= FEW_DOCUMENTS and deleted > max_delete_share * files else 0
+    return deleted if files >= DELETE_LIMIT_MIN_DOCUMENTS and deleted > max_delete_share * files else 0
 
 
-async def _add_file(plan: Plan, comparison: Comparison, path: bytes, cutter: FileCutter) -> None:
+async def _add_file(plan: Plan, comparison: FolderComparison, path: bytes, cutter: FileChunker) -> None:
     cut = await cutter.cut(comparison.folder, path)
     if cut is not None:
         plan.passages |= {piece.hash: len(piece.content) for piece in cut.pieces}
 
 
 FREE = {"amount": "0", "currency": "USD"}
-_UNPAID = ("local", "ollama:")
+_FREE_EMBEDDERS = ("local", "ollama:")
 """Models that run on machines of one's own."""
 
 
-def price(settings: Settings, tokens: int) -> dict[str, str] | None:
+def estimate_price(settings: Settings, tokens: int) -> dict[str, str] | None:
     """Return what the provider asks for as many tokens, `FREE` for models on machines of one's own, or None where the price is not known."""
-    if settings.embedder.strip().startswith(_UNPAID):
+    if settings.embedder.strip().startswith(_FREE_EMBEDDERS):
         return FREE
     rate = None if settings.embedder_url else USD_PER_MILLION_TOKENS.get(settings.embedder)
     if rate is None:

@@ -10,7 +10,7 @@ import click
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr while the block lasts, where that is a terminal; nothing elsewhere, for what is printed there is the answer.
 
     Yields:

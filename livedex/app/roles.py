@@ -12,29 +12,29 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 import uvicorn
 from starlette.types import ASGIApp
 
-from livedex.app.authentication import Entrance
+from livedex.app.authentication import AuthenticationSetup
 from livedex.app.broker import open_broker
 from livedex.app.maintenance import maintain
-from livedex.app.notify_role import notifying
-from livedex.app.shutdown import ROLE_S, end_tasks
-from livedex.app.source_registry import keep_reporting, register_sources
-from livedex.app.watch_role import answer_requests, make_connector
-from livedex.app.webhook_role import receiving
-from livedex.app.wiring import Surroundings
+from livedex.app.notify_role import open_notification_workers
+from livedex.app.shutdown import ROLE_TIMEOUT_S, end_tasks
+from livedex.app.source_registry import register_sources, report_sources_periodically
+from livedex.app.watch_role import make_connector, serve_scan_requests
+from livedex.app.webhook_role import webhook_routers
+from livedex.app.wiring import AppContext
 from livedex.connectors.filesystem import FolderConnector
-from livedex.pipeline.api.app import READING, ApiServices, create_app
-from livedex.pipeline.api.health_app import NoCallers, create_health_app
+from livedex.pipeline.api.app import READ_ROUTERS, ApiServices, create_app
+from livedex.pipeline.api.health_app import RejectingAuthenticator, create_health_app
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.flow import StageName
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
-from livedex.pipeline.http.authentication import NoLimits
-from livedex.pipeline.http.host_names import check_origins
-from livedex.pipeline.http.uvicorn_server import on_wire
-from livedex.pipeline.ingest.ingester import Accepting, LateIntake, NoIntake
+from livedex.pipeline.http.authentication import UnlimitedRequests
+from livedex.pipeline.http.host_names import parse_origins
+from livedex.pipeline.http.uvicorn_server import server_config
+from livedex.pipeline.ingest.ingester import ChangeSink, DeferredIngester, UnavailableIngester
 from livedex.pipeline.runtime.name_suggestions import did_you_mean
 from livedex.pipeline.settings.settings import FolderSource
-from livedex.pipeline.store.collection_store import Collections
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.collection_store import CollectionStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _LONG_S = 60.0
 _CONNECTED_S = 5.0
 
 ROLES = ("api", "webhook", "watch", "chunk", "embed", "sync", "notify", "maintain")
-SERVED = frozenset({"api", "webhook"})
+HTTP_ROLES = frozenset({"api", "webhook"})
 """The roles that answer over HTTP, together on one address."""
 _STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
 
@@ -62,7 +62,7 @@ def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roles))
 
 
-def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """A bound socket, so that a port in use is known before anything is started.
 
     Args:
@@ -92,7 +92,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None = None, intake: Accepting | None = None) -> ApiServices:
+def api_services(
+    s: AppContext, roles: Sequence[str], entrance: AuthenticationSetup | None = None, intake: ChangeSink | None = None
+) -> ApiServices:
     """Return what the API of a process stands on.
 
     Args:
@@ -101,30 +103,30 @@ def services_of(s: Surroundings, roles: Sequence[str], entrance: Entrance | None
     """
     return ApiServices(
         engine=s.engine,
-        documents=Documents(s.database),
+        documents=DocumentQueries(s.database),
         operations=s.operations,
         backlog=s.backlog,
         metrics=s.metrics,
-        collections=Collections(s.database),
-        intake=intake or NoIntake(),
+        collections=CollectionStore(s.database),
+        intake=intake or UnavailableIngester(),
         url=s.url,
         liveness=s.liveness,
-        tenancy=entrance.tenancy if entrance else NoCallers(),
-        limits=entrance.limits if entrance else NoLimits(),
+        tenancy=entrance.tenancy if entrance else RejectingAuthenticator(),
+        limits=entrance.limits if entrance else UnlimitedRequests(),
         embedder=s.embeddings,
         first_load=s.first_load,
         health=s.tell,
         reads="api" in roles,
         hosts=entrance.hosts if entrance else AllowedHosts(),
-        cors_origins=check_origins(s.settings.cors_origins),
+        cors_origins=parse_origins(s.settings.cors_origins),
         shares=s.database.shares,
     )
 
 
 @asynccontextmanager
-async def answering(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
+async def serve_app(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
     """Serve an app on a socket for as long as the block lasts; requests under way are answered at its end."""
-    server = _Server(on_wire(app))
+    server = _Server(server_config(app))
     task = asyncio.create_task(server.serve(sockets=[bound]), name="answer requests")
     try:
         while not server.started:
@@ -139,18 +141,18 @@ async def answering(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def serving(
-    s: Surroundings, roles: Sequence[str], bound: socket.socket, entrance: Entrance, intake: Accepting
+async def serve_api(
+    s: AppContext, roles: Sequence[str], bound: socket.socket, entrance: AuthenticationSetup, intake: ChangeSink
 ) -> AsyncIterator[None]:
     """The API of these roles on a socket for as long as the block lasts; requests under way are answered at its end."""
-    services = services_of(s, roles, entrance, intake)
-    routers = [*(READING if "api" in roles else ()), *(receiving(s, intake) if "webhook" in roles else ())]
-    async with answering(create_app(services, routers), bound):
+    services = api_services(s, roles, entrance, intake)
+    routers = [*(READ_ROUTERS if "api" in roles else ()), *(webhook_routers(s, intake) if "webhook" in roles else ())]
+    async with serve_app(create_app(services, routers), bound):
         yield
 
 
 @asynccontextmanager
-async def _reaching_the_broker(s: Surroundings, intake: LateIntake) -> AsyncIterator[None]:
+async def _connect_broker_in_background(s: AppContext, intake: DeferredIngester) -> AsyncIterator[None]:
     """Connect the API's intake as soon as the broker is there; what only reads does not wait for that, beyond a moment."""
     connected = asyncio.Event()
 
@@ -166,16 +168,16 @@ async def _reaching_the_broker(s: Surroundings, intake: LateIntake) -> AsyncIter
             await asyncio.wait_for(connected.wait(), _CONNECTED_S)
         yield
     finally:
-        await end_tasks([task], ROLE_S)
+        await end_tasks([task], ROLE_TIMEOUT_S)
 
 
 @asynccontextmanager
-async def running_roles(
-    s: Surroundings,
+async def run_roles(
+    s: AppContext,
     roles: Sequence[str],
     folders: Sequence[FolderSource],
     bound: socket.socket | None = None,
-    entrance: Entrance | None = None,
+    entrance: AuthenticationSetup | None = None,
     health_bound: socket.socket | None = None,
 ) -> AsyncIterator[list[FolderConnector]]:
     """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
@@ -191,25 +193,25 @@ async def running_roles(
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
         if health_bound is not None:
-            await stack.enter_async_context(answering(create_health_app(services_of(s, roles)), health_bound))
+            await stack.enter_async_context(serve_app(create_health_app(api_services(s, roles)), health_bound))
         await s.operations.set_health("database", ok=True)  # a process that said otherwise may be gone
         await s.blobs.check()
-        intake = LateIntake()
+        intake = DeferredIngester()
         if bound is not None and entrance is not None:
-            await stack.enter_async_context(serving(s, roles, bound, entrance, intake))
+            await stack.enter_async_context(serve_api(s, roles, bound, entrance, intake))
         stages = [stage for stage in _STAGES if stage in roles]
         running = await stack.enter_async_context(open_broker(s, stages, patient=True)) if stages or "watch" in roles else None
         tasks: list[asyncio.Task[None]] = []
         if running is not None:
             intake.connect(running.intake)
         elif bound is not None:
-            await stack.enter_async_context(_reaching_the_broker(s, intake))
+            await stack.enter_async_context(_connect_broker_in_background(s, intake))
         if running is not None and "watch" in roles:
             await register_sources(s, folders)
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
             tasks.append(
                 asyncio.create_task(
-                    kept_alive(lambda until: keep_reporting(s, folders, until), stop, "report sources"), name="report sources"
+                    kept_alive(lambda until: report_sources_periodically(s, folders, until), stop, "report sources"), name="report sources"
                 )
             )
             tasks += [
@@ -218,12 +220,12 @@ async def running_roles(
             ]
             tasks.append(
                 asyncio.create_task(
-                    kept_alive(lambda until: answer_requests(s.operations, connectors, until), stop, "reconcile requests"),
+                    kept_alive(lambda until: serve_scan_requests(s.operations, connectors, until), stop, "reconcile requests"),
                     name="reconcile requests",
                 )
             )
         if "notify" in roles:
-            couriers = await stack.enter_async_context(notifying(s))
+            couriers = await stack.enter_async_context(open_notification_workers(s))
             tasks += [
                 asyncio.create_task(kept_alive(courier.run, stop, f"tell {courier.name}"), name=f"tell {courier.name}")
                 for courier in couriers
@@ -234,7 +236,7 @@ async def running_roles(
             yield connectors
         finally:
             stop.set()
-            await end_tasks(tasks, ROLE_S, asked_s=ROLE_S)
+            await end_tasks(tasks, ROLE_TIMEOUT_S, asked_s=ROLE_TIMEOUT_S)
 
 
 async def kept_alive(work: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, name: str) -> None:

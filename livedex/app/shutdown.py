@@ -18,18 +18,18 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 42.0
+SHUTDOWN_TIMEOUT_S = 42.0
 """Seconds from the first signal to the end at the latest; containers get 45."""
-WATCHED_S = 2.0
-ROLE_S = 8.0
+BACKGROUND_TIMEOUT_S = 2.0
+ROLE_TIMEOUT_S = 8.0
 """Seconds for what runs beside the stages: it must not use up their share of the grace."""
 _LAST_RESORT_S = 2.0
 
 NOT_DRAINED = 1
-AT_ONCE = 130
+FORCED = 130
 
 
-def stop_signal(grace_s: float = GRACE_S) -> asyncio.Event:
+def stop_signal(grace_s: float = SHUTDOWN_TIMEOUT_S) -> asyncio.Event:
     """Return an event that the first SIGINT or SIGTERM sets; a second one ends the process at once, and so does the end of the grace.
 
     Args:
@@ -41,8 +41,8 @@ def stop_signal(grace_s: float = GRACE_S) -> asyncio.Event:
     def on_first() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-            signal.signal(number, lambda *_: os._exit(AT_ONCE))  # also while the event loop is held up
-        begin_deadline(grace_s)
+            signal.signal(number, lambda *_: os._exit(FORCED))  # also while the event loop is held up
+        start_deadline(grace_s)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -50,7 +50,7 @@ def stop_signal(grace_s: float = GRACE_S) -> asyncio.Event:
     return stop
 
 
-def begin_deadline(grace_s: float, end: Callable[[int], object] = os._exit) -> threading.Timer:
+def start_deadline(grace_s: float, end: Callable[[int], object] = os._exit) -> threading.Timer:
     """Start a timer that ends the process, in a thread that nothing in the event loop can hold up.
 
     Args:

@@ -16,38 +16,38 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from livedex.app.wiring import Surroundings
-from livedex.connectors.filesystem.watch_state import wait_for
+from livedex.app.wiring import AppContext
+from livedex.connectors.filesystem.watch_state import wait_with_timeout
 from livedex.pipeline.errors import ConflictError, LivedexError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import FolderSource
-from livedex.pipeline.store.source_store import Sources, SourceView
+from livedex.pipeline.store.source_store import SourceStore, SourceView
 
-REPORT_EVERY_S = 60.0
+REPORT_INTERVAL_S = 60.0
 _CONTAINER = re.compile(r"[0-9a-f]{12}")
 
 log = logging.getLogger(__name__)
 
 
-def watcher_name(s: Surroundings) -> str:
+def watcher_name(s: AppContext) -> str:
     """Return what this watcher is called, the same after a restart: its host and its data directory, or the directory alone in a container, whose host name is made up."""
     host = socket.gethostname()
     place = os.fsencode(s.data.absolute()).decode("utf-8", "backslashreplace")
     return f"{'container' if _CONTAINER.fullmatch(host) else host}:{place}"
 
 
-async def register_sources(s: Surroundings, folders: Sequence[FolderSource]) -> list[SourceView]:
+async def register_sources(s: AppContext, folders: Sequence[FolderSource]) -> list[SourceView]:
     """Name the sources of this watcher; those that it named before and that are another one's now, or nobody's.
 
     Returns:
         Every orphaned source that still has documents.
     """
-    sources = Sources(s.database)
+    sources = SourceStore(s.database)
     await sources.leave(_watched(folders), watcher_name(s), alone=s.settings.database_url is None)
     known = await sources.all()
     for folder in folders:
-        await _recognise(sources, folder, known)
-    await sources.report(_watched(folders), watcher_name(s))
+        await _adopt_renamed_source(sources, folder, known)
+    await sources.report_watched(_watched(folders), watcher_name(s))
     orphaned = [each for each in await sources.all() if each.orphaned and each.documents]
     for each in orphaned:
         log.warning("source %s: %s", each.name, orphaned_advice(each))
@@ -60,17 +60,17 @@ def orphaned_advice(source: SourceView) -> str:
     return f"{number} of it can still be found, and no setting names it: watch it again, or run `livedex sources remove {source.name}`"
 
 
-async def keep_reporting(s: Surroundings, folders: Sequence[FolderSource], stop: asyncio.Event) -> None:
+async def report_sources_periodically(s: AppContext, folders: Sequence[FolderSource], stop: asyncio.Event) -> None:
     """Name the sources of this watcher every minute, until `stop` is set; an outage is waited for."""
     while not stop.is_set():
-        await wait_for(stop, REPORT_EVERY_S)
+        await wait_with_timeout(stop, REPORT_INTERVAL_S)
         try:
-            await Sources(s.database).report(_watched(folders), watcher_name(s))
+            await SourceStore(s.database).report_watched(_watched(folders), watcher_name(s))
         except LivedexError as exc:
             log.info("the sources are not reported yet: %s", exc)
 
 
-async def _recognise(sources: Sources, folder: FolderSource, known: Sequence[SourceView]) -> None:
+async def _adopt_renamed_source(sources: SourceStore, folder: FolderSource, known: Sequence[SourceView]) -> None:
     """Take over what an orphaned source has, where it is the same folder under another name."""
     tenant_id = TenantId(folder.tenant)
     if any(each.name == folder.name and each.tenant_id == tenant_id and each.documents for each in known):

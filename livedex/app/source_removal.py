@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 
 from livedex.pipeline.events.event import Changed
-from livedex.pipeline.ingest.ingester import Accepting, Change
+from livedex.pipeline.ingest.ingester import Change, ChangeSink
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.store.documents.version_allocator import LIMIT
-from livedex.pipeline.store.source_store import Sources
+from livedex.pipeline.store.documents.version_allocator import VERSION_LIMIT
+from livedex.pipeline.store.source_store import SourceStore
 
 _AT_ONCE = 500
 
 
-async def remove_source(sources: Sources, intake: Accepting, tenant_id: TenantId, name: str) -> int:
+async def remove_source(sources: SourceStore, intake: ChangeSink, tenant_id: TenantId, name: str) -> int:
     """Publish a delete of every document of a source, and forget the source.
 
     Returns:
@@ -26,7 +26,7 @@ async def remove_source(sources: Sources, intake: Accepting, tenant_id: TenantId
     while documents := await sources.documents(tenant_id, name, above, _AT_ONCE):
         await intake.accept([
             Change(Changed(
-                tenant_id=tenant_id, document_id=each.document_id, version=min(max(time.time_ns(), each.newest + 1), LIMIT - 1), deleted=True,
+                tenant_id=tenant_id, document_id=each.document_id, version=min(max(time.time_ns(), each.newest + 1), VERSION_LIMIT - 1), deleted=True,
                 collection=each.collection, source=name,
             ))
             for each in documents

@@ -17,7 +17,7 @@ _CONNECT_S, _ANSWER_S = 2.0, 30.0
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # an address to bind, and the one to ask
 
 
-def search_running(
+def search_via_up(
     settings: Settings, data: Path, tenant: str, principals: frozenset[str] | None, fields: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the answer of the `livedex up` that runs on a data directory.
@@ -30,12 +30,12 @@ def search_running(
     Returns:
         None where none runs, it serves another index or tenant, wants a key, or does not answer well: the index is asked itself then.
     """
-    from livedex.app.wiring import index_mark, remembered
+    from livedex.app.wiring import index_fingerprint, read_up_state
 
     if tenant != DEFAULT_TENANT or not is_running(data):
         return None
-    known = remembered(data)
-    if not known.get("url") or known.get("index") != index_mark(settings):
+    known = read_up_state(data)
+    if not known.get("url") or known.get("index") != index_fingerprint(settings):
         return None
     asked = {name: value for name, value in fields.items() if value is not None}
     if principals is not None:

@@ -8,29 +8,29 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from livedex.app.webhook_routes import routers
-from livedex.app.wiring import Surroundings
-from livedex.connectors.webhook import Receiver, open_hooks
+from livedex.app.wiring import AppContext
+from livedex.connectors.webhook import RequestIngester, load_hooks
 from livedex.connectors.webhook.api_credentials import check_tokens
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.http.outbound_client import check_certificates
-from livedex.pipeline.ingest.ingester import Accepting
+from livedex.pipeline.ingest.ingester import ChangeSink
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.store.documents.version_allocator import Versions
+from livedex.pipeline.store.documents.version_allocator import VersionAllocator
 
 log = logging.getLogger(__name__)
 
 
-def check_hooks(settings: Settings) -> None:
+def check_webhook_sources(settings: Settings) -> None:
     """Find out before anything is started whether every source that sends can be known and understood.
 
     Raises:
         ConfigError: one has no secret, or a map without sense, or its contents would have to be fetched and nothing is.
     """
     _check_fetching(settings)
-    open_hooks(settings.webhooks)
+    load_hooks(settings.webhooks)
 
 
-def check_contents(settings: Settings) -> None:
+def check_fetch_credentials(settings: Settings) -> None:
     """Find out before anything is started whether every token is there that contents are fetched with.
 
     Raises:
@@ -44,21 +44,21 @@ def check_contents(settings: Settings) -> None:
 
 def _check_fetching(settings: Settings) -> None:
     for source in settings.webhooks:
-        if source.has_to_fetch and not settings.fetch.enabled:
+        if source.requires_fetch and not settings.fetch.enabled:
             what = f"the preset {source.preset}" if source.preset else "a map with url and without text"
             raise ConfigError(
                 f"source {source.name}: with {what} contents have to be fetched, and LIVEDEX_FETCH_ENABLED is false: let them be, or take the source out"
             )
 
 
-def receiving(s: Surroundings, intake: Accepting) -> Sequence[APIRouter]:
+def webhook_routers(s: AppContext, intake: ChangeSink) -> Sequence[APIRouter]:
     """The routes of the receiver, as the settings have it.
 
     Raises:
         ConfigError: a source has no secret, or a mapping without sense.
     """
-    hooks = open_hooks(s.settings.webhooks)
-    for caution in (each for hook in hooks.values() for each in hook.cautions):
+    hooks = load_hooks(s.settings.webhooks)
+    for caution in (each for hook in hooks.values() for each in hook.startup_warnings):
         log.warning("%s", caution)
-    receiver = Receiver(Versions(s.database), intake, s.fetcher)
+    receiver = RequestIngester(VersionAllocator(s.database), intake, s.fetcher)
     return routers(receiver, hooks, max_document_bytes=s.settings.max_document_bytes)

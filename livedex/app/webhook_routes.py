@@ -9,15 +9,15 @@ from fastapi import APIRouter
 from livedex.connectors.webhook.hooks import Hook, hooks_router
 from livedex.pipeline.api.document_writes import documents_router
 from livedex.pipeline.api.events import events_router
-from livedex.pipeline.http.body_budget import Admission
-from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.pipeline.http.body_budget import BodyBudget
+from livedex.pipeline.ingest.request_ingester import RequestIngester
 
 _REQUESTS = 64
 _HOOK_READ_S = 10.0
 _ROOM_BYTES = 64 * 1024 * 1024
 
 
-def routers(receiver: Receiver, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int) -> Sequence[APIRouter]:
+def routers(receiver: RequestIngester, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int) -> Sequence[APIRouter]:
     """What is to be included in the app.
 
     Args:
@@ -26,10 +26,10 @@ def routers(receiver: Receiver, hooks: Mapping[str, Hook] | None = None, *, max_
     """
     hooks = hooks or {}
     most_bytes = body_limit(max_document_bytes)
-    admission = Admission(requests=_REQUESTS, room_bytes=_ROOM_BYTES, large_bytes=most_bytes)
+    admission = BodyBudget(requests=_REQUESTS, room_bytes=_ROOM_BYTES, large_bytes=most_bytes)
     largest = max([0, *(hook.source.max_bytes for hook in hooks.values())])
     # Of its own, and soon over: who sends to a hook is known only once the body is there, and must keep nobody out who has a key.
-    for_anybody = Admission(requests=_REQUESTS, room_bytes=_ROOM_BYTES // 2, large_bytes=largest, read_s=_HOOK_READ_S)
+    for_anybody = BodyBudget(requests=_REQUESTS, room_bytes=_ROOM_BYTES // 2, large_bytes=largest, read_s=_HOOK_READ_S)
     return [
         documents_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
         events_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),

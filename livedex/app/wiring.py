@@ -12,44 +12,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from livedex.app.health_reporter import health_teller
-from livedex.app.lazy_fetcher import LateContents
-from livedex.app.logging_setup import OneLine
-from livedex.pipeline.api.initial_load_report import LoadReport
+from livedex.app.health_reporter import open_health_reporter
+from livedex.app.lazy_fetcher import LazyFetcher
+from livedex.app.logging_setup import SingleLineFormatter
+from livedex.pipeline.api.initial_load_report import InitialLoadReport
 from livedex.pipeline.embedding.embedder_factory import build_embedder
-from livedex.pipeline.embedding.query_embedder import DEADLINE_S
+from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.events.consumer_lag import Backlog
+from livedex.pipeline.events.consumer_lag import ConsumerLag
 from livedex.pipeline.runtime.health import ProcessHealth
-from livedex.pipeline.runtime.liveness import Liveness
+from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
-from livedex.pipeline.settings.blob_location import object_place
+from livedex.pipeline.settings.blob_location import parse_blob_url
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from livedex.pipeline.stages.chunk import Cutting
-from livedex.pipeline.stages.remote_content import Fetcher
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.stages.chunk import ChunkerConfig
+from livedex.pipeline.stages.remote_content import ContentFetcher
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database, open_database
-from livedex.pipeline.store.dead_letter_store import Letters
+from livedex.pipeline.store.dead_letter_store import DeadLetterStore
 from livedex.pipeline.store.documents.active_generation import ActiveGeneration
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.embedded.server import embedded_postgres, is_initialised, url_as
-from livedex.pipeline.store.embedding_claims import Claims, open_claims
-from livedex.pipeline.store.installation_status import Operations, QueueBacklog
+from livedex.pipeline.store.embedded.server import embedded_postgres, is_initialised, url_for_role
+from livedex.pipeline.store.embedding_claims import EmbeddingClaims, open_embedding_claims
+from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
 from livedex.pipeline.store.postgres.connection import check_database_url
-from livedex.pipeline.store.postgres.connection_budget import ConnectionNeeds, divide, server_room, small_budget
-from livedex.pipeline.store.protocol import Blobs
-from livedex.pipeline.store.schema.database_roles import Roles
-from livedex.pipeline.store.schema.migrator import check_versions, connected, migrate
+from livedex.pipeline.store.postgres.connection_budget import ConnectionNeeds, allocate_connections, command_budget, read_server_capacity
+from livedex.pipeline.store.protocol import BlobStore
+from livedex.pipeline.store.schema.database_roles import DatabaseRoles
+from livedex.pipeline.store.schema.migrator import check_server, migrate, open_connection
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = "up.json"
+UP_STATE_FILE = "up.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AppContext:
     """What the roles and the commands work with.
 
     Attributes:
@@ -68,29 +68,29 @@ class Surroundings:
     url: str
     database: Database
     store: PgVectorStore
-    blobs: Blobs
+    blobs: BlobStore
     embeddings: EmbeddingService
-    claims: Claims | None
+    claims: EmbeddingClaims | None
     generations: ActiveGeneration
     engine: SearchEngine
-    operations: Operations
-    backlog: Backlog
-    letters: Letters
+    operations: InstallationStatus
+    backlog: ConsumerLag
+    letters: DeadLetterStore
     metrics: Metrics
-    liveness: Liveness
+    liveness: LivenessChecks
     tell: ProcessHealth
-    fetcher: Fetcher | None = None
+    fetcher: ContentFetcher | None = None
     publishing: int = 2
-    first_load: LoadReport = field(default_factory=LoadReport)
+    first_load: InitialLoadReport = field(default_factory=InitialLoadReport)
 
     @property
-    def cutting(self) -> Cutting:
+    def cutting(self) -> ChunkerConfig:
         """How documents are cut."""
-        return Cutting(self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes)
+        return ChunkerConfig(self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes)
 
 
 @asynccontextmanager
-async def open_surroundings(
+async def open_app_context(
     settings: Settings,
     data: Path,
     *,
@@ -99,7 +99,7 @@ async def open_surroundings(
     alone: bool = False,
     needs: ConnectionNeeds | None = None,
     query_deadline_s: float | None = None,
-) -> AsyncIterator[Surroundings]:
+) -> AsyncIterator[AppContext]:
     """Open the database, migrated, and what stands on it.
 
     Args:
@@ -114,12 +114,12 @@ async def open_surroundings(
     """
     async with AsyncExitStack() as stack:
         owner_url, url = await _database_urls(stack, settings, data, must_exist)
-        roles = Roles(settings.role_prefix)
-        await _bring_up_to_date(owner_url, roles)
-        budget = small_budget(connections, settings.max_connections)
+        roles = DatabaseRoles(settings.role_prefix)
+        await _migrate(owner_url, roles)
+        budget = command_budget(connections, settings.max_connections)
         if needs is not None:
-            async with connected(url, "LIVEDEX_DATABASE_URL") as connection:
-                budget = divide(needs, await server_room(connection), settings.max_connections)
+            async with open_connection(url, "LIVEDEX_DATABASE_URL") as connection:
+                budget = allocate_connections(needs, await read_server_capacity(connection), settings.max_connections)
         database = await stack.enter_async_context(
             open_database(
                 url,
@@ -131,8 +131,8 @@ async def open_surroundings(
                 tenant_share=settings.tenant_share,
             )
         )
-        metrics, operations = Metrics(), Operations(database)
-        if not await operations.has_language(settings.text_search_config):
+        metrics, operations = Metrics(), InstallationStatus(database)
+        if not await operations.has_text_search_config(settings.text_search_config):
             raise ConfigError(
                 f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL has no such configuration (\\dF lists them)"
             )
@@ -140,26 +140,26 @@ async def open_surroundings(
         embedder = build_embedder(
             settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions
         )
-        teller = await stack.enter_async_context(health_teller(operations))
+        teller = await stack.enter_async_context(open_health_reporter(operations))
         embeddings = EmbeddingService(
             embedder,
             dimensions=settings.dimensions,
-            observer=EmbedCounts(metrics),
+            observer=EmbeddingMetrics(metrics),
             on_health=lambda ok, reason: teller("embedder", None if ok else reason),
-            query_deadline_s=DEADLINE_S if query_deadline_s is None else query_deadline_s,
+            query_deadline_s=QUERY_DEADLINE_S if query_deadline_s is None else query_deadline_s,
         )
         stack.push_async_callback(embeddings.close)
         generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
         await generations.load()
         engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
-        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_claims(database))
+        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_embedding_claims(database))
         backlog = await stack.enter_async_context(_backlog(settings, database))
-        contents = LateContents(settings)
+        contents = LazyFetcher(settings)
         stack.callback(contents.close)
-        yield Surroundings(
+        yield AppContext(
             settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, Letters(database), metrics, Liveness(), teller, contents if settings.fetch.enabled else None,
+            backlog, DeadLetterStore(database), metrics, LivenessChecks(), teller, contents if settings.fetch.enabled else None,
             budget.publishing,
         )  # fmt: skip
 
@@ -174,27 +174,27 @@ async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, 
     if must_exist and not is_initialised(data):
         raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
     owner = await stack.enter_async_context(embedded_postgres(data))
-    return owner, url_as(owner, Roles(settings.role_prefix).application)
+    return owner, url_for_role(owner, DatabaseRoles(settings.role_prefix).application)
 
 
-def _blobs(settings: Settings, database: Database) -> Blobs:
+def _blobs(settings: Settings, database: Database) -> BlobStore:
     if settings.blob_url is None:
-        return DatabaseBlobs(database)
-    from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobs
+        return PostgresBlobStore(database)
+    from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobStore
     from livedex.pipeline.store.blobs.object_storage import ObjectStorage
 
-    return ObjectBlobs(ObjectStorage(object_place(settings.blob_url)), database)
+    return ObjectBlobStore(ObjectStorage(parse_blob_url(settings.blob_url)), database)
 
 
-async def _bring_up_to_date(owner_url: str, roles: Roles) -> None:
-    async with connected(owner_url, "LIVEDEX_DATABASE_URL") as connection:
+async def _migrate(owner_url: str, roles: DatabaseRoles) -> None:
+    async with open_connection(owner_url, "LIVEDEX_DATABASE_URL") as connection:
         if await connection.fetchval("select current_user <> $1", roles.application):
             await migrate(connection, roles)
         else:
-            await check_versions(connection)
+            await check_server(connection)
 
 
-class EmbedCounts:
+class EmbeddingMetrics:
     """Turns what the embedding service observes into metrics."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -211,58 +211,58 @@ class EmbedCounts:
 
 
 @asynccontextmanager
-async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Backlog]:
+async def _backlog(settings: Settings, database: Database) -> AsyncIterator[ConsumerLag]:
     if not settings.kafka_servers:
         yield QueueBacklog(database)
         return
-    from livedex.consumers.kafka import KafkaBacklog
+    from livedex.consumers.kafka import KafkaConsumerLag
 
-    backlog = KafkaBacklog(settings.kafka, settings.kafka_servers)
+    backlog = KafkaConsumerLag(settings.kafka, settings.kafka_servers)
     try:
         yield backlog
     finally:
         await backlog.close()
 
 
-def remember(data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = "") -> None:
+def write_up_state(data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = "") -> None:
     """Write down what `up` was started with, for the other commands.
 
     Args:
         index: see `index_mark`; without it no command asks `up` over HTTP.
     """
     body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid, "index": index}
-    written = data / (REMEMBERED + ".new")
+    written = data / (UP_STATE_FILE + ".new")
     written.write_text(json.dumps(body, indent=1), "utf-8")
-    written.replace(data / REMEMBERED)
+    written.replace(data / UP_STATE_FILE)
 
 
-def index_mark(settings: Settings) -> str:
+def index_fingerprint(settings: Settings) -> str:
     """Return what tells the index of these settings from another one that the same data directory was used with, without its credentials."""
     url = settings.database_url.get_secret_value() if settings.database_url else ""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
-def remembered(data: Path) -> dict[str, Any]:
+def read_up_state(data: Path) -> dict[str, Any]:
     """What `up` was last started with; empty when it never was."""
     try:
-        return dict(json.loads((data / REMEMBERED).read_text("utf-8")))
+        return dict(json.loads((data / UP_STATE_FILE).read_text("utf-8")))
     except FileNotFoundError:
         return {}
     except ValueError as exc:
-        raise ConfigError(f"{data / REMEMBERED} is damaged ({exc}): start `livedex up` again") from exc
+        raise ConfigError(f"{data / UP_STATE_FILE} is damaged ({exc}): start `livedex up` again") from exc
 
 
-def working_folders(settings: Settings, data: Path) -> list[FolderSource]:
+def watched_folders(settings: Settings, data: Path) -> list[FolderSource]:
     """The folders that are watched: those of livedex.toml and those that `up` was last given."""
-    folders = [FolderSource(**folder) for folder in remembered(data).get("folders", [])]
+    folders = [FolderSource(**folder) for folder in read_up_state(data).get("folders", [])]
     names = {folder.name for folder in folders}
     return [*folders, *(source for source in settings.folders if source.name not in names)]
 
 
-def set_up_logging(level: str) -> None:
+def configure_logging(level: str) -> None:
     """Log lines of our own to stderr; of libraries only warnings."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(SingleLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)

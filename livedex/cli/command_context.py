@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
 
 CONNECTIONS = 4
 
 
 @asynccontextmanager
-async def opened(data: Path, *, must_exist: bool = True, query_deadline_s: float | None = None) -> AsyncIterator[Surroundings]:
+async def open_command_context(data: Path, *, must_exist: bool = True, query_deadline_s: float | None = None) -> AsyncIterator[AppContext]:
     """The surroundings of a command; what had to be started for it is stopped at the end.
 
     Args:
@@ -24,12 +24,12 @@ async def opened(data: Path, *, must_exist: bool = True, query_deadline_s: float
     Raises:
         ConfigError: a setting without sense, or nothing was ever started here.
     """
-    from livedex.app.wiring import open_surroundings, set_up_logging
+    from livedex.app.wiring import configure_logging, open_app_context
     from livedex.pipeline.settings.settings import load_settings
 
     settings = load_settings(Path.cwd())
-    set_up_logging("debug" if settings.log_level == "debug" else "critical")
-    async with open_surroundings(
+    configure_logging("debug" if settings.log_level == "debug" else "critical")
+    async with open_app_context(
         settings, data, connections=CONNECTIONS, must_exist=must_exist, query_deadline_s=query_deadline_s
     ) as surroundings:
         yield surroundings

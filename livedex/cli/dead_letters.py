@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
-from livedex.cli.output import count, moment, print_json, print_list, print_table, printable, shortened
+from livedex.cli.output import format_time, pluralize, print_json, print_list, print_table, printable, truncate
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.model import DocumentId
 
 if TYPE_CHECKING:
-    from livedex.app.dead_letter_replay import Replayed
-    from livedex.app.wiring import Surroundings
-    from livedex.pipeline.store.dead_letter_store import Letter
+    from livedex.app.dead_letter_replay import ReplayResult
+    from livedex.app.wiring import AppContext
+    from livedex.pipeline.store.dead_letter_store import DeadLetter
 
 _DETAIL_CHARACTERS = 100
 _HEADS = ("id", "stage", "document", "reason", "attempts", "at", "detail")
@@ -38,7 +38,7 @@ def dead() -> None:
 @json_option
 def list_letters(data: Path, as_json: bool) -> int:
     """List the dead letters, oldest first."""
-    print_list(run_to_end(_all(data)), name="dead", what="dead letters", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(run_command(_all(data)), name="dead", what="dead letters", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 
@@ -48,7 +48,7 @@ def list_letters(data: Path, as_json: bool) -> int:
 @json_option
 def show(letter_id: str, data: Path, as_json: bool) -> int:
     """Show one letter with its exact bytes."""
-    letter = run_to_end(_one(data, letter_id))
+    letter = run_command(_one(data, letter_id))
     payload, encoding = _payload(letter.payload)
     found = _row(letter) | {
         "tenant": letter.tenant_id, "version": letter.version, "topic": letter.topic, "place": dict(letter.place),
@@ -74,14 +74,14 @@ def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int
     A letter that works is gone from the list; one that fails again is in it again, with all its attempts. Each is sent on its own: the exit status is 1
     where one could not be, and these stay.
     """
-    done = run_to_end(_replay(data, _which(letter_id, every)))
+    done = run_command(_replay(data, _which(letter_id, every)))
     if as_json:
         print_json({"replayed": done.replayed, "stale": done.stale, "failed": [{"id": name, "error": why} for name, why in done.failed]})
         return int(bool(done.failed))
-    told = f"replayed {count(done.replayed, 'letter')}"
-    click.echo(told + (f"; {count(done.stale, 'letter')} stale: a newer version is there" if done.stale else ""))
+    told = f"replayed {pluralize(done.replayed, 'letter')}"
+    click.echo(told + (f"; {pluralize(done.stale, 'letter')} stale: a newer version is there" if done.stale else ""))
     for name, why in done.failed:
-        click.echo(f"not replayed: {name}: {shortened(why, _DETAIL_CHARACTERS)}", err=True)
+        click.echo(f"not replayed: {name}: {truncate(why, _DETAIL_CHARACTERS)}", err=True)
     return int(bool(done.failed))
 
 
@@ -91,7 +91,7 @@ def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int
 @data_option
 def drop(letter_id: str | None, every: bool, data: Path) -> int:
     """Take letters away for good; their documents keep what was synced last."""
-    click.echo(f"dropped {count(run_to_end(_drop(data, _which(letter_id, every))), 'letter')}")
+    click.echo(f"dropped {pluralize(run_command(_drop(data, _which(letter_id, every))), 'letter')}")
     return 0
 
 
@@ -102,17 +102,17 @@ def _which(letter_id: str | None, every: bool) -> str | None:
     return letter_id
 
 
-async def _all(data: Path) -> list[Letter]:
-    async with opened(data) as s:
+async def _all(data: Path) -> list[DeadLetter]:
+    async with open_command_context(data) as s:
         return await s.letters.all()
 
 
-async def _one(data: Path, letter_id: str) -> Letter:
-    async with opened(data) as s:
+async def _one(data: Path, letter_id: str) -> DeadLetter:
+    async with open_command_context(data) as s:
         return await s.letters.find(letter_id)
 
 
-async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter]:
+async def _meant(s: AppContext, letter_id: str | None) -> AsyncIterator[DeadLetter]:
     """The letters meant, whole, one by one; of all letters those are left out that somebody else takes away meanwhile."""
     if letter_id is not None:
         yield await s.letters.find(letter_id)
@@ -124,30 +124,30 @@ async def _meant(s: Surroundings, letter_id: str | None) -> AsyncIterator[Letter
             continue
 
 
-async def _replay(data: Path, letter_id: str | None) -> Replayed:
+async def _replay(data: Path, letter_id: str | None) -> ReplayResult:
     from livedex.app.broker import open_broker
-    from livedex.app.dead_letter_replay import replay_letters
+    from livedex.app.dead_letter_replay import replay_dead_letters
 
-    async with opened(data) as s, open_broker(s) as running:
-        return await replay_letters(s, running.broker, _meant(s, letter_id))
+    async with open_command_context(data) as s, open_broker(s) as running:
+        return await replay_dead_letters(s, running.broker, _meant(s, letter_id))
 
 
 async def _drop(data: Path, letter_id: str | None) -> int:
     dropped = 0
-    async with opened(data) as s:
+    async with open_command_context(data) as s:
         async for letter in _meant(s, letter_id):
-            if not letter.is_notice and letter.document_id is not None and letter.version is not None:
+            if not letter.is_notification and letter.document_id is not None and letter.version is not None:
                 await s.blobs.discard(letter.tenant_id, DocumentId(letter.document_id), letter.version)
             await s.letters.remove(letter, forget=True)
             dropped += 1
     return dropped
 
 
-def _line(x: Letter) -> tuple[object, ...]:
-    return x.letter_id, x.stage, x.document_id, x.reason, x.attempts, moment(x.at), shortened(x.detail, _DETAIL_CHARACTERS)
+def _line(x: DeadLetter) -> tuple[object, ...]:
+    return x.letter_id, x.stage, x.document_id, x.reason, x.attempts, format_time(x.at), truncate(x.detail, _DETAIL_CHARACTERS)
 
 
-def _row(x: Letter) -> dict[str, Any]:
+def _row(x: DeadLetter) -> dict[str, Any]:
     return {
         "id": x.letter_id, "stage": x.stage, "document_id": x.document_id, "reason": x.reason, "detail": x.detail, "attempts": x.attempts,
         "at": x.at.isoformat() if x.at else None, "size_bytes": x.size_bytes,

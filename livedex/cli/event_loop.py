@@ -7,19 +7,19 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from livedex.cli.running import run
+from livedex.cli.running import run_event_loop
 
 T = TypeVar("T")
 
 
-def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+def run_command(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's work in an event loop of its own.
 
     Raises:
         KeyboardInterrupt: it was interrupted (SIGINT).
         SystemExit: it was told to end (SIGTERM), with 143.
     """
-    return run(_ended_by_sigterm(work))
+    return run_event_loop(_ended_by_sigterm(work))
 
 
 async def _ended_by_sigterm(work: Coroutine[Any, Any, T]) -> T:

@@ -11,7 +11,7 @@ import click
 from livedex.cli.options import example, json_option
 
 if TYPE_CHECKING:
-    from livedex.pipeline.ingest.change_request import Incoming
+    from livedex.pipeline.ingest.change_request import ChangeRequest
     from livedex.pipeline.settings.settings import Settings
     from livedex.pipeline.settings.webhook_source import WebhookSource
 
@@ -33,17 +33,17 @@ def test(source: str, file: Path, as_json: bool) -> int:
     from fastapi.exceptions import RequestValidationError
 
     from livedex.cli.output import print_json, print_table
-    from livedex.connectors.webhook.hooks import reader
-    from livedex.pipeline.http.validation import parsed
+    from livedex.connectors.webhook.hooks import payload_reader
+    from livedex.pipeline.http.validation import parse_json
     from livedex.pipeline.settings.settings import load_settings
 
     settings = load_settings(Path.cwd())
     configured = _source(settings, source)
-    read = reader(configured)
+    read = payload_reader(configured)
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
         _check_size(raw, configured.max_bytes, "a payload", "max_bytes of the source")
-        items = read(parsed(raw))
+        items = read(parse_json(raw))
         for item in items:
             _check_size(item.content or b"", settings.max_document_bytes, "a document", "LIVEDEX_MAX_DOCUMENT_BYTES")
     except RequestValidationError as exc:
@@ -93,12 +93,12 @@ def _source(settings: Settings, name: str) -> WebhookSource:
     raise NotFoundError(f"livedex.toml has no source {name} of kind webhook: there is {known}")
 
 
-def _shown(item: Incoming, settings: Settings, source: WebhookSource) -> dict[str, Any]:
+def _shown(item: ChangeRequest, settings: Settings, source: WebhookSource) -> dict[str, Any]:
     return {
         "action": "delete" if item.deleted else "change",
         "document_id": item.document_id,
         "version": item.version,
-        "time": item.changed_at if item.version is None and item.at_ns is not None else None,
+        "time": item.changed_at if item.version is None and item.occurred_at_ns is not None else None,
         "size_bytes": None if item.content is None else len(item.content),
         "url": item.url,
         "deleted_if_missing": item.gone_if_missing,
@@ -114,14 +114,14 @@ def _shown(item: Incoming, settings: Settings, source: WebhookSource) -> dict[st
 
 def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str | None]:
     """With which variable's token a URL would be fetched, and why it would not be, as far as that can be told without asking anybody."""
-    from livedex.app.lazy_fetcher import LateContents
-    from livedex.connectors.webhook.api_credentials import goes_to
+    from livedex.app.lazy_fetcher import LazyFetcher
+    from livedex.connectors.webhook.api_credentials import sends_token_to
     from livedex.pipeline.model import TenantId
 
     if not settings.fetch.enabled:
         return {"with": None, "refused": "LIVEDEX_FETCH_ENABLED is false: nothing is fetched"}
-    objection = LateContents(settings).objection(TenantId(source.tenant), source.name, url)
-    return {"with": source.token_env if objection is None and goes_to(source, url) else None, "refused": objection}
+    objection = LazyFetcher(settings).objection(TenantId(source.tenant), source.name, url)
+    return {"with": source.token_env if objection is None and sends_token_to(source, url) else None, "refused": objection}
 
 
 def _content(change: dict[str, Any]) -> str:

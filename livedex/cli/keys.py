@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
-from livedex.cli.options import data_option, example, json_option, tenant_name
-from livedex.cli.output import moment, print_json, print_list
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
+from livedex.cli.options import data_option, example, json_option, parse_tenant_name
+from livedex.cli.output import format_time, print_json, print_list
 from livedex.pipeline.http.authentication import SCOPES
 from livedex.pipeline.model import TenantId
 
 if TYPE_CHECKING:
-    from livedex.pipeline.access.key_format import NewKey
+    from livedex.pipeline.access.key_format import GeneratedKey
     from livedex.pipeline.store.api_key_store import ApiKey
 
 _HEADS = ("id", "tenant", "name", "scopes", "state", "created", "expires", "last used")
@@ -39,7 +39,7 @@ def keys() -> None:
         "livedex keys create --tenant acme --name crm --scope documents:write --scope events:write --expires-in 90",
     ),
 )
-@click.option("--tenant", required=True, callback=tenant_name, help="Whose data it opens; made where there is none of this name.")
+@click.option("--tenant", required=True, callback=parse_tenant_name, help="Whose data it opens; made where there is none of this name.")
 @click.option("--name", required=True, help="Who holds it, for people.")
 @click.option(
     "--scope", "scopes", required=True, multiple=True, type=click.Choice(sorted(SCOPES)), help="What it allows; may be given several times."
@@ -51,25 +51,25 @@ def create(tenant: str, name: str, scopes: tuple[str, ...], days: float | None, 
     """Make a key and show it, this once: nobody can read it later."""
     if not name.strip() or len(name) > 200 or not name.isprintable():
         raise click.UsageError("--name is 1 to 200 printable characters.", ctx=click.get_current_context())
-    made, kept = run_to_end(_create(data, TenantId(tenant), name, scopes, days))
+    made, kept = run_command(_create(data, TenantId(tenant), name, scopes, days))
     if as_json:
         print_json({
             "id": made.key_id, "key": made.key, "tenant": tenant, "name": name, "scopes": list(kept.scopes), "expires_at": kept.expires_at,
         })  # fmt: skip
         return 0
     click.echo(made.key)
-    expires = f", until {moment(kept.expires_at)}" if kept.expires_at else ""
+    expires = f", until {format_time(kept.expires_at)}" if kept.expires_at else ""
     click.echo(f"key {made.key_id} of {tenant} for {', '.join(kept.scopes)}{expires}; it is not shown again", err=True)
     return 0
 
 
 @keys.command("list", epilog=example("livedex keys list --json"))
-@click.option("--tenant", callback=tenant_name, help="Only those of this tenant.")
+@click.option("--tenant", callback=parse_tenant_name, help="Only those of this tenant.")
 @data_option
 @json_option
 def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
     """List the keys, without what would open anything."""
-    print_list(run_to_end(_list(data, tenant)), name="keys", what="keys", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(run_command(_list(data, tenant)), name="keys", what="keys", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 
@@ -79,7 +79,7 @@ def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
 @json_option
 def revoke(key_id: str, data: Path, as_json: bool) -> int:
     """Let a key open nothing any more: at once on every process, within 5 seconds on one that cannot be told."""
-    run_to_end(_revoke(data, key_id))
+    run_command(_revoke(data, key_id))
     if as_json:
         print_json({"id": key_id, "revoked": True})
     else:
@@ -87,28 +87,28 @@ def revoke(key_id: str, data: Path, as_json: bool) -> int:
     return 0
 
 
-async def _create(data: Path, tenant: TenantId, name: str, scopes: tuple[str, ...], days: float | None) -> tuple[NewKey, ApiKey]:
-    from livedex.pipeline.access.key_format import make_key
-    from livedex.pipeline.store.api_key_store import ApiKeys
+async def _create(data: Path, tenant: TenantId, name: str, scopes: tuple[str, ...], days: float | None) -> tuple[GeneratedKey, ApiKey]:
+    from livedex.pipeline.access.key_format import generate_key
+    from livedex.pipeline.store.api_key_store import ApiKeyStore
 
-    made = await asyncio.to_thread(make_key)
-    async with opened(data, must_exist=False) as s:  # so that there is a key before the first start on an address for others
-        return made, await ApiKeys(s.database).create(tenant, made.key_id, name, made.sha256, set(scopes), days)
+    made = await asyncio.to_thread(generate_key)
+    async with open_command_context(data, must_exist=False) as s:  # so that there is a key before the first start on an address for others
+        return made, await ApiKeyStore(s.database).create(tenant, made.key_id, name, made.sha256, set(scopes), days)
 
 
 async def _list(data: Path, tenant: str | None) -> list[ApiKey]:
-    from livedex.pipeline.store.api_key_store import ApiKeys
+    from livedex.pipeline.store.api_key_store import ApiKeyStore
 
-    async with opened(data) as s:
-        kept = ApiKeys(s.database)
+    async with open_command_context(data) as s:
+        kept = ApiKeyStore(s.database)
         return await kept.all() if tenant is None else await kept.of(TenantId(tenant))
 
 
 async def _revoke(data: Path, key_id: str) -> None:
-    from livedex.pipeline.store.api_key_store import ApiKeys
+    from livedex.pipeline.store.api_key_store import ApiKeyStore
 
-    async with opened(data) as s:
-        await ApiKeys(s.database).revoke(key_id)
+    async with open_command_context(data) as s:
+        await ApiKeyStore(s.database).revoke(key_id)
 
 
 def _state(key: ApiKey) -> str:
@@ -121,8 +121,8 @@ def _state(key: ApiKey) -> str:
 
 def _line(key: ApiKey) -> tuple[object, ...]:
     return (
-        key.key_id, key.tenant_id, key.name, ",".join(key.scopes), _state(key), moment(key.created_at), moment(key.expires_at),
-        moment(key.last_used_at),
+        key.key_id, key.tenant_id, key.name, ",".join(key.scopes), _state(key), format_time(key.created_at), format_time(key.expires_at),
+        format_time(key.last_used_at),
     )  # fmt: skip
 
 

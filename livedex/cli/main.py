@@ -23,13 +23,13 @@ from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.runtime.name_suggestions import nearest_name
 
 FAILED = 3
-CALLED_WRONGLY = 64
+USAGE_ERROR = 64
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 
-Line: TypeAlias = tuple[str, str]
+CommandEntry: TypeAlias = tuple[str, str]
 
-COMMANDS: dict[str, Line] = {
+COMMANDS: dict[str, CommandEntry] = {
     "up": ("livedex.cli.up", "Everything in one process tree: database, watchers, stages, API."),
     "run": ("livedex.cli.run", "The roles of a deployment, one or more a process."),
     "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
@@ -117,7 +117,7 @@ def run_program(arguments: Sequence[str]) -> int:
         click.echo(exc.format_message())
         return 0
     except click.UsageError as exc:
-        return _fail(_wrong_call(exc), CALLED_WRONGLY)
+        return _fail(_usage_error_text(exc), USAGE_ERROR)
     except click.ClickException as exc:
         return _fail(exc.format_message(), FAILED)
     except (KeyboardInterrupt, click.Abort):
@@ -127,23 +127,23 @@ def run_program(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return FAILED  # nobody reads any more
     except Exception as exc:  # noqa: BLE001  # the end of every path: it is said, and the status tells
-        return _fail(_told(exc), FAILED)
+        return _fail(_error_text(exc), FAILED)
     except BaseExceptionGroup as exc:
-        return _fail(_told(_first(exc)), FAILED)
+        return _fail(_error_text(_first(exc)), FAILED)
     return status if isinstance(status, int) else 0
 
 
-def _wrong_call(exc: click.UsageError) -> str:
+def _usage_error_text(exc: click.UsageError) -> str:
     """What is wrong with a command line, and where to look."""
     said = exc.format_message().rstrip(".")
     place = f"`{exc.ctx.command_path if exc.ctx else 'livedex'} --help`"
     return f"{said} See {place}" if said.endswith("?") else f"{said}: see {place}"
 
 
-def _told(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     """What to say about an error: what is expected says itself what to do, anything else names its kind."""
     if isinstance(exc, ExceptionGroup):
-        return _told(_first(exc))
+        return _error_text(_first(exc))
     if os.environ.get("LIVEDEX_LOG_LEVEL") == "debug":
         traceback.print_exception(exc)
     if isinstance(exc, LivedexError):

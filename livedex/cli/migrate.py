@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
 from livedex.cli.output import print_json
 
@@ -20,20 +20,20 @@ def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int
     """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are missing; running it again changes nothing."""
     if only_sql:
         from livedex.pipeline.settings.settings import load_settings
-        from livedex.pipeline.store.schema.database_roles import Roles
-        from livedex.pipeline.store.schema.migration_script import statements
+        from livedex.pipeline.store.schema.database_roles import DatabaseRoles
+        from livedex.pipeline.store.schema.migration_script import migration_script
 
-        click.echo(statements(Roles(load_settings(Path.cwd()).role_prefix)))
+        click.echo(migration_script(DatabaseRoles(load_settings(Path.cwd()).role_prefix)))
     if only_topics:
         click.echo("\n".join(_commands()))
     if only_sql or only_topics:
         return 0
-    from livedex.app.wiring import set_up_logging
+    from livedex.app.wiring import configure_logging
 
-    set_up_logging("critical")
-    applied = run_to_end(_apply(data))
+    configure_logging("critical")
+    applied = run_command(_apply(data))
     problems: list[str] = []
-    topics = run_to_end(_make_topics(problems))
+    topics = run_command(_make_topics(problems))
     if as_json:
         print_json({"applied": applied} | ({} if topics is None else {"topics": topics, "topic_problems": problems}))
         return 0
@@ -46,10 +46,10 @@ def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int
 
 
 def _commands() -> list[str]:
-    from livedex.consumers.kafka.topics import planned
+    from livedex.consumers.kafka.topics import topic_plans
     from livedex.pipeline.settings.settings import load_settings
 
-    return [plan.command() for plan in planned(load_settings(Path.cwd()).kafka)]
+    return [plan.command() for plan in topic_plans(load_settings(Path.cwd()).kafka)]
 
 
 async def _make_topics(problems: list[str]) -> list[str] | None:
@@ -72,19 +72,19 @@ async def _apply(data: Path) -> list[str]:
     from livedex.pipeline.settings.settings import load_settings
     from livedex.pipeline.store.embedded.server import embedded_postgres
     from livedex.pipeline.store.postgres.connection import check_database_url
-    from livedex.pipeline.store.schema.database_roles import Roles
-    from livedex.pipeline.store.schema.migrator import connected
+    from livedex.pipeline.store.schema.database_roles import DatabaseRoles
     from livedex.pipeline.store.schema.migrator import migrate as apply
-    from livedex.pipeline.store.schema.version_checks import check_vector_version
+    from livedex.pipeline.store.schema.migrator import open_connection
+    from livedex.pipeline.store.schema.version_checks import check_pgvector_version
 
     settings = load_settings(Path.cwd())
     configured = settings.owner_database_url or settings.database_url
     setting = "LIVEDEX_OWNER_DATABASE_URL" if settings.owner_database_url else "LIVEDEX_DATABASE_URL"
 
     async def apply_to(url: str) -> list[str]:
-        async with connected(url, setting) as connection:
-            applied = await apply(connection, Roles(settings.role_prefix))
-            if problem := await check_vector_version(connection):
+        async with open_connection(url, setting) as connection:
+            applied = await apply(connection, DatabaseRoles(settings.role_prefix))
+            if problem := await check_pgvector_version(connection):
                 click.echo(problem, err=True)
             return applied
 

@@ -25,7 +25,7 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def tenant_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def parse_tenant_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """What may be a tenant's name: 1 to 200 printable characters, without blanks at its ends."""
     if value is not None and not (value.isprintable() and value == value.strip() and 1 <= len(value) <= 200):
         raise click.BadParameter("1 to 200 printable characters, without blanks at the ends", ctx=context, param=option)

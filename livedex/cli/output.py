@@ -27,7 +27,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
-def shortened(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """The text in one line of at most `most` characters, cut between words where it is too long."""
     folded = one_line(text)
     if len(folded) <= most:
@@ -92,11 +92,11 @@ def print_table(rows: Sequence[Sequence[object]], heads: Sequence[str] = ()) -> 
         click.echo("  ".join(padded).rstrip())
 
 
-def moment(at: datetime | None) -> str:
+def format_time(at: datetime | None) -> str:
     """A time for people, to the second."""
     return "" if at is None else at.astimezone().isoformat(" ", "seconds")
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def pluralize(number: int, one: str, many: str | None = None) -> str:
     """`1 document`, `2 documents`."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
 from livedex.cli.output import print_json, print_table
 from livedex.pipeline.errors import ConfigError
@@ -28,7 +28,7 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
     """What a sync of FOLDER would do and cost, without doing it and without asking the embedder."""
     if not folder.exists():
         raise ConfigError(f"the folder {folder} is not there: name one that is")
-    found = run_to_end(_plan(folder, data))
+    found = run_command(_plan(folder, data))
     if as_json:
         print_json(found)
         return 0
@@ -37,9 +37,9 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
         click.echo(
             "the deletes would be withheld, they are too many at once: bring the files back, or let `livedex verify --repair` delete them"
         )
-    from livedex.connectors.filesystem.skipped_files import left_out_lines
+    from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 
-    for line in left_out_lines(found["left_out"]):
+    for line in skipped_files_summary(found["left_out"]):
         click.echo(line)
     click.echo()
     names = ("chunks_reused", "chunks_to_embed", "characters_to_embed", "tokens")
@@ -67,23 +67,23 @@ async def _plan(path: Path, data: Path) -> dict[str, Any]:
     source = _source(path, settings, data)
     if settings.database_url is None and not is_initialised(data):
         return _shown(await plan_without_index(source, settings, data), settings)
-    async with opened(data) as s:
+    async with open_command_context(data) as s:
         return _shown(await plan_with_index(source, s), settings)
 
 
 def _source(path: Path, settings: Settings, data: Path) -> FolderSource:
     """The source that is this folder, or the one that `livedex up` would make of it."""
-    from livedex.app.wiring import working_folders
-    from livedex.cli.up import sources_of
+    from livedex.app.wiring import watched_folders
+    from livedex.cli.up import folder_sources
 
-    for source in working_folders(settings, data):
+    for source in watched_folders(settings, data):
         if source.path.resolve() == path.resolve():
             return source
-    return sources_of([path], settings.model_copy(update={"source": ()}), data)[0]
+    return folder_sources([path], settings.model_copy(update={"source": ()}), data)[0]
 
 
 def _shown(found: Plan, settings: Settings) -> dict[str, Any]:
-    from livedex.app.plan import price
+    from livedex.app.plan import estimate_price
 
     return {
         **{kind: found.counts[kind] for kind in _KINDS},
@@ -94,5 +94,5 @@ def _shown(found: Plan, settings: Settings) -> dict[str, Any]:
         "chunks_to_embed": found.chunks_to_embed,
         "characters_to_embed": found.characters_to_embed,
         "tokens": found.tokens,
-        "price": price(settings, found.tokens),
+        "price": estimate_price(settings, found.tokens),
     }

@@ -44,19 +44,19 @@ def run(roles: tuple[str, ...], data: Path, host: str, port: int, health_port: i
     """Run ROLES: api, webhook, watch, chunk, embed, sync, notify, maintain, or all."""
     from livedex.app.notify_role import check_subscribers
     from livedex.app.roles import check_roles
-    from livedex.app.webhook_role import check_contents, check_hooks
-    from livedex.app.wiring import set_up_logging
-    from livedex.cli.running import run as run_loop
-    from livedex.cli.up import sources_of
+    from livedex.app.webhook_role import check_fetch_credentials, check_webhook_sources
+    from livedex.app.wiring import configure_logging
+    from livedex.cli.running import run_event_loop as run_loop
+    from livedex.cli.up import folder_sources
 
     settings = load_settings(Path.cwd())
-    set_up_logging(settings.log_level)
+    configure_logging(settings.log_level)
     wanted = check_roles(roles)
-    sources = sources_of((), settings, data) if "watch" in wanted else []
+    sources = folder_sources((), settings, data) if "watch" in wanted else []
     if "webhook" in wanted:
-        check_hooks(settings)
+        check_webhook_sources(settings)
     if "chunk" in wanted:
-        check_contents(settings)
+        check_fetch_credentials(settings)
     if "notify" in wanted:
         check_subscribers(settings)
     run_loop(_run(settings, wanted, sources, data, host, port, health_port, trust_network))
@@ -72,38 +72,40 @@ async def _run(
     health_port: int | None,
     trust_network: bool,
 ) -> None:
-    from livedex.app.authentication import open_entrance
-    from livedex.app.connection_needs import needs_of
-    from livedex.app.initial_load import FirstLoad
-    from livedex.app.roles import SERVED, listen, running_roles
-    from livedex.app.shutdown import WATCHED_S, end_tasks, stop_signal
-    from livedex.app.wiring import open_surroundings
-    from livedex.cli.up import StoppedError, check_embedder, ending_a_start, holding
-    from livedex.pipeline.runtime.supervision import supervised
+    from livedex.app.authentication import open_authentication
+    from livedex.app.connection_needs import connection_needs
+    from livedex.app.initial_load import InitialLoad
+    from livedex.app.roles import HTTP_ROLES, bind_socket, run_roles
+    from livedex.app.shutdown import BACKGROUND_TIMEOUT_S, end_tasks, stop_signal
+    from livedex.app.wiring import open_app_context
+    from livedex.cli.up import StartupCancelledError, cancel_startup_on_stop, check_embedder, lock_data_directory
+    from livedex.pipeline.runtime.supervision import run_supervised
 
     with ExitStack() as sockets:
-        bound = sockets.enter_context(closing(listen(host, port))) if SERVED & set(roles) else None
-        health = sockets.enter_context(closing(listen(host, health_port, "--health-port"))) if health_port is not None else None
+        bound = sockets.enter_context(closing(bind_socket(host, port))) if HTTP_ROLES & set(roles) else None
+        health = sockets.enter_context(closing(bind_socket(host, health_port, "--health-port"))) if health_port is not None else None
         stop = stop_signal()
-        held = nullcontext() if settings.database_url else holding(data, alone=False)
-        with suppress(StoppedError), held:
-            async with open_surroundings(settings, data, needs=needs_of(roles, settings, f"livedex run {' '.join(roles)}")) as s:
+        held = nullcontext() if settings.database_url else lock_data_directory(data, alone=False)
+        with suppress(StartupCancelledError), held:
+            async with open_app_context(settings, data, needs=connection_needs(roles, settings, f"livedex run {' '.join(roles)}")) as s:
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
                 async with AsyncExitStack() as stack:
                     entrance = None
                     if bound is not None:
-                        entrance = await stack.enter_async_context(open_entrance(s, host, trust_network=trust_network))
+                        entrance = await stack.enter_async_context(open_authentication(s, host, trust_network=trust_network))
                         print(entrance.told, flush=True)
                     if sources:
                         s.first_load.expect()
-                    with ending_a_start(stop):
-                        connectors = await stack.enter_async_context(running_roles(s, roles, sources, bound, entrance, health))
+                    with cancel_startup_on_stop(stop):
+                        connectors = await stack.enter_async_context(run_roles(s, roles, sources, bound, entrance, health))
                     if bound is not None and connectors:
-                        load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
+                        load = InitialLoad(list(zip(sources, connectors, strict=True)), s.database)
                         s.first_load.watch(load)
                         stack.push_async_callback(
-                            end_tasks, [asyncio.create_task(supervised(load.run, "first load"), name="first load")], WATCHED_S
+                            end_tasks,
+                            [asyncio.create_task(run_supervised(load.run, "first load"), name="first load")],
+                            BACKGROUND_TIMEOUT_S,
                         )
                     freeze_started()
                     print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)

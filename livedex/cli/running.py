@@ -21,7 +21,7 @@ def freeze_started() -> None:
     gc.freeze()
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run_event_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end; uvloop where it is installed."""
     sys.setswitchinterval(_SWITCH_S)
     try:

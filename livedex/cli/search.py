@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
-from livedex.cli.output import one_line, print_json, shortened
+from livedex.cli.output import one_line, print_json, truncate
 from livedex.pipeline.settings.settings import load_settings
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
 
 _MODES = ("hybrid", "vector", "keyword")
 _EXCERPT_CHARACTERS = 400
@@ -58,7 +58,7 @@ def search(
 ) -> int:  # fmt: skip
     """Ask the index a question; the same answer as POST /v1/search."""
     fields = {"query": query, "limit": limit, "mode": mode, "collection": list(collection) or None, "where": where}
-    answer = run_to_end(_search(data, tenant, frozenset(principals) or None, fields))
+    answer = run_command(_search(data, tenant, frozenset(principals) or None, fields))
     if as_json:
         print_json(answer)
     else:
@@ -69,7 +69,7 @@ def search(
 async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]) -> dict[str, Any]:
     from pydantic import ValidationError
 
-    from livedex.app.up_client import search_running
+    from livedex.app.up_client import search_via_up
     from livedex.pipeline.errors import RejectedError
     from livedex.pipeline.model import Reader, TenantId
     from livedex.pipeline.search.request import SearchRequest
@@ -81,16 +81,16 @@ async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fi
         message = first["msg"].removeprefix("Value error, ")
         raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
     settings = load_settings(Path.cwd())
-    if (found := await asyncio.to_thread(search_running, settings, data, tenant, principals, fields)) is not None:
+    if (found := await asyncio.to_thread(search_via_up, settings, data, tenant, principals, fields)) is not None:
         return found
-    async with opened(data, query_deadline_s=_QUERY_S) as s:
+    async with open_command_context(data, query_deadline_s=_QUERY_S) as s:
         if request.mode != "keyword":
             await _wait_for_model(s, request.query or "")
         answer = await s.engine.search(Reader(TenantId(tenant), principals), request)
     return {"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms}
 
 
-async def _wait_for_model(s: Surroundings, query: str) -> None:
+async def _wait_for_model(s: AppContext, query: str) -> None:
     """Wait until the model has given the query its vector, which is then remembered; where it does not in time, the search says what it lacks."""
     from livedex.pipeline.errors import RejectedError, RetryableError
 
@@ -124,4 +124,4 @@ def _print(answer: dict[str, Any]) -> None:
         score = "" if hit["score"] is None else f"  {hit['score']:.3f}"
         heading = " › ".join(one_line(title) for title in hit["heading"])
         click.echo(f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else ""))
-        click.echo(f"    {shortened(hit['content'], _EXCERPT_CHARACTERS)}\n")
+        click.echo(f"    {truncate(hit['content'], _EXCERPT_CHARACTERS)}\n")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from livedex.app.process import is_running
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
-from livedex.cli.options import data_option, example, json_option, tenant_name
-from livedex.cli.output import count, moment, print_list
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
+from livedex.cli.options import data_option, example, json_option, parse_tenant_name
+from livedex.cli.output import format_time, pluralize, print_list
 from livedex.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
     from livedex.pipeline.settings.settings import FolderSource
     from livedex.pipeline.store.source_store import SourceView
 
@@ -28,7 +28,9 @@ _REPORTED_WITHIN = timedelta(minutes=2)
 
 _timeout = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=_WAIT_S, show_default=True, help="Seconds to wait until it is done.")  # fmt: skip
 
-_tenant = click.option("--tenant", callback=tenant_name, help="Of this tenant only; default: wherever there is a source of this name.")
+_tenant = click.option(
+    "--tenant", callback=parse_tenant_name, help="Of this tenant only; default: wherever there is a source of this name."
+)
 
 
 @click.group(
@@ -44,7 +46,7 @@ def sources() -> None:
 @json_option
 def list_sources(data: Path, as_json: bool) -> int:
     """List the sources with their last scan, withheld deletes and orphaned documents."""
-    print_list(run_to_end(_list(data)), name="sources", what="sources", item=source_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(run_command(_list(data)), name="sources", what="sources", item=source_as_json, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 
@@ -55,8 +57,8 @@ def list_sources(data: Path, as_json: bool) -> int:
 @data_option
 def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
     """Delete every document of NAME, and forget it. A folder that is watched has to leave the settings first."""
-    deleted = run_to_end(_remove(data, name, tenant, timeout_s))
-    click.echo(f"{name} is removed; {count(deleted, 'document')} deleted")
+    deleted = run_command(_remove(data, name, tenant, timeout_s))
+    click.echo(f"{name} is removed; {pluralize(deleted, 'document')} deleted")
     return 0
 
 
@@ -67,8 +69,8 @@ def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
 @data_option
 def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
     """Call the source OLD NEW. Its documents get their new ids at the next scan under this name; nothing is embedded again."""
-    documents = run_to_end(_rename(data, old, new, tenant))
-    click.echo(f"{old} is {new} now: start Livedex with the folder under this name; {count(documents, 'document')} get new ids")
+    documents = run_command(_rename(data, old, new, tenant))
+    click.echo(f"{old} is {new} now: start Livedex with the folder under this name; {pluralize(documents, 'document')} get new ids")
     return 0
 
 
@@ -79,42 +81,42 @@ def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
 @data_option
 def confirm(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
     """Carry out the deletes of NAME that were withheld: its files are gone, and their documents are to go."""
-    confirmed, left = run_to_end(_confirm(data, name, tenant, timeout_s))
+    confirmed, left = run_command(_confirm(data, name, tenant, timeout_s))
     if not confirmed:
         click.echo(f"no delete of {name} is withheld")
     elif left:
-        click.echo(f"{count(confirmed, 'delete')} of {name} are confirmed; {left} are carried out by the next scan of its folder")
+        click.echo(f"{pluralize(confirmed, 'delete')} of {name} are confirmed; {left} are carried out by the next scan of its folder")
     else:
-        click.echo(f"{count(confirmed, 'delete')} of {name} are carried out")
+        click.echo(f"{pluralize(confirmed, 'delete')} of {name} are carried out")
     return 0
 
 
 async def _list(data: Path) -> list[SourceView]:
-    from livedex.pipeline.store.source_store import Sources
+    from livedex.pipeline.store.source_store import SourceStore
 
-    async with opened(data) as s:
-        return await Sources(s.database).all()
+    async with open_command_context(data) as s:
+        return await SourceStore(s.database).all()
 
 
 async def _remove(data: Path, name: str, tenant: str | None, timeout_s: float) -> int:
     from livedex.app.broker import open_broker
-    from livedex.app.catch_up import wait_for_all
+    from livedex.app.catch_up import wait_for_catch_up
     from livedex.app.source_removal import remove_source
     from livedex.pipeline.flow import StageName
-    from livedex.pipeline.store.source_store import Sources
+    from livedex.pipeline.store.source_store import SourceStore
 
-    async with opened(data) as s:
-        sources = Sources(s.database)
+    async with open_command_context(data) as s:
+        sources = SourceStore(s.database)
         found = await sources.find(name, tenant)
         for each in found:
             _refuse_watched(s, each)
         async with open_broker(s, () if is_running(s.data) else get_args(StageName), fills=False) as running:
             deleted = sum([await remove_source(sources, running.intake, each.tenant_id, name) for each in found])
-            await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+            await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
     return deleted
 
 
-def _refuse_watched(s: Surroundings, source: SourceView) -> None:
+def _refuse_watched(s: AppContext, source: SourceView) -> None:
     named = any((folder.tenant, folder.name) == (source.tenant_id, source.name) for folder in s.settings.folders)
     if source.is_folder and not source.orphaned and (named or is_running(s.data) or _is_reported(s, source)):
         raise ConfigError(
@@ -122,7 +124,7 @@ def _refuse_watched(s: Surroundings, source: SourceView) -> None:
         )
 
 
-def _is_reported(s: Surroundings, source: SourceView) -> bool:
+def _is_reported(s: AppContext, source: SourceView) -> bool:
     """Whether a watcher named it a moment ago; one on this data directory would hold its lock."""
     reported = source.reported_at
     return s.settings.database_url is not None and reported is not None and datetime.now(UTC) - reported < _REPORTED_WITHIN
@@ -130,14 +132,14 @@ def _is_reported(s: Surroundings, source: SourceView) -> bool:
 
 async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
     from livedex.pipeline.settings.settings import FolderSource
-    from livedex.pipeline.store.source_store import Sources
+    from livedex.pipeline.store.source_store import SourceStore
 
     try:
         FolderSource(name=new, path=Path())
     except ValueError as exc:
         raise ConfigError(f"{new!r} cannot be the name of a source: 1 to 200 characters, without a slash") from exc
-    async with opened(data) as s:
-        sources = Sources(s.database)
+    async with open_command_context(data) as s:
+        sources = SourceStore(s.database)
         found = [each for each in await sources.find(old, tenant) if each.is_folder]
         if not found:
             raise ConfigError(f"{old} is no folder: documents that were sent keep the ids that they were sent with")
@@ -150,37 +152,37 @@ async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
 
 async def _confirm(data: Path, name: str, tenant: str | None, timeout_s: float) -> tuple[int, int]:
     """How many deletes were confirmed, and how many of them wait for a scan."""
-    from livedex.app.catch_up import wait_for_all, wait_for_scan
-    from livedex.app.wiring import working_folders
-    from livedex.pipeline.store.source_store import Sources, WithheldDeletes
+    from livedex.app.catch_up import wait_for_catch_up, wait_for_scan
+    from livedex.app.wiring import watched_folders
+    from livedex.pipeline.store.source_store import SourceState, SourceStore
 
-    async with opened(data) as s:
-        found = await Sources(s.database).find(name, tenant)
-        stores = [WithheldDeletes(s.database, each.tenant_id, name) for each in found]
+    async with open_command_context(data) as s:
+        found = await SourceStore(s.database).find(name, tenant)
+        stores = [SourceState(s.database, each.tenant_id, name) for each in found]
         confirmed = sum(each.withheld for each in found)
         if not confirmed:
             return 0, 0
         for store in stores:
-            await store.confirm()
-        folders = [folder for folder in working_folders(s.settings, s.data) if folder.name == name and folder.path.exists()]
+            await store.confirm_deletes()
+        folders = [folder for folder in watched_folders(s.settings, s.data) if folder.name == name and folder.path.exists()]
         if is_running(s.data) or not folders:
             await wait_for_scan(s.operations, deadline=time.monotonic() + min(timeout_s, _SCAN_S if is_running(s.data) else 10.0))
-            await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+            await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
         else:
             await _scan_here(s, folders, timeout_s)
         return confirmed, sum([len(await store.paths()) for store in stores])
 
 
-async def _scan_here(s: Surroundings, folders: list[FolderSource], timeout_s: float) -> None:
+async def _scan_here(s: AppContext, folders: list[FolderSource], timeout_s: float) -> None:
     from livedex.app.broker import open_broker
-    from livedex.app.catch_up import wait_for_all
+    from livedex.app.catch_up import wait_for_catch_up
     from livedex.app.watch_role import make_connector
     from livedex.pipeline.flow import StageName
 
     async with open_broker(s, get_args(StageName), fills=False) as running:
         for folder in folders:
             await make_connector(s, folder, running.intake).reconcile()
-        await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+        await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
 
 
 def source_state(source: SourceView) -> str:
@@ -190,7 +192,7 @@ def source_state(source: SourceView) -> str:
     return "unwatched" if source.is_unwatched else "ok"
 
 
-def source_row(x: SourceView) -> dict[str, Any]:
+def source_as_json(x: SourceView) -> dict[str, Any]:
     """Return a source as `--json` has it."""
     return {
         "name": x.name, "tenant": x.tenant_id, "kind": "folder" if x.is_folder else "sent", "path": x.path or None, "state": source_state(x),
@@ -201,4 +203,4 @@ def source_row(x: SourceView) -> dict[str, Any]:
 
 def _line(x: SourceView) -> tuple[object, ...]:
     kind = "folder" if x.is_folder else "sent"
-    return x.name, x.tenant_id, kind, source_state(x), x.documents, x.withheld, moment(x.scanned_at), x.path
+    return x.name, x.tenant_id, kind, source_state(x), x.documents, x.withheld, format_time(x.scanned_at), x.path

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from livedex.app.process import is_running
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
-from livedex.cli.output import count, error_line, one_line, print_json, print_table
+from livedex.cli.output import error_line, one_line, pluralize, print_json, print_table
 from livedex.pipeline.errors import OutageError
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
-    from livedex.pipeline.events.consumer_lag import Waiting
-    from livedex.pipeline.store.documents.generation_backlog import Left
-    from livedex.pipeline.store.installation_status import Health
+    from livedex.app.wiring import AppContext
+    from livedex.pipeline.events.consumer_lag import StageLag
+    from livedex.pipeline.store.documents.generation_backlog import RemainingWork
+    from livedex.pipeline.store.installation_status import ComponentHealth
 
-ALL_ENDED, NOT_ALL_ENDED, SOME_DEAD = 0, 1, 2
+CAUGHT_UP, NOT_CAUGHT_UP, HAS_DEAD_LETTERS = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
 _COMPONENTS = ("database", "broker", "embedder")
 _PARTITIONS = "broker:partitions"
@@ -42,12 +42,12 @@ def status(wait_s: float | None, data: Path, as_json: bool) -> int:
 
     With --wait the exit status is 0 when all has ended, 1 when not yet, and 2 when some of it ended among the dead letters.
     """
-    return run_to_end(_status(data, wait_s, as_json))
+    return run_command(_status(data, wait_s, as_json))
 
 
 async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
     deadline = time.monotonic() + (wait_s or 0)
-    async with opened(data) as s:
+    async with open_command_context(data) as s:
         problem = None if wait_s is None else await _wait(s, deadline, wait_s)
         found = await read_status(s)
         named = await _named(s)
@@ -58,103 +58,103 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
         _print(found, named)
     if problem:
         click.echo(error_line(problem), err=True)
-        return NOT_ALL_ENDED
+        return NOT_CAUGHT_UP
     if dead:
-        click.echo(error_line(f"{count(dead, 'change')} ended among the dead letters: see `livedex dead list`"), err=True)
-        return SOME_DEAD
-    return ALL_ENDED
+        click.echo(error_line(f"{pluralize(dead, 'change')} ended among the dead letters: see `livedex dead list`"), err=True)
+        return HAS_DEAD_LETTERS
+    return CAUGHT_UP
 
 
-async def read_status(s: Surroundings) -> dict[str, Any]:
+async def read_status(s: AppContext) -> dict[str, Any]:
     """What `status --json` prints."""
-    from livedex.cli.sources import source_row
-    from livedex.pipeline.events.notifications import NOTIFY
+    from livedex.cli.sources import source_as_json
+    from livedex.pipeline.events.notifications import NOTIFY_STAGE
     from livedex.pipeline.flow import StageName
     from livedex.pipeline.model import DocumentState
-    from livedex.pipeline.store.source_store import Sources
+    from livedex.pipeline.store.source_store import SourceStore
 
     states = await s.operations.document_states()
     health = await _health(s)
     if (offline := health.pop(_PARTITIONS, None)) is not None and health.get("broker", "ok") == "ok":
         health["broker"] = offline
     try:
-        stages: dict[str, Waiting | None] = dict(await s.backlog.waiting())
+        stages: dict[str, StageLag | None] = dict(await s.backlog.waiting())
     except OutageError as exc:
         stages = dict.fromkeys(get_args(StageName))
         health[exc.component] = f"down: {exc}"
-    if (notices := await s.operations.waiting_notices()) is not None:
-        stages[NOTIFY] = notices
+    if (notices := await s.operations.pending_notifications()) is not None:
+        stages[NOTIFY_STAGE] = notices
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
         "stages": {name: _stage(stage) for name, stage in stages.items()},
         "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
-        "dead": await s.operations.dead_count(),
+        "dead": await s.operations.count_dead_letters(),
         "embedding": await _embedding(s),
-        "sources": [source_row(source) for source in await Sources(s.database).all()],
+        "sources": [source_as_json(source) for source in await SourceStore(s.database).all()],
     }
 
 
-async def _embedding(s: Surroundings) -> dict[str, Any]:
+async def _embedding(s: AppContext) -> dict[str, Any]:
     """The model in use, and what is stored that lacks its vectors: passages, and the documents that show them."""
     left = await _left_to_embed(s)
     return {"model": s.embeddings.model_id, "left": left.passages, "documents": left.documents}
 
 
-async def _left_to_embed(s: Surroundings) -> Left:
+async def _left_to_embed(s: AppContext) -> RemainingWork:
     from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
 
     await s.generations.load()
     return await GenerationBacklog(s.database).left(s.generations.generation_id)
 
 
-def _stage(waiting: Waiting | None) -> dict[str, float | None]:
+def _stage(waiting: StageLag | None) -> dict[str, float | None]:
     """Null where the broker could not be asked."""
     if waiting is None:
         return {"waiting": None, "oldest_s": None}
     return {"waiting": waiting.waiting, "oldest_s": round(waiting.oldest_s, 3)}
 
 
-async def count_dead(s: Surroundings) -> int:
+async def count_dead(s: AppContext) -> int:
     """Documents whose newest version is a dead letter, and letters that mark no document, such as of a push that could not be looked up; not what
     subscribers were not told."""
     states = await s.operations.document_states()
-    return states.get("dead", 0) + await s.operations.unmarked_letters()
+    return states.get("dead", 0) + await s.operations.dead_letters_without_document()
 
 
-async def _health(s: Surroundings) -> dict[str, str]:
+async def _health(s: AppContext) -> dict[str, str]:
     """Each component: `ok`, or `down: ` and the reason."""
     return {name: _told(told) for name, told in (await s.operations.health()).items()}
 
 
-def _told(told: Health) -> str:
+def _told(told: ComponentHealth) -> str:
     """`ok`, perhaps with what limits it, or `down: ` and the reason."""
     return (f"ok: {told.detail}" if told.detail else "ok") if told.state == "ok" else f"down: {told.detail}"
 
 
-async def _named(s: Surroundings) -> dict[str, str]:
+async def _named(s: AppContext) -> dict[str, str]:
     """The health of each source and of each subscriber; of one that is told, but not everything, what `livedex subscribers list` says."""
-    from livedex.cli.subscribers import known_subscribers
+    from livedex.cli.subscribers import list_all_subscribers
 
     named = {name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)}
-    for each in await known_subscribers(s):
+    for each in await list_all_subscribers(s):
         name = f"subscriber:{each.name}"
         if named.get(name, "ok") == "ok":
             named[name] = each.state + (f": {each.problem}" if each.problem and each.state != "ok" else "")
     return named
 
 
-async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
+async def _wait(s: AppContext, deadline: float, wait_s: float) -> str | None:
     """Wait; what to say when not all has ended.
 
     Where `livedex up` was started on this data directory and does not run, nothing will change: that is said at once. With a database
     elsewhere the roles may run anywhere.
     """
-    from livedex.app.catch_up import wait_for_all
-    from livedex.app.wiring import remembered
+    from livedex.app.catch_up import wait_for_catch_up
+    from livedex.app.wiring import read_up_state
 
-    if not is_running(s.data) and (s.settings.database_url is None or remembered(s.data)):
-        return await _what_waits_for_a_start(s)
-    ended = await wait_for_all(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
+    if not is_running(s.data) and (s.settings.database_url is None or read_up_state(s.data)):
+        return await _pending_until_start(s)
+    ended = await wait_for_catch_up(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
     if ended.all and (problem := await _wait_for_vectors(s, deadline)):
         return problem
     if not ended.all:
@@ -166,46 +166,46 @@ async def _wait(s: Surroundings, deadline: float, wait_s: float) -> str | None:
     )
 
 
-async def _wait_for_vectors(s: Surroundings, deadline: float) -> str | None:
+async def _wait_for_vectors(s: AppContext, deadline: float) -> str | None:
     """Wait until what is stored has vectors of the model in use; what to say when it has not."""
-    from livedex.app.catch_up import LOOK_EVERY_S
+    from livedex.app.catch_up import POLL_INTERVAL_S
 
     while (left := await _left_to_embed(s)).documents:
         if time.monotonic() >= deadline:
             return f"all that was accepted has ended, but {_what_lacks_vectors(s, left)}: wait longer, or look at `livedex status`"
-        await asyncio.sleep(5 * LOOK_EVERY_S)
+        await asyncio.sleep(5 * POLL_INTERVAL_S)
     return None
 
 
-def _what_lacks_vectors(s: Surroundings, left: Left) -> str:
-    return f"{count(left.documents, 'document')} ({count(left.passages, 'passage')}) still lack vectors of {s.embeddings.model_id}"
+def _what_lacks_vectors(s: AppContext, left: RemainingWork) -> str:
+    return f"{pluralize(left.documents, 'document')} ({pluralize(left.passages, 'passage')}) still lack vectors of {s.embeddings.model_id}"
 
 
-async def _somebody_watches(s: Surroundings) -> bool:
-    from livedex.app.wiring import working_folders
+async def _somebody_watches(s: AppContext) -> bool:
+    from livedex.app.wiring import watched_folders
 
     if is_running(s.data):
-        return bool(working_folders(s.settings, s.data))
+        return bool(watched_folders(s.settings, s.data))
     return any(name.startswith("source:") for name in await s.operations.health())
 
 
-async def _what_waits_for_a_start(s: Surroundings) -> str | None:
+async def _pending_until_start(s: AppContext) -> str | None:
     """What the index lacks while nothing runs that could change it; None when it lacks nothing."""
-    from livedex.app.catch_up import wait_for_all
-    from livedex.app.folder_scan import compare_folder, open_folder
-    from livedex.app.wiring import working_folders
+    from livedex.app.catch_up import wait_for_catch_up
+    from livedex.app.folder_scan import open_folder, scan_for_differences
+    from livedex.app.wiring import watched_folders
 
-    ended = await wait_for_all(s.operations, s.backlog, deadline=0, scan=False)
+    ended = await wait_for_catch_up(s.operations, s.backlog, deadline=0, scan=False)
     differing = 0
-    for source in working_folders(s.settings, s.data):
+    for source in watched_folders(s.settings, s.data):
         folder = open_folder(source, s.settings, s.data)
-        differing += len((await compare_folder(folder, s.database, s.cutting)).differences)
+        differing += len((await scan_for_differences(folder, s.database, s.cutting)).differences)
     left = await _left_to_embed(s)
     if ended.all and not differing and not left.documents:
         return None
     if ended.all and not differing:
         return f"nothing runs that could bring the index up to date, and {_what_lacks_vectors(s, left)}: start `livedex up`"
-    files = f"{count(differing, 'file')} differ from the index" if differing else ended.left
+    files = f"{pluralize(differing, 'file')} differ from the index" if differing else ended.left
     return f"nothing runs that could bring the index up to date, and {files}: start `livedex up`"
 
 
@@ -224,18 +224,18 @@ def _print(found: dict[str, Any], named: dict[str, str]) -> None:
         click.echo(line)
     embedding = found["embedding"]
     if embedding["documents"]:
-        left = f"{count(embedding['left'], 'passage')} of {count(embedding['documents'], 'document')}"
+        left = f"{pluralize(embedding['left'], 'passage')} of {pluralize(embedding['documents'], 'document')}"
         click.echo(f"{left} left to embed with {embedding['model']}; until then vector searches say `degraded`\n")
-    click.echo(count(found["dead"], "dead letter"))
+    click.echo(pluralize(found["dead"], "dead letter"))
 
 
 def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
     """What has to be said of sources beside their health: orphaned ones, and files that are no documents."""
-    from livedex.connectors.filesystem.skipped_files import left_out_lines
+    from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 
     lines = []
     for source in sources:
-        name, documents = one_line(source["name"]), count(source["documents"], "document")
+        name, documents = one_line(source["name"]), pluralize(source["documents"], "document")
         if source["state"] == "orphaned" and source["documents"]:
             lines.append(
                 f"{name}: orphaned, no setting names it, and {documents} can still be found: watch it again, or `livedex sources remove {name}`"
@@ -245,5 +245,5 @@ def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
                 f"{name}: no watcher has named it for a day, and {documents} can still be found: start its watcher, or `livedex sources remove {name}`"
             )
         else:
-            lines += [f"{name}: {line}" for line in left_out_lines(source["left_out"])]
+            lines += [f"{name}: {line}" for line in skipped_files_summary(source["left_out"])]
     return [*lines, ""] if lines else []

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
 from livedex.cli.output import print_list
 from livedex.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
-    from livedex.pipeline.store.subscriber_store import SubscriberView
+    from livedex.app.wiring import AppContext
+    from livedex.pipeline.store.subscriber_store import SubscriberStatus
 
 _HEADS = ("subscriber", "tenant", "events", "told", "state", "waiting", "oldest s", "problem")
 _AT_ONCE = 500
@@ -37,7 +37,7 @@ def subscribers() -> None:
 @json_option
 def list_subscribers(data: Path, as_json: bool) -> int:
     """List the subscribers with what waits for each, and what is wrong."""
-    found = run_to_end(_list(data))
+    found = run_command(_list(data))
     print_list(found, name="subscribers", what="subscribers", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
@@ -47,7 +47,7 @@ def list_subscribers(data: Path, as_json: bool) -> int:
 @data_option
 def resume(name: str, data: Path) -> int:
     """Tell NAME again, at once: after it was switched off, or paused because it failed."""
-    waiting = run_to_end(_resume(data, name))
+    waiting = run_command(_resume(data, name))
     click.echo(f"{name} is told again; {waiting} waiting")
     return 0
 
@@ -62,48 +62,48 @@ def read(name: str, follow: bool, data: Path) -> int:
     Each is printed once at least: again where this was ended in the middle. One reader at a time. What stands in a pipe counts as printed: where a
     program at its other end may die, print to a file and read that.
     """
-    run_to_end(_read(data, name, follow))
+    run_command(_read(data, name, follow))
     return 0
 
 
-async def _list(data: Path) -> list[SubscriberView]:
-    async with opened(data) as s:
-        return await known_subscribers(s)
+async def _list(data: Path) -> list[SubscriberStatus]:
+    async with open_command_context(data) as s:
+        return await list_all_subscribers(s)
 
 
-async def known_subscribers(s: Surroundings) -> list[SubscriberView]:
+async def list_all_subscribers(s: AppContext) -> list[SubscriberStatus]:
     """Those of the database, and those of livedex.toml that no `notify` has met yet."""
-    from livedex.app.notify_role import registration
-    from livedex.pipeline.store.subscriber_store import Subscribers, unmet
+    from livedex.app.notify_role import registration_of
+    from livedex.pipeline.store.subscriber_store import SubscriberStore, not_started_status
 
-    found = await Subscribers(s.database).all()
+    found = await SubscriberStore(s.database).all()
     met = {(each.tenant_id, each.name) for each in found}
-    new = [registration(each) for each in s.settings.subscriber]
-    return [*found, *(unmet(each) for each in new if (each.tenant_id, each.name) not in met)]
+    new = [registration_of(each) for each in s.settings.subscriber]
+    return [*found, *(not_started_status(each) for each in new if (each.tenant_id, each.name) not in met)]
 
 
 async def _resume(data: Path, name: str) -> int:
-    from livedex.pipeline.store.subscriber_store import Subscribers
+    from livedex.pipeline.store.subscriber_store import SubscriberStore
 
-    async with opened(data) as s:
-        subscribers = Subscribers(s.database)
+    async with open_command_context(data) as s:
+        subscribers = SubscriberStore(s.database)
         found = await subscribers.find(name)
         await subscribers.resume(found.tenant_id, name)
     return found.waiting
 
 
 async def _read(data: Path, name: str, follow: bool) -> None:
-    from livedex.pipeline.store.notification_outbox import NOTICES_CHANNEL, Outbox
-    from livedex.pipeline.store.postgres.listener import listening
-    from livedex.pipeline.store.subscriber_store import Subscribers
+    from livedex.pipeline.store.notification_outbox import NOTIFICATIONS_CHANNEL, NotificationOutbox
+    from livedex.pipeline.store.postgres.listener import listen
+    from livedex.pipeline.store.subscriber_store import SubscriberStore
 
     woken = asyncio.Event()
-    async with opened(data) as s:
-        found = await Subscribers(s.database).find(name)
+    async with open_command_context(data) as s:
+        found = await SubscriberStore(s.database).find(name)
         if not found.reads:
             raise ConfigError(f"{name} is told at its url: take the url out of livedex.toml to read for it here")
-        outbox = Outbox(s.database)
-        async with listening(s.url, NOTICES_CHANNEL, lambda told: woken.set() if told == name else None, woken.set):
+        outbox = NotificationOutbox(s.database)
+        async with listen(s.url, NOTIFICATIONS_CHANNEL, lambda told: woken.set() if told == name else None, woken.set):
             while True:
                 woken.clear()
                 while notices := await outbox.read(found.tenant_id, name, _AT_ONCE):
@@ -119,11 +119,11 @@ async def _read(data: Path, name: str, follow: bool) -> None:
                     continue
 
 
-def _line(x: SubscriberView) -> tuple[object, ...]:
+def _line(x: SubscriberStatus) -> tuple[object, ...]:
     return x.name, x.tenant_id, " ".join(x.events), "reads" if x.reads else "url", x.state, x.waiting, round(x.oldest_s, 1), x.problem
 
 
-def _row(x: SubscriberView) -> dict[str, Any]:
+def _row(x: SubscriberStatus) -> dict[str, Any]:
     return {
         "name": x.name, "tenant": x.tenant_id, "events": list(x.events), "collections": list(x.collections), "reads": x.reads, "state": x.state,
         "waiting": x.waiting, "oldest_s": round(x.oldest_s, 3), "problem": x.problem,

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from livedex.app.process import is_running
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
-from livedex.cli.options import data_option, example, json_option, tenant_name
-from livedex.cli.output import moment, print_json, print_list, print_table
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
+from livedex.cli.options import data_option, example, json_option, parse_tenant_name
+from livedex.cli.output import format_time, print_json, print_list, print_table
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.model import TenantId
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import Surroundings
-    from livedex.pipeline.store.tenant_store import Tenant, Tenants
+    from livedex.app.wiring import AppContext
+    from livedex.pipeline.store.tenant_store import Tenant, TenantStore
 
 _HEADS = ("tenant", "documents", "keys", "since")
 
@@ -34,18 +34,18 @@ def tenants() -> None:
 @json_option
 def list_tenants(data: Path, as_json: bool) -> int:
     """List the tenants with the number of their documents and usable keys."""
-    print_list(run_to_end(_list(data)), name="tenants", what="tenants", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(run_command(_list(data)), name="tenants", what="tenants", item=_row, line=_line, heads=_HEADS, as_json=as_json)
     return 0
 
 
 @tenants.command("create", epilog=example("livedex tenants create acme"))
-@click.argument("tenant", callback=tenant_name)
+@click.argument("tenant", callback=parse_tenant_name)
 @click.option("--again", is_flag=True, help="Also where one of this name was deleted; what is still on its way for that one comes in.")
 @data_option
 @json_option
 def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
     """Make a tenant without anything."""
-    made = run_to_end(_create(data, TenantId(tenant), again))
+    made = run_command(_create(data, TenantId(tenant), again))
     if as_json:
         print_json(_row(made))
     else:
@@ -54,7 +54,7 @@ def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
 
 
 @tenants.command("delete", epilog=example("livedex tenants delete acme", "livedex tenants delete acme --yes --json"))
-@click.argument("tenant", callback=tenant_name)
+@click.argument("tenant", callback=parse_tenant_name)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @data_option
 @json_option
@@ -63,7 +63,7 @@ def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
 
     What it has is counted and shown first.
     """
-    held = run_to_end(_holdings(data, TenantId(tenant)))
+    held = run_command(_holdings(data, TenantId(tenant)))
     if not as_json:
         click.echo(f"{tenant} has:")
         print_table([(name.replace("_", " "), number) for name, number in held.items()] or [("nothing", "")])
@@ -71,7 +71,7 @@ def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
         if as_json or not sys.stdin.isatty():
             raise click.UsageError("It cannot be undone: say --yes.", ctx=click.get_current_context())
         click.confirm(f"Remove {tenant} with all of this?", abort=True)
-    run_to_end(_delete(data, TenantId(tenant)))
+    run_command(_delete(data, TenantId(tenant)))
     if as_json:
         print_json({"tenant": tenant, "deleted": held})
     else:
@@ -79,46 +79,46 @@ def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
     return 0
 
 
-def _of(s: Surroundings) -> Tenants:
-    from livedex.pipeline.store.tenant_store import Tenants
+def _of(s: AppContext) -> TenantStore:
+    from livedex.pipeline.store.tenant_store import TenantStore
 
-    return Tenants(s.database, s.blobs)
+    return TenantStore(s.database, s.blobs)
 
 
 async def _list(data: Path) -> list[Tenant]:
-    async with opened(data) as s:
+    async with open_command_context(data) as s:
         return await _of(s).all()
 
 
 async def _create(data: Path, tenant: TenantId, again: bool) -> Tenant:
-    async with opened(data, must_exist=False) as s:
+    async with open_command_context(data, must_exist=False) as s:
         return await _of(s).create(tenant, again=again)
 
 
 async def _holdings(data: Path, tenant: TenantId) -> Mapping[str, int]:
-    async with opened(data) as s:
-        _refuse_where_it_is_fed(s, data, tenant)
-        held = await _of(s).holdings(tenant)
+    async with open_command_context(data) as s:
+        _require_no_sources(s, data, tenant)
+        held = await _of(s).count_rows(tenant)
     tables = {name: number for name, number in held.items() if not name.startswith("vectors_")}
     vectors = sum(number for name, number in held.items() if name.startswith("vectors_"))
     return tables | ({"vectors": vectors} if vectors else {})
 
 
 async def _delete(data: Path, tenant: TenantId) -> None:
-    async with opened(data) as s:
+    async with open_command_context(data) as s:
         await _of(s).delete(tenant)
 
 
-def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> None:
+def _require_no_sources(s: AppContext, data: Path, tenant: TenantId) -> None:
     """A folder that is watched for a tenant would go on sending what nobody takes.
 
     Raises:
         ConfigError: there is one.
     """
-    from livedex.app.wiring import working_folders
+    from livedex.app.wiring import watched_folders
 
     named = {source.name for source in s.settings.source if source.tenant == tenant}
-    watched = {source.name for source in working_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
+    watched = {source.name for source in watched_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
     if fed := named | watched:
         ways = [f"take {', '.join(sorted(named))} out of livedex.toml"] if named else []
         if alone := watched - named:
@@ -129,7 +129,7 @@ def _refuse_where_it_is_fed(s: Surroundings, data: Path, tenant: TenantId) -> No
 
 
 def _line(t: Tenant) -> tuple[object, ...]:
-    return t.tenant_id, t.documents, t.keys, moment(t.created_at)
+    return t.tenant_id, t.documents, t.keys, format_time(t.created_at)
 
 
 def _row(tenant: Tenant) -> dict[str, object]:

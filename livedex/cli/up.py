@@ -15,8 +15,8 @@ import click
 
 from livedex.cli.output import one_line
 from livedex.cli.running import freeze_started
-from livedex.pipeline.errors import ConfigError, LivedexError, reason_of
-from livedex.pipeline.settings.settings import MAX_NAME, FolderSource, Settings, load_settings
+from livedex.pipeline.errors import ConfigError, LivedexError, error_text
+from livedex.pipeline.settings.settings import MAX_SOURCE_NAME_LENGTH, FolderSource, Settings, load_settings
 
 _MOST_SHOWN = 10
 _EMBEDDER_ANSWERS_S, _COUNTED_S = 5.0, 2.0
@@ -31,20 +31,20 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
 def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     """Watch FOLDERS and keep an index true to them, with nothing to install."""
     from livedex.app.notify_role import check_subscribers
-    from livedex.app.webhook_role import check_contents, check_hooks
-    from livedex.app.wiring import set_up_logging
-    from livedex.cli.running import run
+    from livedex.app.webhook_role import check_fetch_credentials, check_webhook_sources
+    from livedex.app.wiring import configure_logging
+    from livedex.cli.running import run_event_loop
 
     settings = load_settings(Path.cwd())
-    set_up_logging(settings.log_level)
-    sources = sources_of(folders, settings, data)
-    check_hooks(settings)
-    check_contents(settings)
+    configure_logging(settings.log_level)
+    sources = folder_sources(folders, settings, data)
+    check_webhook_sources(settings)
+    check_fetch_credentials(settings)
     check_subscribers(settings)
-    run(_up(settings, sources, data, host, port))
+    run_event_loop(_up(settings, sources, data, host, port))
 
 
-def sources_of(folders: Sequence[Path], settings: Settings, data: Path) -> list[FolderSource]:
+def folder_sources(folders: Sequence[Path], settings: Settings, data: Path) -> list[FolderSource]:
     """The folders to watch: those named here and those of livedex.toml.
 
     Args:
@@ -79,7 +79,7 @@ def _name(folder: Path) -> str:
         ConfigError: too long for a source.
     """
     name = os.fsencode(os.path.basename(os.path.abspath(folder))).decode("utf-8", "replace") or "root"
-    if len(name) > MAX_NAME:
+    if len(name) > MAX_SOURCE_NAME_LENGTH:
         raise ConfigError(
             f"{name[:20]}… is too long for the name of a source: give the folder a [[source]] with a shorter one in livedex.toml"
         )
@@ -87,7 +87,7 @@ def _name(folder: Path) -> str:
 
 
 @contextmanager
-def holding(data: Path, *, alone: bool) -> Iterator[None]:
+def lock_data_directory(data: Path, *, alone: bool) -> Iterator[None]:
     """Hold the data directory for this process, so that other commands know that something runs on it.
 
     Args:
@@ -111,55 +111,55 @@ def holding(data: Path, *, alone: bool) -> Iterator[None]:
 
 
 async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
-    from livedex.app.authentication import open_entrance, refuse_without_keys
-    from livedex.app.connection_needs import needs_of
-    from livedex.app.initial_load import FirstLoad
-    from livedex.app.roles import check_roles, listen, running_roles
-    from livedex.app.shutdown import WATCHED_S, end_tasks, stop_signal
-    from livedex.app.wiring import index_mark, open_surroundings, remember
+    from livedex.app.authentication import missing_keys_error, open_authentication
+    from livedex.app.connection_needs import connection_needs
+    from livedex.app.initial_load import InitialLoad
+    from livedex.app.roles import bind_socket, check_roles, run_roles
+    from livedex.app.shutdown import BACKGROUND_TIMEOUT_S, end_tasks, stop_signal
+    from livedex.app.wiring import index_fingerprint, open_app_context, write_up_state
     from livedex.cli.load_progress import show_progress
     from livedex.pipeline.http.host_names import is_loopback
-    from livedex.pipeline.runtime.supervision import supervised
+    from livedex.pipeline.runtime.supervision import run_supervised
     from livedex.pipeline.store.embedded.server import is_initialised
 
     if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
-        raise refuse_without_keys(host)  # nothing was ever started here, so there are none
+        raise missing_keys_error(host)  # nothing was ever started here, so there are none
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    bound = listen(host, port)
+    bound = bind_socket(host, port)
     try:
-        with holding(data, alone=True):
+        with lock_data_directory(data, alone=True):
             stop = stop_signal()
-            needs = needs_of(check_roles(["all"]), settings, "livedex up")
-            async with open_surroundings(settings, data, alone=True, needs=needs) as s, open_entrance(s, host) as entrance:
+            needs = connection_needs(check_roles(["all"]), settings, "livedex up")
+            async with open_app_context(settings, data, alone=True, needs=needs) as s, open_authentication(s, host) as entrance:
                 await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()
-                remember(data, sources, url, os.getpid(), index_mark(settings))
+                write_up_state(data, sources, url, os.getpid(), index_fingerprint(settings))
                 if sources:
                     s.first_load.expect()
                 async with AsyncExitStack() as stack:
-                    with ending_a_start(stop):
-                        connectors = await stack.enter_async_context(running_roles(s, check_roles(["all"]), sources, bound, entrance))
-                    load = FirstLoad(list(zip(sources, connectors, strict=True)), s.database)
-                    watched = [asyncio.create_task(supervised(load.run, "first load"), name="first load")]
+                    with cancel_startup_on_stop(stop):
+                        connectors = await stack.enter_async_context(run_roles(s, check_roles(["all"]), sources, bound, entrance))
+                    load = InitialLoad(list(zip(sources, connectors, strict=True)), s.database)
+                    watched = [asyncio.create_task(run_supervised(load.run, "first load"), name="first load")]
                     s.first_load.watch(load)
                     with suppress(TimeoutError):
                         await asyncio.wait_for(load.counted.wait(), _COUNTED_S)  # so that the first answer can say how much there is
-                    print(watched_line(sources), flush=True)
+                    print(watching_message(sources), flush=True)
                     print(entrance.told, flush=True)
                     freeze_started()
                     print(f"ready {url}", flush=True)
                     watched.append(asyncio.create_task(show_progress(load), name="progress"))
                     await stop.wait()
-                    await end_tasks(watched, WATCHED_S)  # so that a bar is gone before the next line
+                    await end_tasks(watched, BACKGROUND_TIMEOUT_S)  # so that a bar is gone before the next line
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
-    except StoppedError:
+    except StartupCancelledError:
         return
     finally:
         bound.close()
 
 
-def watched_line(sources: Sequence[FolderSource]) -> str:
+def watching_message(sources: Sequence[FolderSource]) -> str:
     """Return what `up` will do, in one line for its user."""
     if not sources:
         return "watching no folder: documents come in over HTTP (PUT /v1/documents/ID); to watch one, run `livedex up FOLDER` or add a [[source]] to livedex.toml"
@@ -169,7 +169,7 @@ def watched_line(sources: Sequence[FolderSource]) -> str:
 
 
 @contextmanager
-def ending_a_start(stop: asyncio.Event) -> Iterator[None]:
+def cancel_startup_on_stop(stop: asyncio.Event) -> Iterator[None]:
     """Let a stop end what is still waiting for a broker to begin with; what was opened is closed."""
     starting = asyncio.current_task()
     assert starting is not None
@@ -185,12 +185,12 @@ def ending_a_start(stop: asyncio.Event) -> Iterator[None]:
         if not stop.is_set():
             raise
         starting.uncancel()
-        raise StoppedError from None
+        raise StartupCancelledError from None
     finally:
         watcher.cancel()
 
 
-class StoppedError(Exception):
+class StartupCancelledError(Exception):
     """The program was told to stop before it had begun."""
 
 
@@ -202,18 +202,18 @@ async def check_embedder(s: object) -> None:
     Raises:
         ConfigError: it has other dimensions than configured.
     """
-    from livedex.app.wiring import Surroundings
+    from livedex.app.wiring import AppContext
 
-    assert isinstance(s, Surroundings)
+    assert isinstance(s, AppContext)
     try:
         async with asyncio.timeout(None if s.embeddings.in_process else _EMBEDDER_ANSWERS_S):  # a model of this process is loaded first
             await s.embeddings.check()
-            await s.generations.checked()
+            await s.generations.resolve()
         await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise
     except (LivedexError, TimeoutError) as exc:
-        reason = f"no answer within {_EMBEDDER_ANSWERS_S:g} s" if isinstance(exc, TimeoutError) else reason_of(exc)
+        reason = f"no answer within {_EMBEDDER_ANSWERS_S:g} s" if isinstance(exc, TimeoutError) else error_text(exc)
         print(
             f"the embedder does not answer yet ({one_line(reason)}): documents wait for it, keyword search works",
             file=sys.stderr,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from livedex.app.process import is_running
-from livedex.app.progress_bar import progress
-from livedex.cli.command_context import opened
-from livedex.cli.event_loop import run_to_end
+from livedex.app.progress_bar import progress_bar
+from livedex.cli.command_context import open_command_context
+from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
-from livedex.cli.output import count, print_json, print_table
+from livedex.cli.output import pluralize, print_json, print_table
 
 if TYPE_CHECKING:
-    from livedex.app.verify.checks import Difference, Proof
-    from livedex.app.wiring import Surroundings
+    from livedex.app.verify.checks import Discrepancy, Verification
+    from livedex.app.wiring import AppContext
 
-EQUAL, DIFFERENT = 0, 1
+MATCHES, DIFFERS = 0, 1
 _SETTLE_S = 30.0
 
 
@@ -33,7 +33,7 @@ def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
 
     The exit status is 0 when all is equal, and 1 with each difference named.
     """
-    proof, repaired = run_to_end(_verify(data, repair, timeout_s))
+    proof, repaired = run_command(_verify(data, repair, timeout_s))
     differences = proof.differences
     numbers = {
         "documents": sum(tenant.documents for tenant in proof.tenants.values()),
@@ -46,41 +46,41 @@ def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
     else:
         if differences:
             print_table([(d.kind, d.document_id or "", d.detail) for d in differences], ("difference", "document", "detail"))
-        told = f"{count(numbers['documents'], 'document')}, {count(numbers['passages'], 'passage')}, {count(numbers['vectors'], 'vector')}"
-        click.echo(f"{told}: {count(len(differences), 'difference') if differences else 'equal'}; {repaired} repaired")
-    return DIFFERENT if differences else EQUAL
+        told = f"{pluralize(numbers['documents'], 'document')}, {pluralize(numbers['passages'], 'passage')}, {pluralize(numbers['vectors'], 'vector')}"
+        click.echo(f"{told}: {pluralize(len(differences), 'difference') if differences else 'equal'}; {repaired} repaired")
+    return DIFFERS if differences else MATCHES
 
 
-async def _verify(data: Path, repair: bool, timeout_s: float) -> tuple[Proof, int]:
+async def _verify(data: Path, repair: bool, timeout_s: float) -> tuple[Verification, int]:
     """The last proof, and how many differences are gone since the first."""
-    async with opened(data) as s:
-        proof = await _lasting_proof(s)
+    async with open_command_context(data) as s:
+        proof = await _stable_verification(s)
         if not repair or not proof.differences:
             return proof, 0
-        from livedex.app.verify.repair import repair as mend
+        from livedex.app.verify.repair import repair_index as mend
 
         await mend(s, proof, timeout_s=timeout_s)
-        after = await _lasting_proof(s)
+        after = await _stable_verification(s)
         return after, len(set(proof.differences) - set(after.differences))
 
 
-async def _lasting_proof(s: Surroundings) -> Proof:
+async def _stable_verification(s: AppContext) -> Verification:
     """A proof; while `livedex up` runs, without what was only under way."""
-    from livedex.app.catch_up import wait_for_all
-    from livedex.app.verify.checks import prove
+    from livedex.app.catch_up import wait_for_catch_up
+    from livedex.app.verify.checks import verify_index
 
     if not is_running(s.data):
-        with progress("comparing") as tell:
-            return await prove(s, tell)
-    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
-    with progress("comparing") as tell:
-        first = await prove(s, tell)
+        with progress_bar("comparing") as tell:
+            return await verify_index(s, tell)
+    await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    with progress_bar("comparing") as tell:
+        first = await verify_index(s, tell)
     if not first.differences:
         return first
-    await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
-    with progress("looking again") as tell:
-        second = await prove(s, tell)
-    lasting: set[Difference] = set(first.differences)
+    await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    with progress_bar("looking again") as tell:
+        second = await verify_index(s, tell)
+    lasting: set[Discrepancy] = set(first.differences)
     for tenant in second.tenants.values():
         tenant.differences = [d for d in tenant.differences if d in lasting]
     return second

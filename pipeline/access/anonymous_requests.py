@@ -16,7 +16,7 @@ _FORWARDED = frozenset({
 _FORWARDED_PREFIX = "x-forwarded"
 
 
-class KeylessRequests:
+class AnonymousRequestPolicy:
     """Checks requests that show no credential.
 
     Args:
@@ -44,13 +44,13 @@ class KeylessRequests:
             raise ForbiddenError("without a key this service answers requests of this machine, and a proxy forwarded this one: send a key")
         origins = headers.getlist("origin")
         if any(origin not in self._origins and origin.partition("://")[2] != headers.get("host") for origin in origins) or (
-            not origins and _is_embedded_elsewhere(headers)
+            not origins and _is_cross_site_embed(headers)
         ):
             raise ForbiddenError(
                 "without a key this service answers its own pages, and those of LIVEDEX_CORS_ORIGINS, not a page of another site: send a key"
             )
 
 
-def _is_embedded_elsewhere(headers: Headers) -> bool:
+def _is_cross_site_embed(headers: Headers) -> bool:
     """Whether a page of another site loads it as a picture, script, frame or the like: browsers name no origin then. A link that somebody follows is none."""
     return headers.get("sec-fetch-site", "").strip().lower() in ("cross-site", "same-site") and headers.get("sec-fetch-dest") != "document"

@@ -1,6 +1,6 @@
 """The keys that this process has seen lately, so that a request costs no look-up.
 
-Invariant: what is known of a key is at most `MAX_AGE_S` old, also when nobody tells us that it was revoked.
+Invariant: what is known of a key is at most `ENTRY_TTL_S` old, also when nobody tells us that it was revoked.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from livedex.pipeline.access.key_format import digest, key_id_of
+from livedex.pipeline.access.key_format import key_digest, parse_key_id
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.store.api_key_store import REVOKED_CHANNEL, ApiKeys, KnownKey
-from livedex.pipeline.store.postgres.listener import listening
+from livedex.pipeline.store.api_key_store import REVOKED_CHANNEL, ApiKeyStore, StoredKey
+from livedex.pipeline.store.postgres.listener import listen
 
 log = logging.getLogger(__name__)
 
-MAX_AGE_S = 5.0
-NONE_MADE_S = 1.0
+ENTRY_TTL_S = 5.0
+EMPTY_TTL_S = 1.0
 """For so long a process that nobody tells takes it that no key was made."""
 _MOST = 10_000  # keys remembered, those that do not exist included
 _NOTED_EVERY_S = 60.0
@@ -30,23 +30,23 @@ _NOBODY = bytes(32)  # compared where there is no key, so that it takes as long
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class VerifiedKey:
     """Who has shown a key that is good."""
 
     key_id: str
-    key: KnownKey
+    key: StoredKey
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _CacheEntry:
     """What the store said of a key, and until when that counts; moments by the monotonic clock."""
 
-    key: KnownKey | None
+    key: StoredKey | None
     until: float
     expires: float
 
 
-class KeyRing:
+class ApiKeyCache:
     """Checks keys.
 
     Args:
@@ -56,33 +56,33 @@ class KeyRing:
         knew_of_none: when the database was last asked there was no key, and nobody has said otherwise since.
     """
 
-    def __init__(self, keys: ApiKeys, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, keys: ApiKeyStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys
         self._clock = clock
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[_Seen]] = {}
+        self._seen: OrderedDict[str, _CacheEntry] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_CacheEntry]] = {}
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._noting: set[asyncio.Task[None]] = set()
         self._any_made = False
-        self.knew_of_none = False
+        self.known_empty = False
         self._none_until = float("-inf")
         self._told = 0  # how often it was said that keys have changed
 
-    async def holder_of(self, key: str) -> Holder | None:
+    async def verify(self, key: str) -> VerifiedKey | None:
         """Who shows this key; None where it is unknown, expired or revoked, after the same work in each case.
 
         Raises:
             OutageError, RetryableError: as the database does.
         """
-        key_id = key_id_of(key)
+        key_id = parse_key_id(key)
         if key_id is None:
             return None
         seen = await self._look(key_id)
-        same = hmac.compare_digest(seen.key.sha256 if seen.key else _NOBODY, digest(key))
+        same = hmac.compare_digest(seen.key.sha256 if seen.key else _NOBODY, key_digest(key))
         if seen.key is None or not same or seen.key.revoked or seen.expires <= self._clock():
             return None
         self._note_use(key_id, seen.key)
-        return Holder(key_id, seen.key)
+        return VerifiedKey(key_id, seen.key)
 
     async def was_any_made(self) -> bool:
         """Return whether a key was ever made, also if it opens nothing any more.
@@ -94,8 +94,8 @@ class KeyRing:
             told, begin = self._told, self._clock()
             self._any_made = await self._keys.ever_made()
             if told == self._told:
-                self._none_until = begin + NONE_MADE_S
-                self.knew_of_none = not self._any_made
+                self._none_until = begin + EMPTY_TTL_S
+                self.known_empty = not self._any_made
         return self._any_made
 
     def forget(self, key_id: str) -> None:
@@ -104,7 +104,7 @@ class KeyRing:
         self._seen.pop(key_id, None)
         self._asking.pop(key_id, None)
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Look every key up again."""
         self._doubt_none()
         self._seen.clear()
@@ -113,13 +113,13 @@ class KeyRing:
     def _doubt_none(self) -> None:
         self._told += 1
         self._none_until = float("-inf")
-        self.knew_of_none = False
+        self.known_empty = False
 
     async def close(self) -> None:
         """Wait for what is being written down."""
         await asyncio.gather(*self._noting, return_exceptions=True)
 
-    async def _look(self, key_id: str) -> _Seen:
+    async def _look(self, key_id: str) -> _CacheEntry:
         seen = self._seen.get(key_id)
         if seen is not None and self._clock() < seen.until:
             return seen
@@ -129,13 +129,13 @@ class KeyRing:
             task.add_done_callback(lambda done: self._keep(key_id, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, key_id: str) -> _Seen:
+    async def _ask(self, key_id: str) -> _CacheEntry:
         begin = self._clock()
         key = await self._keys.find(key_id)
         lasts_s = float("inf") if key is None or key.expires_in_s is None else key.expires_in_s
-        return _Seen(key, begin + MAX_AGE_S, begin + lasts_s)
+        return _CacheEntry(key, begin + ENTRY_TTL_S, begin + lasts_s)
 
-    def _keep(self, key_id: str, done: asyncio.Task[_Seen]) -> None:
+    def _keep(self, key_id: str, done: asyncio.Task[_CacheEntry]) -> None:
         """Remember an answer, unless the key was revoked while it was on its way."""
         if self._asking.get(key_id) is done:
             del self._asking[key_id]
@@ -147,7 +147,7 @@ class KeyRing:
         elif not done.cancelled():
             done.exception()  # whoever waits for it gets it, if anybody does
 
-    def _note_use(self, key_id: str, key: KnownKey) -> None:
+    def _note_use(self, key_id: str, key: StoredKey) -> None:
         """Have it written down that a key is used, at most once a minute, without holding up the request."""
         now = self._clock()
         if key.used_before_s is not None and key.used_before_s < _NOTED_EVERY_S:
@@ -162,7 +162,7 @@ class KeyRing:
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
 
-    async def _write_use(self, key_id: str, key: KnownKey) -> None:
+    async def _write_use(self, key_id: str, key: StoredKey) -> None:
         try:
             await self._keys.note_use(key.tenant_id, key_id)
         except LivedexError as exc:
@@ -170,14 +170,14 @@ class KeyRing:
 
 
 @asynccontextmanager
-async def open_ring(keys: ApiKeys, url: str) -> AsyncIterator[KeyRing]:
+async def open_api_key_cache(keys: ApiKeyStore, url: str) -> AsyncIterator[ApiKeyCache]:
     """A ring that is told of revoked keys, for as long as the block lasts.
 
     Args:
         url: of the database, for the connection that listens.
     """
-    ring = KeyRing(keys)
-    async with listening(url, REVOKED_CHANNEL, ring.forget, ring.forget_all):
+    ring = ApiKeyCache(keys)
+    async with listen(url, REVOKED_CHANNEL, ring.forget, ring.invalidate_all):
         try:
             yield ring
         finally:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from livedex.pipeline.access.anonymous_requests import KeylessRequests
-from livedex.pipeline.access.api_key_cache import KeyRing
-from livedex.pipeline.access.jwt_verifier import UNKNOWN as UNKNOWN_TOKEN
-from livedex.pipeline.access.jwt_verifier import TokenTenancy, looks_like_token
+from livedex.pipeline.access.anonymous_requests import AnonymousRequestPolicy
+from livedex.pipeline.access.api_key_cache import ApiKeyCache
+from livedex.pipeline.access.jwt_verifier import UNKNOWN_TOKEN as UNKNOWN_TOKEN
+from livedex.pipeline.access.jwt_verifier import JwtVerifier, looks_like_jwt
 from livedex.pipeline.errors import ForbiddenError, TenantRequiredError
 from livedex.pipeline.http.authentication import SCOPES, Caller, Scope
 from livedex.pipeline.model import TenantId
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="livedex"'}
-UNKNOWN = "this key is not known: it is mistyped, expired or revoked"
+UNKNOWN_KEY = "this key is not known: it is mistyped, expired or revoked"
 
 
-class KeyTenancy:
-    """`livedex.pipeline.http.authentication.Tenancy` by API keys and tokens.
+class CredentialAuthenticator:
+    """`livedex.pipeline.http.authentication.Authenticator` by API keys and tokens.
 
     Args:
         ring: checks keys.
@@ -29,11 +29,11 @@ class KeyTenancy:
 
     def __init__(
         self,
-        ring: KeyRing,
+        ring: ApiKeyCache,
         without_key: TenantId | None = None,
         *,
-        keyless: KeylessRequests | None = None,
-        tokens: TokenTenancy | None = None,
+        keyless: AnonymousRequestPolicy | None = None,
+        tokens: JwtVerifier | None = None,
     ) -> None:
         self._ring = ring
         self._keyless = keyless
@@ -42,7 +42,7 @@ class KeyTenancy:
 
     async def caller_of(self, headers: Headers) -> Caller:
         """See the protocol."""
-        credential = credential_in(headers)
+        credential = extract_credential(headers)
         if credential is None:
             if self._nobody is None or await self._ring.was_any_made():
                 raise TenantRequiredError(
@@ -51,22 +51,22 @@ class KeyTenancy:
             if self._keyless is not None:
                 self._keyless.check(headers)
             return self._nobody
-        if self._tokens is not None and looks_like_token(credential):
+        if self._tokens is not None and looks_like_jwt(credential):
             caller = await self._tokens.caller_of(credential)
             if caller is None:
-                raise refused(UNKNOWN_TOKEN)
+                raise unauthorized(UNKNOWN_TOKEN)
             return caller
-        holder = await self._ring.holder_of(credential)
+        holder = await self._ring.verify(credential)
         if holder is None:
-            raise refused()
-        return Caller(holder.key.tenant_id, scopes_of(holder.key.scopes), credential=holder.key_id)
+            raise unauthorized()
+        return Caller(holder.key.tenant_id, known_scopes(holder.key.scopes), credential=holder.key_id)
 
     def was_open_to(self, headers: Headers) -> bool:
         """See the protocol."""
-        if self._nobody is None or not self._ring.knew_of_none:
+        if self._nobody is None or not self._ring.known_empty:
             return False
         try:
-            if credential_in(headers) is not None:
+            if extract_credential(headers) is not None:
                 return False
             if self._keyless is not None:
                 self._keyless.check(headers)
@@ -75,17 +75,17 @@ class KeyTenancy:
         return True
 
 
-def refused(detail: str = UNKNOWN) -> HTTPException:
+def unauthorized(detail: str = UNKNOWN_KEY) -> HTTPException:
     """401 for a credential that opens nothing."""
     return HTTPException(401, detail, CHALLENGE)
 
 
-def scopes_of(names: tuple[str, ...]) -> frozenset[Scope]:
+def known_scopes(names: tuple[str, ...]) -> frozenset[Scope]:
     """Those of the names that are scopes."""
     return frozenset(name for name in names if name in SCOPES)
 
 
-def credential_in(headers: Headers) -> str | None:
+def extract_credential(headers: Headers) -> str | None:
     """The one credential of a request; None where there is none.
 
     Raises:
@@ -97,8 +97,8 @@ def credential_in(headers: Headers) -> str | None:
             continue
         scheme, _, rest = value.strip().partition(" ")
         if scheme.lower() != "bearer" or not rest.strip():
-            raise refused("this is no credential for here: send Authorization: Bearer KEY")
+            raise unauthorized("this is no credential for here: send Authorization: Bearer KEY")
         given.add(rest.strip())
     if len(given) > 1:
-        raise refused("two different credentials were sent: send one")
+        raise unauthorized("two different credentials were sent: send one")
     return given.pop() if given else None

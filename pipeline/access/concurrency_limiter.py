@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.runtime.supervision import run_supervised
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ _LOOK_AGAIN_S = 2 * _IDLE_S + 0.1  # by then another process has given back what
 _RENEW_S = 5.0
 
 
-class Room(Protocol):
-    """What all processes take from; `livedex.pipeline.store.rate_limit_store.SharedLimits` is one."""
+class ConcurrencySlots(Protocol):
+    """What all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is one."""
 
     async def take_slot(self, credential: str, most: int) -> bool:
         """Whether one more request may be under way."""
@@ -41,7 +41,7 @@ class Room(Protocol):
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldSlots:
     """What this process has for a credential.
 
     Attributes:
@@ -64,10 +64,10 @@ class ConcurrencyLimiter:
         most: of each credential at once, in all processes, >= 1.
     """
 
-    def __init__(self, room: Room, most: int) -> None:
+    def __init__(self, room: ConcurrencySlots, most: int) -> None:
         self.most = most
         self._room = room
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldSlots] = {}
         self._owed: dict[str, int] = {}
 
     async def enter(self, credential: str) -> bool:
@@ -76,7 +76,7 @@ class ConcurrencyLimiter:
         Raises:
             OutageError, RetryableError: as the room does.
         """
-        held = self._held.setdefault(credential, _Held())
+        held = self._held.setdefault(credential, _HeldSlots())
         held.waiting += 1
         try:
             if held.busy >= held.taken and not await self._take(credential, held):
@@ -93,7 +93,7 @@ class ConcurrencyLimiter:
         """A request has ended."""
         self._held[credential].busy -= 1
 
-    async def _take(self, credential: str, held: _Held) -> bool:
+    async def _take(self, credential: str, held: _HeldSlots) -> bool:
         """Have room for one more here; another request may have made some meanwhile."""
         async with held.turn:
             if held.busy < held.taken:
@@ -103,7 +103,7 @@ class ConcurrencyLimiter:
             held.taken += 1
             return True
 
-    async def give_back(self) -> None:
+    async def release_unused(self) -> None:
         """Give back what was not used since the last call."""
         for credential, held in list(self._held.items()):
             spare = held.taken - max(held.peak, held.busy) if not held.waiting else 0
@@ -128,7 +128,7 @@ class ConcurrencyLimiter:
         while True:
             await asyncio.sleep(_IDLE_S)
             try:
-                await self.give_back()
+                await self.release_unused()
                 if self._held and time.monotonic() - renewed > _RENEW_S:
                     renewed = time.monotonic()
                     await self._room.renew_slots()
@@ -137,17 +137,17 @@ class ConcurrencyLimiter:
 
 
 @asynccontextmanager
-async def open_concurrency(room: Room, most: int) -> AsyncIterator[ConcurrencyLimiter]:
+async def open_concurrency_limiter(room: ConcurrencySlots, most: int) -> AsyncIterator[ConcurrencyLimiter]:
     """A limiter that gives back what it does not need, for as long as the block lasts."""
     limiter = ConcurrencyLimiter(room, most)
-    task = asyncio.create_task(supervised(limiter.keep, "limits"), name="limits")
+    task = asyncio.create_task(run_supervised(limiter.keep, "limits"), name="limits")
     try:
         yield limiter
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         try:
-            await limiter.give_back()
-            await limiter.give_back()
+            await limiter.release_unused()
+            await limiter.release_unused()
         except LivedexError as exc:
             log.debug("limits: %s", exc)

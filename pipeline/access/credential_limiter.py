@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from starlette.exceptions import HTTPException
 
 from livedex.pipeline.access.concurrency_limiter import ConcurrencyLimiter
-from livedex.pipeline.access.rate_limiter import RateLimiter, Standing
+from livedex.pipeline.access.rate_limiter import RateLimiter, RateLimitState
 from livedex.pipeline.http.authentication import Admission, Caller
 
 
 @dataclass(slots=True)
-class Admitted:
+class Permit:
     """A request that was let in; see `livedex.pipeline.http.authentication.Admission`."""
 
     headers: Mapping[str, str]
@@ -30,8 +30,8 @@ class Admitted:
             leave()
 
 
-class CredentialLimits:
-    """`livedex.pipeline.http.authentication.Limits` for whoever shows a credential; who needs none is not limited.
+class CredentialLimiter:
+    """`livedex.pipeline.http.authentication.RequestLimiter` for whoever shows a credential; who needs none is not limited.
 
     Args:
         rate, concurrency: None: not limited.
@@ -56,16 +56,16 @@ class CredentialLimits:
             if not standing.allowed:
                 raise self._too_many(standing, headers)
         if self._concurrency is None:
-            return Admitted(headers)
+            return Permit(headers)
         if not await self._concurrency.enter(credential):
             most = self._concurrency.most
             raise HTTPException(
                 429, f"this credential has {most} requests under way, and may not have more", headers | {"Retry-After": "1"}
             )
         concurrency = self._concurrency
-        return Admitted(headers, lambda: concurrency.leave(credential))
+        return Permit(headers, lambda: concurrency.leave(credential))
 
-    def _too_many(self, standing: Standing, headers: dict[str, str]) -> HTTPException:
+    def _too_many(self, standing: RateLimitState, headers: dict[str, str]) -> HTTPException:
         assert self._rate is not None
         detail = f"this credential may ask {self._rate.per_minute} times a minute: ask again in {standing.reset_s} s"
         return HTTPException(429, detail, headers | {"Retry-After": str(standing.reset_s)})

@@ -18,7 +18,7 @@ import jwt
 import orjson
 
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.http.outbound_client import http_client
+from livedex.pipeline.http.outbound_client import open_http_client
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +30,16 @@ ALGORITHMS: Mapping[str, frozenset[str]] = {
 """By the kind of key. Signatures by a shared secret are not among them: who can check one could make one."""
 
 _FRESH_S = 600.0
-_AGAIN_S = 30.0
-_AGAIN_WITHOUT_ANY_S = 2.0
-_USABLE_S = 86_400.0
-_PATIENCE_S = 5.0
+_REFRESH_INTERVAL_S = 30.0
+_REFRESH_INTERVAL_EMPTY_S = 2.0
+_MAX_STALE_S = 86_400.0
+_TIMEOUT_S = 5.0
 _MOST_BYTES = 1_048_576
 _MOST_KEYS = 200
 _LEAST_RSA_BITS = 2048
 
 
-class Fetcher(Protocol):
+class JwksFetcher(Protocol):
     """Fetches the bytes of a key set."""
 
     async def __call__(self) -> bytes:
@@ -51,7 +51,7 @@ class Fetcher(Protocol):
         ...
 
 
-class IssuerKeys:
+class JwksCache:
     """The keys of one issuer.
 
     Args:
@@ -59,7 +59,7 @@ class IssuerKeys:
         clock: seconds, monotonic.
     """
 
-    def __init__(self, fetch: Fetcher, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, fetch: JwksFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
         self._clock = clock
         self._keys: dict[str, Mapping[str, Any]] = {}
@@ -86,8 +86,8 @@ class IssuerKeys:
                 if self._may_try(self._clock()):
                     await self._refresh()
             found = self._named(kid)
-        if self._clock() - self._fetched > _USABLE_S:
-            raise OutageError("token issuer", "its keys cannot be fetched", retry_after_s=_AGAIN_WITHOUT_ANY_S)
+        if self._clock() - self._fetched > _MAX_STALE_S:
+            raise OutageError("token issuer", "its keys cannot be fetched", retry_after_s=_REFRESH_INTERVAL_EMPTY_S)
         return None if found is None else _for_algorithm(found, algorithm)
 
     def _named(self, kid: str | None) -> Mapping[str, Any] | None:
@@ -96,13 +96,13 @@ class IssuerKeys:
         return self._keys.get(kid)
 
     def _may_try(self, now: float) -> bool:
-        pause_s = _AGAIN_S if now - self._fetched <= _USABLE_S else _AGAIN_WITHOUT_ANY_S
+        pause_s = _REFRESH_INTERVAL_S if now - self._fetched <= _MAX_STALE_S else _REFRESH_INTERVAL_EMPTY_S
         return now - self._tried >= pause_s
 
     async def _refresh(self) -> None:
         self._tried = self._clock()
         try:
-            keys = usable_keys(await self._fetch())
+            keys = parse_jwks(await self._fetch())
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError, ValueError) as exc:
             log.warning("the keys of the token issuer cannot be fetched: %s", type(exc).__name__)
             return
@@ -111,7 +111,7 @@ class IssuerKeys:
         self._keys, self._fetched = keys, self._clock()
 
 
-def usable_keys(raw: bytes) -> dict[str, Mapping[str, Any]]:
+def parse_jwks(raw: bytes) -> dict[str, Mapping[str, Any]]:
     """The keys for signatures in a key set, by id; one without an id is called ''.
 
     Raises:
@@ -148,12 +148,12 @@ def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
 
 
 @asynccontextmanager
-async def open_issuer(url: str) -> AsyncIterator[IssuerKeys]:
+async def open_jwks(url: str) -> AsyncIterator[JwksCache]:
     """The keys that stand at a URL, for as long as the block lasts. Redirects are not followed."""
-    async with http_client(url, timeout=_PATIENCE_S, follow_redirects=False, headers={"Accept": "application/json"}) as http:
+    async with open_http_client(url, timeout=_TIMEOUT_S, follow_redirects=False, headers={"Accept": "application/json"}) as http:
 
         async def fetch() -> bytes:
-            async with asyncio.timeout(2 * _PATIENCE_S), http.stream("GET", url) as answer:
+            async with asyncio.timeout(2 * _TIMEOUT_S), http.stream("GET", url) as answer:
                 answer.raise_for_status()
                 parts, size = [], 0
                 async for part in answer.aiter_bytes(65_536):
@@ -163,4 +163,4 @@ async def open_issuer(url: str) -> AsyncIterator[IssuerKeys]:
                         raise ValueError("more than a key set")
             return b"".join(parts)
 
-        yield IssuerKeys(fetch)
+        yield JwksCache(fetch)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from livedex.pipeline.access.jwks import ALGORITHMS, IssuerKeys
+from livedex.pipeline.access.jwks import ALGORITHMS, JwksCache
 from livedex.pipeline.acl import is_principal
 from livedex.pipeline.errors import TenantRequiredError
 from livedex.pipeline.http.authentication import SCOPES, Caller
@@ -17,20 +17,20 @@ from livedex.pipeline.names import is_reserved
 from livedex.pipeline.settings.jwt import JwtSettings
 
 LEEWAY_S = 30.0
-UNKNOWN = "this token is not honoured here: it is expired or not valid yet, for another service, or not signed by the issuer"
+UNKNOWN_TOKEN = "this token is not honoured here: it is expired or not valid yet, for another service, or not signed by the issuer"
 _MOST_CHARACTERS = 16_384
 _KNOWN = frozenset[str]().union(*ALGORITHMS.values())
 
 
-def looks_like_token(credential: str) -> bool:
+def looks_like_jwt(credential: str) -> bool:
     """Whether a credential has the three parts of a signed token; no API key has."""
     return credential.count(".") == 2
 
 
-class TokenTenancy:
+class JwtVerifier:
     """Checks tokens by the keys of their issuer."""
 
-    def __init__(self, keys: IssuerKeys, settings: JwtSettings) -> None:
+    def __init__(self, keys: JwksCache, settings: JwtSettings) -> None:
         self._keys = keys
         self._settings = settings
 
@@ -44,10 +44,10 @@ class TokenTenancy:
         claims = await self._claims(token)
         if claims is None:
             return None
-        tenant_id = _tenant(claim(claims, self._settings.tenant_claim))
+        tenant_id = _tenant(get_claim(claims, self._settings.tenant_claim))
         named = self._settings.principals_claim
-        principals = frozenset(filter(is_principal, _names(claim(claims, named)))) if named is not None else frozenset[str]()
-        scopes = frozenset(name for name in _names(claim(claims, self._settings.scopes_claim), words=True) if name in SCOPES)
+        principals = frozenset(filter(is_principal, _names(get_claim(claims, named)))) if named is not None else frozenset[str]()
+        scopes = frozenset(name for name in _names(get_claim(claims, self._settings.scopes_claim), words=True) if name in SCOPES)
         return Caller(tenant_id, scopes, credential=_credential(tenant_id, claims), principals=principals)
 
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
@@ -70,7 +70,7 @@ class TokenTenancy:
             return None
 
 
-def claim(claims: Mapping[str, Any], name: str) -> Any:
+def get_claim(claims: Mapping[str, Any], name: str) -> Any:
     """A claim by its name, or within others by names with dots between; None where there is none."""
     if name in claims:
         return claims[name]

@@ -14,7 +14,7 @@ _KEY = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * _ID_BYTES}}})_[0-9a-f]{{{2 * _SECR
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class GeneratedKey:
     """A key that was just made: the only moment at which it is known.
 
     Attributes:
@@ -27,19 +27,19 @@ class NewKey:
     sha256: bytes = field(repr=False)
 
 
-def make_key() -> NewKey:
+def generate_key() -> GeneratedKey:
     """A new key."""
     key_id = secrets.token_hex(_ID_BYTES)
     key = f"{PREFIX}_{key_id}_{secrets.token_hex(_SECRET_BYTES)}"
-    return NewKey(key_id, key, digest(key))
+    return GeneratedKey(key_id, key, key_digest(key))
 
 
-def key_id_of(key: str) -> str | None:
+def parse_key_id(key: str) -> str | None:
     """The id in a key; None for what does not look like one."""
     found = _KEY.fullmatch(key)
     return found[1] if found else None
 
 
-def digest(key: str) -> bytes:
+def key_digest(key: str) -> bytes:
     """What is kept of a key. It is random and long, so one round of SHA-256 is enough: there is nothing to guess."""
     return hashlib.sha256(key.encode()).digest()

@@ -20,8 +20,8 @@ _LASTS_S = 60.0  # a share that was not used up by then is given up
 _MOST = 10_000  # credentials remembered
 
 
-class Buckets(Protocol):
-    """Where all processes take from; `livedex.pipeline.store.rate_limit_store.SharedLimits` is one."""
+class TokenBuckets(Protocol):
+    """Where all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is one."""
 
     async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
         """How many of the wanted requests were had, and how many are left."""
@@ -29,7 +29,7 @@ class Buckets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RateLimitState:
     """Where a credential stands after a request.
 
     Attributes:
@@ -44,7 +44,7 @@ class Standing:
 
 
 @dataclass(slots=True)
-class _Share:
+class _LocalTokens:
     """What this process has of a bucket. Moments by the monotonic clock."""
 
     had: int = 0
@@ -62,14 +62,14 @@ class RateLimiter:
         clock: seconds, monotonic.
     """
 
-    def __init__(self, buckets: Buckets, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, buckets: TokenBuckets, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
         self._buckets = buckets
         self._clock = clock
         self._wanted = max(1, min(per_minute // _SHARES, _MOST_AT_ONCE))
-        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._shares: OrderedDict[str, _LocalTokens] = OrderedDict()
 
-    async def take(self, credential: str) -> Standing:
+    async def take(self, credential: str) -> RateLimitState:
         """Count a request.
 
         Raises:
@@ -81,23 +81,23 @@ class RateLimiter:
                 if not self._has(share) and self._clock() >= share.empty_until:
                     await self._fetch(credential, share)
         if not self._has(share):
-            return Standing(False, 0, max(1, math.ceil(share.empty_until - self._clock())))
+            return RateLimitState(False, 0, max(1, math.ceil(share.empty_until - self._clock())))
         share.had -= 1
         remaining = share.had + math.floor(share.left)
-        return Standing(True, remaining, math.ceil((self.per_minute - remaining) * 60 / self.per_minute))
+        return RateLimitState(True, remaining, math.ceil((self.per_minute - remaining) * 60 / self.per_minute))
 
-    async def _fetch(self, credential: str, share: _Share) -> None:
+    async def _fetch(self, credential: str, share: _LocalTokens) -> None:
         had, left = await self._buckets.take_rate(credential, self.per_minute, self._wanted)
         now = self._clock()
         share.had, share.left, share.until = had, left, now + _LASTS_S
         if not had:
             share.empty_until = now + (1 - left) * 60 / self.per_minute
 
-    def _has(self, share: _Share) -> bool:
+    def _has(self, share: _LocalTokens) -> bool:
         return share.had > 0 and self._clock() < share.until
 
-    def _share(self, credential: str) -> _Share:
-        share = self._shares.setdefault(credential, _Share())
+    def _share(self, credential: str) -> _LocalTokens:
+        share = self._shares.setdefault(credential, _LocalTokens())
         self._shares.move_to_end(credential)
         while len(self._shares) > _MOST:
             self._shares.popitem(last=False)

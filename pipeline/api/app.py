@@ -13,19 +13,19 @@ from livedex.pipeline.api import document_reads as documents
 from livedex.pipeline.api import openapi as description
 from livedex.pipeline.api import sync_status as sync
 from livedex.pipeline.api.services import ApiServices
-from livedex.pipeline.api.sync_waiter import open_waiter
+from livedex.pipeline.api.sync_waiter import open_sync_waiter
 from livedex.pipeline.http.cors import Cors
-from livedex.pipeline.http.json_response import VersionNotation
-from livedex.pipeline.http.problems import add_handlers
-from livedex.pipeline.http.request_middleware import Edge
+from livedex.pipeline.http.json_response import StringVersionsMiddleware
+from livedex.pipeline.http.problems import add_exception_handlers
+from livedex.pipeline.http.request_middleware import RequestMiddleware
 
-__all__ = ["READING", "ApiServices", "create_app"]
+__all__ = ["READ_ROUTERS", "ApiServices", "create_app"]
 
-READING: Sequence[APIRouter] = (search.router, embeddings.router, documents.router, collections.router, collections.strict)
+READ_ROUTERS: Sequence[APIRouter] = (search.router, embeddings.router, documents.router, collections.router, collections.write_router)
 """What the role `api` answers. Whoever serves anything also tells what became of a change, and how it is."""
 
 
-def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) -> FastAPI:
+def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTERS) -> FastAPI:
     """The ASGI app of the API.
 
     Args:
@@ -36,7 +36,7 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_waiter(services.documents, services.url) as waiter:
+        async with open_sync_waiter(services.documents, services.url) as waiter:
             app.state.waiter = waiter
             yield
 
@@ -45,15 +45,15 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READING) ->
         generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
     app.state.services = services
-    add_handlers(app)
-    app.add_middleware(VersionNotation)
+    add_exception_handlers(app)
+    app.add_middleware(StringVersionsMiddleware)
     if services.cors_origins:
         app.add_middleware(Cors, origins=services.cors_origins)
-    app.add_middleware(Edge, hosts=services.hosts)
+    app.add_middleware(RequestMiddleware, hosts=services.hosts)
     app.state.routers = (*routers, sync.router, health.router, description.router)
     for router in app.state.routers:
         app.include_router(router)
-    description.describe(app)
+    description.customize_openapi(app)
     return app
 
 

@@ -18,16 +18,25 @@ from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED
-from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.events.json_decoder import decode_json
 from livedex.pipeline.http.bodies import is_json
-from livedex.pipeline.http.validation import Place, parsed, refused, validated
-from livedex.pipeline.ingest.change_request import Body, DocumentBody, Id, Incoming, LinkedBody, Version, content_of, shown
-from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.pipeline.http.validation import FieldPath, parse_json, refused, validate_model
+from livedex.pipeline.ingest.change_request import (
+    ChangeRequest,
+    DocumentBody,
+    DocumentIdField,
+    LinkedBody,
+    RequestBody,
+    VersionField,
+    decode_content,
+    redact_url,
+)
+from livedex.pipeline.ingest.timestamps import epoch_ns, precision_ns
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId
 
-STRUCTURED = "application/cloudevents+json"
-BATCH = "application/cloudevents-batch+json"
-MOST_EVENTS = 10_000
+STRUCTURED_MEDIA_TYPE = "application/cloudevents+json"
+BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"
+MAX_BATCH_EVENTS = 10_000
 _MOST_ERRORS = 20  # so many are told
 
 
@@ -46,7 +55,7 @@ class CloudEvent(BaseModel):
     id: str = Field(min_length=1, max_length=1000, strict=True, description="unique within `source`: what comes again has one effect")
     source: str = Field(min_length=1, max_length=2000, strict=True)
     type: Literal["livedex.document.changed", "livedex.document.deleted"]
-    subject: Id = Field(strict=True, description="the id of the document")
+    subject: DocumentIdField = Field(strict=True, description="the id of the document")
     time: Annotated[AwareDatetime, BeforeValidator(_written)] | None = Field(
         default=None, description="when it happened: orders events without `data.version`, unless it lies more than a day ahead"
     )
@@ -55,13 +64,13 @@ class CloudEvent(BaseModel):
     data_base64: str | None = Field(default=None, strict=True)
 
 
-class DeletedData(Body):
+class DeletedData(RequestBody):
     """What `data` may say of a document that was deleted."""
 
-    version: Version | None = None
+    version: VersionField | None = None
 
 
-def schema(*, can_fetch: bool) -> dict[str, Any]:
+def event_schema(*, can_fetch: bool) -> dict[str, Any]:
     """What an event has to be, for the description; `data_base64` is taken as well."""
     common = CloudEvent.model_json_schema()
     for name in ("data", "data_base64", "datacontenttype", "type"):
@@ -81,7 +90,7 @@ def schema(*, can_fetch: bool) -> dict[str, Any]:
     }
 
 
-def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Incoming]:
+def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[ChangeRequest]:
     """Every change that a request holds, in its order.
 
     Args:
@@ -91,24 +100,24 @@ def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Inc
         RequestValidationError: one of the events is none of ours; nothing of the request counts.
         HTTPException: 415, the body says that it is something else.
     """
-    if media == BATCH:
-        return _batch(parsed(body))
-    if media != STRUCTURED and any(name.lower().startswith("ce-") for name in headers):
+    if media == BATCH_MEDIA_TYPE:
+        return _batch(parse_json(body))
+    if media != STRUCTURED_MEDIA_TYPE and any(name.lower().startswith("ce-") for name in headers):
         if not is_json(media) and (media or body):
             raise HTTPException(415, "the data of an event is JSON and says so: send Content-Type: application/json")
         return [_incoming(*_binary(headers, body))]
-    if media == STRUCTURED or media == "application/json":
-        value = parsed(body)
-        return _batch(value) if isinstance(value, list) and media != STRUCTURED else [_incoming(value, ())]
-    raise HTTPException(415, f"events are sent as {STRUCTURED}, as {BATCH}, or as JSON with ce- headers")
+    if media == STRUCTURED_MEDIA_TYPE or media == "application/json":
+        value = parse_json(body)
+        return _batch(value) if isinstance(value, list) and media != STRUCTURED_MEDIA_TYPE else [_incoming(value, ())]
+    raise HTTPException(415, f"events are sent as {STRUCTURED_MEDIA_TYPE}, as {BATCH_MEDIA_TYPE}, or as JSON with ce- headers")
 
 
-def _batch(value: Any) -> list[Incoming]:
+def _batch(value: Any) -> list[ChangeRequest]:
     if not isinstance(value, list):
         raise refused(("body",), "a batch is a list of events")
-    if len(value) > MOST_EVENTS:
-        raise refused(("body",), f"a batch has at most {MOST_EVENTS} events: send several")
-    found: list[Incoming] = []
+    if len(value) > MAX_BATCH_EVENTS:
+        raise refused(("body",), f"a batch has at most {MAX_BATCH_EVENTS} events: send several")
+    found: list[ChangeRequest] = []
     errors: list[Any] = []
     for n, event in enumerate(value):
         if len(errors) >= _MOST_ERRORS:
@@ -122,7 +131,7 @@ def _batch(value: Any) -> list[Incoming]:
     return found
 
 
-def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Place]:
+def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], FieldPath]:
     """The event of a request whose headers are the attributes."""
     attributes: dict[str, Any] = {}
     for name, value in headers.items():
@@ -130,7 +139,7 @@ def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Pl
             attributes[name.lower().removeprefix("ce-")] = _header(name, value)
     attributes.pop("datacontenttype", None)
     if body:
-        attributes["data"] = parsed(body)
+        attributes["data"] = parse_json(body)
     return attributes, ()
 
 
@@ -147,29 +156,29 @@ def _header(name: str, value: str) -> str:
         raise refused((name,), "it is no UTF-8 when percent signs are decoded") from exc
 
 
-def _incoming(value: Any, place: Place) -> Incoming:
-    event = validated(CloudEvent, value, place)
+def _incoming(value: Any, place: FieldPath) -> ChangeRequest:
+    event = validate_model(CloudEvent, value, place)
     data, document_id = _data(event, place), DocumentId(event.subject)
     if event.type == DOCUMENT_DELETED:
-        body = validated(DeletedData, {} if data is None else data, (*place, "data"))
-        found = Incoming(document_id, deleted=True, version=body.version)
+        body = validate_model(DeletedData, {} if data is None else data, (*place, "data"))
+        found = ChangeRequest(document_id, deleted=True, version=body.version)
     else:
-        found = _changed(validated(LinkedBody, data, (*place, "data")), document_id, (*place, "data"))
+        found = _changed(validate_model(LinkedBody, data, (*place, "data")), document_id, (*place, "data"))
     found = replace(found, delivery_id=f"{event.source}\x00{event.id}", changed_at=event.time)
     if event.time is None:
         return found
-    return replace(found, at_ns=nanoseconds(event.time), exact_ns=exactness_ns(event.time))
+    return replace(found, occurred_at_ns=epoch_ns(event.time), precision_ns=precision_ns(event.time))
 
 
-def _changed(body: LinkedBody, document_id: DocumentId, place: Place) -> Incoming:
-    content, mime_type = content_of(body, document_id, place)
-    return Incoming(
-        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or shown(body.url),
+def _changed(body: LinkedBody, document_id: DocumentId, place: FieldPath) -> ChangeRequest:
+    content, mime_type = decode_content(body, document_id, place)
+    return ChangeRequest(
+        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or redact_url(body.url),
         collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
     )  # fmt: skip
 
 
-def _data(event: CloudEvent, place: Place) -> Any:
+def _data(event: CloudEvent, place: FieldPath) -> Any:
     if event.datacontenttype is not None and not is_json(event.datacontenttype.partition(";")[0].strip().lower()):
         raise refused((*place, "datacontenttype"), "the data of an event is JSON")
     if event.data_base64 is None:
@@ -177,6 +186,6 @@ def _data(event: CloudEvent, place: Place) -> Any:
     if event.data is not None:
         raise refused((*place, "data_base64"), "give the data once")
     try:
-        return read_json(base64.b64decode(event.data_base64, validate=True))
+        return decode_json(base64.b64decode(event.data_base64, validate=True))
     except ValueError as exc:
         raise refused((*place, "data_base64"), "it is no JSON in Base64") from exc

@@ -10,22 +10,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import AfterValidator
 from starlette.responses import Response
 
-from livedex.pipeline.api.schemas import Collection, Collections, DeletedCollection, answers
-from livedex.pipeline.api.services import ApiServices, Reading, Services, Writer
+from livedex.pipeline.api.schemas import Collection, Collections, DeletedCollection, ok_response
+from livedex.pipeline.api.services import ApiServices, DocumentWriter, RequestReader, Services
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.events.event import Changed
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute
-from livedex.pipeline.http.problems import problems
-from livedex.pipeline.http.request_path import WHOLE
+from livedex.pipeline.http.problems import problem_responses
+from livedex.pipeline.http.request_path import PATH_REMAINDER
 from livedex.pipeline.ingest.ingester import Change
-from livedex.pipeline.model import WITHOUT_NUL, Reader, TenantId
-from livedex.pipeline.store.documents.version_allocator import LIMIT
+from livedex.pipeline.model import NO_NUL_PATTERN, Reader, TenantId
+from livedex.pipeline.store.documents.version_allocator import VERSION_LIMIT
 
 router = APIRouter(tags=["collections"])
-strict = APIRouter(route_class=StrictRoute, tags=["collections"])
+write_router = APIRouter(route_class=StrictRoute, tags=["collections"])
 
-_COLLECTION = f"/v1/collections/{{name:{WHOLE}}}"
+_COLLECTION = f"/v1/collections/{{name:{PATH_REMAINDER}}}"
 _NONE = "no collection is called so"
 _AT_ONCE = 500  # deletes published together
 
@@ -41,41 +41,41 @@ class NewCollection(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_storable)]
+    name: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL_PATTERN}), AfterValidator(_storable)]
 
 
 @router.get(
     "/v1/collections",
     name="list_collections",
-    responses={**answers(Collections, "Every collection"), **problems(401, 403, 422, 429, 503)},
+    responses={**ok_response(Collections, "Every collection"), **problem_responses(401, 403, 422, 429, 503)},
 )
-async def collections(reader: Reading, services: Services) -> Response:
+async def collections(reader: RequestReader, services: Services) -> Response:
     """Every collection by name, with the number of its documents that may be read."""
-    return Json({"collections": await services.documents.collections(reader)})
+    return JsonResponse({"collections": await services.documents.collections(reader)})
 
 
-@strict.post(
+@write_router.post(
     "/v1/collections",
     name="create_collection",
     status_code=201,
-    responses={201: {"model": Collection, "description": "It was made"}, **problems(401, 403, 409, 413, 415, 422, 429, 503)},
+    responses={201: {"model": Collection, "description": "It was made"}, **problem_responses(401, 403, 409, 413, 415, 422, 429, 503)},
 )
-async def create(wanted: NewCollection, caller: Writer, services: Services) -> Response:
+async def create(wanted: NewCollection, caller: DocumentWriter, services: Services) -> Response:
     """Make an empty collection. A collection is made by its first document, too."""
-    return Json(await services.collections.create(caller.tenant_id, wanted.name), 201)
+    return JsonResponse(await services.collections.create(caller.tenant_id, wanted.name), 201)
 
 
 @router.get(
     _COLLECTION,
     name="get_collection",
-    responses={**answers(Collection, "The collection"), **problems(401, 403, 404, 422, 429, 503)},
+    responses={**ok_response(Collection, "The collection"), **problem_responses(401, 403, 404, 422, 429, 503)},
 )
-async def collection(name: str, reader: Reading, services: Services) -> Response:
+async def collection(name: str, reader: RequestReader, services: Services) -> Response:
     """A collection, with the number of its documents that may be read."""
     found = await services.documents.collection(reader, name)
     if found is None:
         raise NotFoundError(_NONE)
-    return Json(found)
+    return JsonResponse(found)
 
 
 @router.delete(
@@ -84,16 +84,16 @@ async def collection(name: str, reader: Reading, services: Services) -> Response
     status_code=202,
     responses={
         202: {"model": DeletedCollection, "description": "Its documents are being deleted"},
-        **problems(401, 403, 404, 422, 429, 503),
+        **problem_responses(401, 403, 404, 422, 429, 503),
     },
 )
-async def delete(name: str, caller: Writer, services: Services) -> Response:
+async def delete(name: str, caller: DocumentWriter, services: Services) -> Response:
     """Delete a collection with all of its documents, which go through the pipeline one by one. After a 503 the rest is still there: delete it again."""
     if await services.documents.collection(Reader(caller.tenant_id), name) is None:
         raise NotFoundError(_NONE)
     deleted = await _delete_documents(services, caller.tenant_id, name)
     await services.collections.remove(caller.tenant_id, name)
-    return Json({"name": name, "documents": deleted}, 202)
+    return JsonResponse({"name": name, "documents": deleted}, 202)
 
 
 async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: str) -> int:
@@ -101,13 +101,13 @@ async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: st
     deleted, above = 0, ""
     while members := await services.collections.members(tenant_id, name, above, _AT_ONCE):
         await services.intake.accept([
-            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=_above(member.newest), deleted=True))
+            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=_delete_version(member.newest), deleted=True))
             for member in members
         ])  # fmt: skip
         deleted, above = deleted + len(members), members[-1].document_id
     return deleted
 
 
-def _above(newest: int) -> int:
+def _delete_version(newest: int) -> int:
     """The version of a delete of what has this one; at the greatest there is, a delete wins over everything of an equal version."""
-    return min(max(time.time_ns(), newest + 1), LIMIT - 1)
+    return min(max(time.time_ns(), newest + 1), VERSION_LIMIT - 1)

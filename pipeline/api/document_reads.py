@@ -7,18 +7,18 @@ from typing import Annotated, get_args
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from livedex.pipeline.api.schemas import Chunks, Document, DocumentPage, answers
-from livedex.pipeline.api.services import Reading, Services
+from livedex.pipeline.api.schemas import Chunks, Document, DocumentPage, ok_response
+from livedex.pipeline.api.services import RequestReader, Services
 from livedex.pipeline.errors import NotFoundError
-from livedex.pipeline.http.answers import Json
-from livedex.pipeline.http.problems import problems
-from livedex.pipeline.http.request_path import WHOLE, last_segment, rest_of_path
+from livedex.pipeline.http.answers import JsonResponse
+from livedex.pipeline.http.problems import problem_responses
+from livedex.pipeline.http.request_path import PATH_REMAINDER, last_segment, path_after
 from livedex.pipeline.model import DocumentId, DocumentState
 
 router = APIRouter(tags=["documents"])
 
 _PREFIX = "/v1/documents/"
-_DOCUMENT = f"{_PREFIX}{{document_id:{WHOLE}}}"
+_DOCUMENT = f"{_PREFIX}{{document_id:{PATH_REMAINDER}}}"
 _CHUNKS = "/chunks"
 _NONE = "no document is called so, or it was deleted, or it is not for who asks"
 
@@ -26,10 +26,10 @@ _NONE = "no document is called so, or it was deleted, or it is not for who asks"
 @router.get(
     "/v1/documents",
     name="list_documents",
-    responses={**answers(DocumentPage, "A page"), **problems(401, 403, 422, 429, 503)},
+    responses={**ok_response(DocumentPage, "A page"), **problem_responses(401, 403, 422, 429, 503)},
 )
 async def page(
-    reader: Reading,
+    reader: RequestReader,
     services: Services,
     collection: str | None = None,
     source: str | None = None,
@@ -41,35 +41,37 @@ async def page(
     documents, next_cursor = await services.documents.page(
         reader, collection=collection, source=source, state=state, limit=limit, cursor=cursor
     )
-    return Json({"documents": documents, "next_cursor": next_cursor})
+    return JsonResponse({"documents": documents, "next_cursor": next_cursor})
 
 
 @router.get(
     _DOCUMENT + _CHUNKS,
     name="get_chunks",
     responses={
-        **answers(Chunks | Document, "The chunks; the document that is called so, where one is"),
-        **problems(401, 403, 404, 422, 429, 503),
+        **ok_response(Chunks | Document, "The chunks; the document that is called so, where one is"),
+        **problem_responses(401, 403, 404, 422, 429, 503),
     },
 )
-async def chunks(request: Request, document_id: str, reader: Reading, services: Services) -> Response:
+async def chunks(request: Request, document_id: str, reader: RequestReader, services: Services) -> Response:
     """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer; and it alone is meant
     where the last slash is escaped, as in `a%2Fchunks`."""
-    whole = rest_of_path(request, _PREFIX)
+    whole = path_after(request, _PREFIX)
     document = await services.documents.get(reader, DocumentId(whole))
     if document is not None:
-        return Json(document)
+        return JsonResponse(document)
     asked = whole == document_id + _CHUNKS and last_segment(request) == _CHUNKS
     found = await services.documents.chunks(reader, DocumentId(document_id)) if asked else None
     if found is None:
         raise NotFoundError(_NONE)
-    return Json(found)
+    return JsonResponse(found)
 
 
-@router.get(_DOCUMENT, name="get_document", responses={**answers(Document, "The document"), **problems(401, 403, 404, 422, 429, 503)})
-async def document(document_id: str, reader: Reading, services: Services) -> Response:
+@router.get(
+    _DOCUMENT, name="get_document", responses={**ok_response(Document, "The document"), **problem_responses(401, 403, 404, 422, 429, 503)}
+)
+async def document(document_id: str, reader: RequestReader, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""
     found = await services.documents.get(reader, DocumentId(document_id))
     if found is None:
         raise NotFoundError(_NONE)
-    return Json(found)
+    return JsonResponse(found)

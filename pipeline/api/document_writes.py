@@ -7,23 +7,33 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from livedex.pipeline.api.document_uploads import FIELDS as UPLOADED
-from livedex.pipeline.api.document_uploads import FORM, NewDocument, check_origin, check_query, new_id, of_body, of_bytes, of_form, of_new
-from livedex.pipeline.api.events import check_content, check_urls
-from livedex.pipeline.api.openapi import described
-from livedex.pipeline.api.schemas import REFUSALS, AcceptedDocument, accepted
-from livedex.pipeline.api.services import Writer
-from livedex.pipeline.events.merge_patch import FIELDS
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.api.document_uploads import (
+    FORM_MEDIA_TYPE,
+    NewDocument,
+    check_query_names,
+    generate_document_id,
+    reject_cross_site,
+    request_from_body,
+    request_from_bytes,
+    request_from_form,
+    request_from_json,
+)
+from livedex.pipeline.api.document_uploads import UPLOAD_FIELDS as UPLOADED
+from livedex.pipeline.api.events import check_contents, check_urls
+from livedex.pipeline.api.openapi import request_body_schema
+from livedex.pipeline.api.schemas import WRITE_ERROR_STATUSES, AcceptedDocument, accepted_responses
+from livedex.pipeline.api.services import DocumentWriter
+from livedex.pipeline.events.merge_patch import PATCH_FIELDS
+from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import is_json, media_type, require_json
-from livedex.pipeline.http.body_budget import Admission
-from livedex.pipeline.http.request_path import WHOLE
-from livedex.pipeline.http.validation import off_loop, parsed, refused, validated
-from livedex.pipeline.ingest.change_request import DocumentBody, Id, Incoming, LinkedBody, PatchBody, Version
-from livedex.pipeline.ingest.request_ingester import Receiver
+from livedex.pipeline.http.body_budget import BodyBudget
+from livedex.pipeline.http.request_path import PATH_REMAINDER
+from livedex.pipeline.http.validation import parse_json, parse_off_loop, refused, validate_model
+from livedex.pipeline.ingest.change_request import ChangeRequest, DocumentBody, DocumentIdField, LinkedBody, PatchBody, VersionField
+from livedex.pipeline.ingest.request_ingester import RequestIngester
 from livedex.pipeline.model import DocumentId, TenantId
 
-_DOCUMENT = f"/v1/documents/{{document_id:{WHOLE}}}"
+_DOCUMENT = f"/v1/documents/{{document_id:{PATH_REMAINDER}}}"
 _SENDER = "documents"
 PATCH_BYTES = 1_048_576
 _BINARY: dict[str, Any] = {
@@ -31,7 +41,7 @@ _BINARY: dict[str, Any] = {
     "format": "binary",
     "description": "the content itself, of whatever kind its Content-Type says",
 }
-_BYTES = tuple((media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream"))
+_BINARY_BODIES = tuple((media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream"))
 _FORM: dict[str, Any] = {
     "type": "object", "required": ["file"], "additionalProperties": False,
     "properties": {
@@ -41,15 +51,15 @@ _FORM: dict[str, Any] = {
     },
 }  # fmt: skip
 
-InQuery = Annotated[str | None, Query(description="of a content that is the body itself")]
+RawBodyQuery = Annotated[str | None, Query(description="of a content that is the body itself")]
 MetadataInQuery = Annotated[str | None, Query(description="of a content that is the body itself: a JSON object")]
 AclInQuery = Annotated[list[str] | None, Query(description="of a content that is the body itself; an empty one: nobody may read it")]
 VersionInQuery = Annotated[str | None, Query(description="of a content that is the body itself", pattern=r"^[0-9]{1,19}$")]
 
-Name = Annotated[Id, Path(description="whatever the document is called; its slashes may be escaped, or not")]
+Name = Annotated[DocumentIdField, Path(description="whatever the document is called; its slashes may be escaped, or not")]
 
 
-def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
     """The routes that take one document.
 
     Args:
@@ -62,22 +72,22 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         _DOCUMENT,
         name="put_document",
         status_code=202,
-        responses=accepted(AcceptedDocument, *REFUSALS, 404),
-        openapi_extra=described(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody), *_BYTES),
+        responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES, 404),
+        openapi_extra=request_body_schema(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody), *_BINARY_BODIES),
     )
     async def put(
-        request: Request, document_id: Name, caller: Writer, title: InQuery = None, uri: InQuery = None, metadata: MetadataInQuery = None,
-        acl: AclInQuery = None, collection: InQuery = None, version: VersionInQuery = None,
+        request: Request, document_id: Name, caller: DocumentWriter, title: RawBodyQuery = None, uri: RawBodyQuery = None, metadata: MetadataInQuery = None,
+        acl: AclInQuery = None, collection: RawBodyQuery = None, version: VersionInQuery = None,
     ) -> Response:  # fmt: skip
         """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
         is accepted, and ends superseded. Where the Content-Type is not JSON, the body is the content itself, and the query says the rest."""
         if not is_json(media_type(request)):
             async with admission.body(request, max_document_bytes) as raw:
-                return await _accept(receiver, caller.tenant_id, of_bytes(request, DocumentId(document_id), raw))
-        check_query(request, ())
+                return await _accept(receiver, caller.tenant_id, request_from_bytes(request, DocumentId(document_id), raw))
+        check_query_names(request, ())
         async with admission.body(request, most_bytes) as raw:
-            incoming = of_body(DocumentId(document_id), validated(LinkedBody, await off_loop(parsed, raw)))
-            check_content(receiver, [incoming], [("url",)], max_document_bytes)
+            incoming = request_from_body(DocumentId(document_id), validate_model(LinkedBody, await parse_off_loop(parse_json, raw)))
+            check_contents(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
 
@@ -85,26 +95,26 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         "/v1/documents",
         name="post_document",
         status_code=202,
-        responses=accepted(AcceptedDocument, *REFUSALS),
-        openapi_extra=described(("application/json", NewDocument), (FORM, _FORM), *_BYTES),
+        responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES),
+        openapi_extra=request_body_schema(("application/json", NewDocument), (FORM_MEDIA_TYPE, _FORM), *_BINARY_BODIES),
     )
     async def post(
-        request: Request, caller: Writer, document_id: InQuery = None, title: InQuery = None, uri: InQuery = None, metadata: MetadataInQuery = None,
-        acl: AclInQuery = None, collection: InQuery = None, version: VersionInQuery = None,
+        request: Request, caller: DocumentWriter, document_id: RawBodyQuery = None, title: RawBodyQuery = None, uri: RawBodyQuery = None, metadata: MetadataInQuery = None,
+        acl: AclInQuery = None, collection: RawBodyQuery = None, version: VersionInQuery = None,
     ) -> Response:  # fmt: skip
         """Take a document: as JSON, as a form with a part `file`, or as its bytes with the rest in the query. One without an id gets a new one."""
         media = media_type(request)
-        is_raw = not is_json(media) and media != FORM
-        check_query(request, ("document_id", *UPLOADED) if is_raw else ())
+        is_raw = not is_json(media) and media != FORM_MEDIA_TYPE
+        check_query_names(request, ("document_id", *UPLOADED) if is_raw else ())
         if not is_json(media):
-            check_origin(request)
+            reject_cross_site(request)
         async with admission.body(request, max_document_bytes if is_raw else most_bytes) as raw:
             if is_raw:
-                named = validated(NewDocument, {"text": "", "document_id": document_id}).document_id
-                incoming = of_bytes(request, DocumentId(named or new_id("")), raw)
+                named = validate_model(NewDocument, {"text": "", "document_id": document_id}).document_id
+                incoming = request_from_bytes(request, DocumentId(named or generate_document_id("")), raw)
             else:
-                incoming = await off_loop(of_new, raw) if is_json(media) else of_form(request, raw)
-            check_content(receiver, [incoming], [("url",)], max_document_bytes)
+                incoming = await parse_off_loop(request_from_json, raw) if is_json(media) else request_from_form(request, raw)
+            check_contents(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
 
@@ -112,37 +122,37 @@ def documents_router(receiver: Receiver, admission: Admission, *, most_bytes: in
         _DOCUMENT,
         name="patch_document",
         status_code=202,
-        responses=accepted(AcceptedDocument, *REFUSALS, 404),
-        openapi_extra=described(("application/merge-patch+json", PatchBody), ("application/json", PatchBody)),
+        responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES, 404),
+        openapi_extra=request_body_schema(("application/merge-patch+json", PatchBody), ("application/json", PatchBody)),
     )
-    async def change(request: Request, document_id: Name, caller: Writer) -> Response:
+    async def change(request: Request, document_id: Name, caller: DocumentWriter) -> Response:
         """Change what the document carries besides its content: its title, URI, metadata, rights, collection. Metadata are merged (RFC 7396), and what
         is not named stays. It becomes a new version, built on the newest that was accepted, and embeds nothing. New rights hold with the answer."""
         require_json(request)
         async with admission.body(request, PATCH_BYTES) as raw:
-            body = validated(PatchBody, parsed(raw))
+            body = validate_model(PatchBody, parse_json(raw))
             if not body.model_fields_set:
-                raise refused(("body",), f"name what changes: {', '.join(FIELDS)}")
+                raise refused(("body",), f"name what changes: {', '.join(PATCH_FIELDS)}")
             patch = body.model_dump(include=body.model_fields_set)
-            return Json(await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202)
+            return JsonResponse(await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202)
 
     @router.delete(
         _DOCUMENT,
         name="delete_document",
         status_code=202,
-        responses=accepted(AcceptedDocument, 401, 403, 404, 409, 422, 429, 503),
+        responses=accepted_responses(AcceptedDocument, 401, 403, 404, 409, 422, 429, 503),
     )
     async def delete(
         document_id: Name,
-        caller: Writer,
-        version: Annotated[Version | None, Query(description="of the delete; default: newer than every version before")] = None,
+        caller: DocumentWriter,
+        version: Annotated[VersionField | None, Query(description="of the delete; default: newer than every version before")] = None,
     ) -> Response:
         """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
-        return await _accept(receiver, caller.tenant_id, Incoming(DocumentId(document_id), deleted=True, version=version))
+        return await _accept(receiver, caller.tenant_id, ChangeRequest(DocumentId(document_id), deleted=True, version=version))
 
     return router
 
 
-async def _accept(receiver: Receiver, tenant_id: TenantId, incoming: Incoming) -> Response:
+async def _accept(receiver: RequestIngester, tenant_id: TenantId, incoming: ChangeRequest) -> Response:
     [done] = await receiver.accept(tenant_id, _SENDER, [incoming])
-    return Json(done, 202)
+    return JsonResponse(done, 202)

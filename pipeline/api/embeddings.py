@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from livedex.pipeline.api.schemas import Embedding, answers
-from livedex.pipeline.api.services import Asker, Services
-from livedex.pipeline.embedding.embedder import Kind
+from livedex.pipeline.api.schemas import Embedding, ok_response
+from livedex.pipeline.api.services import SearchCaller, Services
+from livedex.pipeline.embedding.embedder import TextKind
 from livedex.pipeline.embedding.texts import is_blank
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute
-from livedex.pipeline.http.problems import invalid, problems
+from livedex.pipeline.http.problems import problem_responses, validation_problem
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
@@ -36,21 +36,21 @@ class EmbeddingRequest(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
 
     text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_not_blank)]
-    kind: Kind = Field(default="query", description="what the text is, for models that tell queries from documents")
+    kind: TextKind = Field(default="query", description="what the text is, for models that tell queries from documents")
 
 
 @router.post(
     "/v1/embeddings",
     name="create_embedding",
-    responses={**answers(Embedding, "The vector, of length 1"), **problems(401, 403, 413, 415, 422, 429, 503)},
+    responses={**ok_response(Embedding, "The vector, of length 1"), **problem_responses(401, 403, 413, 415, 422, 429, 503)},
 )
-async def create_embedding(request: EmbeddingRequest, caller: Asker, services: Services) -> Response:
+async def create_embedding(request: EmbeddingRequest, caller: SearchCaller, services: Services) -> Response:
     """Turn a text into a vector of the model that the index uses. Nothing is stored."""
     embedder = services.embedder
     if embedder is None:
         raise OutageError("embedder", "no embedding model runs in this process")
     longest = embedder.limits.max_text_characters
     if len(request.text) > longest:
-        return invalid([{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}])
+        return validation_problem([{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}])
     vector = await embedder.embed_text(request.text, request.kind)
-    return Json({"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()})
+    return JsonResponse({"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()})

@@ -10,22 +10,22 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from livedex.pipeline.api.cloudevents_binding import BATCH, MOST_EVENTS, STRUCTURED, read_events, schema
-from livedex.pipeline.api.openapi import described
-from livedex.pipeline.api.schemas import REFUSALS, AcceptedEvents, accepted
-from livedex.pipeline.api.services import Sender
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.api.cloudevents_binding import BATCH_MEDIA_TYPE, MAX_BATCH_EVENTS, STRUCTURED_MEDIA_TYPE, event_schema, read_events
+from livedex.pipeline.api.openapi import request_body_schema
+from livedex.pipeline.api.schemas import WRITE_ERROR_STATUSES, AcceptedEvents, accepted_responses
+from livedex.pipeline.api.services import EventWriter
+from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import media_type
-from livedex.pipeline.http.body_budget import Admission
-from livedex.pipeline.http.validation import Place, off_loop, refused
-from livedex.pipeline.ingest.change_request import Incoming
-from livedex.pipeline.ingest.request_ingester import Accepted, Receiver
+from livedex.pipeline.http.body_budget import BodyBudget
+from livedex.pipeline.http.validation import FieldPath, parse_off_loop, refused
+from livedex.pipeline.ingest.change_request import ChangeRequest
+from livedex.pipeline.ingest.request_ingester import AcceptedChange, RequestIngester
 from livedex.pipeline.model import TenantId
 
 _SENDER = "events"
 
 
-def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+def events_router(receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
     """The route that takes CloudEvents.
 
     Args:
@@ -33,32 +33,36 @@ def events_router(receiver: Receiver, admission: Admission, *, most_bytes: int, 
         max_document_bytes: of each document in it.
     """
     router = APIRouter(tags=["events"])
-    event = schema(can_fetch=receiver.fetcher is not None)
-    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MOST_EVENTS} events"}
+    event = event_schema(can_fetch=receiver.fetcher is not None)
+    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MAX_BATCH_EVENTS} events"}
 
     @router.post(
         "/v1/events",
         name="send_events",
         status_code=202,
-        responses=accepted(AcceptedEvents, *REFUSALS),
-        openapi_extra=described((STRUCTURED, event), (BATCH, batch), ("application/json", {"anyOf": [event, batch]})),
+        responses=accepted_responses(AcceptedEvents, *WRITE_ERROR_STATUSES),
+        openapi_extra=request_body_schema(
+            (STRUCTURED_MEDIA_TYPE, event), (BATCH_MEDIA_TYPE, batch), ("application/json", {"anyOf": [event, batch]})
+        ),
     )
-    async def receive(request: Request, caller: Sender) -> Response:
+    async def receive(request: Request, caller: EventWriter) -> Response:
         """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.
 
         The events of a request are accepted or refused as a whole. An event that comes again, by its `source` and `id`, has one effect.
         """
         async with admission.body(request, most_bytes) as raw:
-            incoming = await off_loop(partial(read_events, media_type(request), request.headers), raw)
-            places: list[Place] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
-            check_content(receiver, incoming, places, max_document_bytes)
+            incoming = await parse_off_loop(partial(read_events, media_type(request), request.headers), raw)
+            places: list[FieldPath] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
+            check_contents(receiver, incoming, places, max_document_bytes)
             check_urls(receiver, caller.tenant_id, incoming, places)
-            return answer(await receiver.accept(caller.tenant_id, _SENDER, incoming))
+            return accepted_response(await receiver.accept(caller.tenant_id, _SENDER, incoming))
 
     return router
 
 
-def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequence[Place], max_document_bytes: int) -> None:
+def check_contents(
+    receiver: RequestIngester, incoming: Sequence[ChangeRequest], places: Sequence[FieldPath], max_document_bytes: int
+) -> None:
     """Go on only with contents that can be taken.
 
     Args:
@@ -75,7 +79,7 @@ def check_content(receiver: Receiver, incoming: Sequence[Incoming], places: Sequ
             raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
 
 
-def check_urls(receiver: Receiver, tenant_id: TenantId, incoming: Sequence[Incoming], places: Sequence[Place]) -> None:
+def check_urls(receiver: RequestIngester, tenant_id: TenantId, incoming: Sequence[ChangeRequest], places: Sequence[FieldPath]) -> None:
     """Go on only with URLs that nothing is wrong with as far as they say themselves; where their hosts are is looked at when they are fetched.
 
     Raises:
@@ -87,6 +91,6 @@ def check_urls(receiver: Receiver, tenant_id: TenantId, incoming: Sequence[Incom
             raise refused(place, objection)
 
 
-def answer(done: Sequence[Accepted]) -> Response:
+def accepted_response(done: Sequence[AcceptedChange]) -> Response:
     """202 with the tokens."""
-    return Json({"tokens": [item.token for item in done]}, 202)
+    return JsonResponse({"tokens": [item.token for item in done]}, 202)

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
-from livedex.pipeline.api.health_audience import may_know_reasons, names_of, without_reasons
-from livedex.pipeline.api.schemas import Alive, Readiness, answers
+from livedex.pipeline.api.health_audience import component_kinds, may_see_reasons, redact_reasons
+from livedex.pipeline.api.schemas import Alive, Readiness, ok_response
 from livedex.pipeline.api.services import ApiServices, Services
 from livedex.pipeline.errors import OutageError, RetryableError
-from livedex.pipeline.events.consumer_lag import Waiting
-from livedex.pipeline.events.notifications import NOTIFY
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.events.consumer_lag import StageLag
+from livedex.pipeline.events.notifications import NOTIFY_STAGE
+from livedex.pipeline.http.answers import JsonResponse
 
 router = APIRouter(tags=["operation"])
 log = logging.getLogger(__name__)
@@ -30,26 +30,26 @@ _SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not
 @router.get(
     "/healthz",
     name="get_health",
-    responses={**answers(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}},
+    responses={**ok_response(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}},
 )
 async def alive(request: Request, services: Services) -> Response:
     """Whether the process answers and what runs in it gets on. An outage of something it needs is none of its faults."""
     problems = services.liveness.problems
     if not problems:
-        return Json({"status": "ok", "reasons": []})
-    reasons = problems.values() if await may_know_reasons(request, services) else names_of(problems)
-    return Json({"status": "stalled", "reasons": list(reasons)}, 503)
+        return JsonResponse({"status": "ok", "reasons": []})
+    reasons = problems.values() if await may_see_reasons(request, services) else component_kinds(problems)
+    return JsonResponse({"status": "stalled", "reasons": list(reasons)}, 503)
 
 
 @router.get(
     "/readyz",
     name="get_readiness",
-    responses={**answers(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
+    responses={**ok_response(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
 )
 async def ready(request: Request, services: Services) -> Response:
     """Whether what is served here can be served: searches, or, where only changes are taken, these. What else is unavailable is told as `degraded`. Why, is
     told to callers with the scope `admin`, and to everybody where no credential is needed; others see `unavailable`."""
-    audience = asyncio.create_task(may_know_reasons(request, services))
+    audience = asyncio.create_task(may_see_reasons(request, services))
     unreadable = None
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -78,9 +78,9 @@ async def ready(request: Request, services: Services) -> Response:
     if unread := sum(component.startswith(_SOURCE) for component in down):
         degraded["sources"] = f"{unread} not followed as they should be: `livedex status` shows which"
     if not await audience:
-        unmet, degraded = without_reasons(unmet), without_reasons(degraded)
+        unmet, degraded = redact_reasons(unmet), redact_reasons(degraded)
     reasons = [f"{component}: {reason}" for component, reason in unmet.items()]
-    return Json({"status": "unready" if unmet else "ok", "degraded": degraded, "reasons": reasons}, 503 if unmet else 200)
+    return JsonResponse({"status": "unready" if unmet else "ok", "degraded": degraded, "reasons": reasons}, 503 if unmet else 200)
 
 
 @router.get(
@@ -97,8 +97,8 @@ async def metrics(services: Services) -> Response:
 
 
 async def _measure_backlog(services: ApiServices) -> None:
-    services.metrics.dead_letters.set(await services.operations.dead_count())
-    told = await services.operations.waiting_notices()
-    for stage, backlog in {NOTIFY: told or Waiting(), **await services.backlog.waiting()}.items():
+    services.metrics.dead_letters.set(await services.operations.count_dead_letters())
+    told = await services.operations.pending_notifications()
+    for stage, backlog in {NOTIFY_STAGE: told or StageLag(), **await services.backlog.waiting()}.items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)

@@ -12,11 +12,11 @@ from livedex.pipeline.api.services import ApiServices
 from livedex.pipeline.errors import ForbiddenError, RetryableError, TenantRequiredError
 
 _PATIENCE_S = 2.0
-UNTOLD = "unavailable"
+REDACTED_REASON = "unavailable"
 """Stands for a reason that is not for who asks."""
 
 
-async def may_know_reasons(request: Request, services: ApiServices) -> bool:
+async def may_see_reasons(request: Request, services: ApiServices) -> bool:
     """Return whether who asks is told reasons: a caller with the scope `admin`, and anybody where no credential is needed. Nobody is refused.
 
     While the database cannot be asked, requests without a credential count as they did when it last could.
@@ -31,11 +31,11 @@ async def may_know_reasons(request: Request, services: ApiServices) -> bool:
     return caller.may("admin")
 
 
-def names_of(components: Iterable[str]) -> list[str]:
+def component_kinds(components: Iterable[str]) -> list[str]:
     """Return the kinds of components, each once: what follows a colon in a name is the operator's own, such as a source."""
     return list(dict.fromkeys(component.partition(":")[0] for component in components))
 
 
-def without_reasons(told: Mapping[str, str]) -> dict[str, str]:
+def redact_reasons(told: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of components with `unavailable` for each reason."""
-    return dict.fromkeys(names_of(told), UNTOLD)
+    return dict.fromkeys(component_kinds(told), REDACTED_REASON)

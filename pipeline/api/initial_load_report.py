@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Load(Protocol):
-    """A first load that is measured; `livedex.app.initial_load.FirstLoad` is one.
+class InitialLoadProgress(Protocol):
+    """A first load that is measured; `livedex.app.initial_load.InitialLoad` is one.
 
     Attributes:
         found: documents found.
@@ -24,18 +24,18 @@ class Load(Protocol):
     def is_over(self) -> bool: ...
 
 
-class LoadReport:
+class InitialLoadReport:
     """What to tell of the first load; nothing, where none is watched."""
 
     def __init__(self) -> None:
-        self._load: Load | None = None
+        self._load: InitialLoadProgress | None = None
         self._is_expected = False
 
     def expect(self) -> None:
         """Say that a load is about to begin."""
         self._is_expected = True
 
-    def watch(self, load: Load) -> None:
+    def watch(self, load: InitialLoadProgress) -> None:
         """Tell of a load from now on, until it is over."""
         self._load = load
 

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from livedex.pipeline.http.problems import Problem, problems
+from livedex.pipeline.http.problems import Problem, problem_responses
 
 router = APIRouter()
 
@@ -35,7 +35,7 @@ _HEADERS = {
 }
 
 
-def describe(app: FastAPI) -> None:
+def customize_openapi(app: FastAPI) -> None:
     """Let `/openapi.json` tell what FastAPI does not know: problems, credentials, headers; and nothing that no request can say."""
 
     def openapi() -> dict[str, Any]:
@@ -45,13 +45,13 @@ def describe(app: FastAPI) -> None:
             for path, call in _calls(described):
                 if path.startswith("/v1/"):
                     call.setdefault("security", [{"bearer": []}, {"key": []}, {}])
-                call["responses"] |= problems(400)
-                _tell_headers(call)
+                call["responses"] |= problem_responses(400)
+                _add_response_headers(call)
                 for parameter in call.get("parameters", ()):
                     parameter["schema"] = _without_null(parameter["schema"])
                 for body in call.get("requestBody", {}).get("content", {}).values():
-                    body["schema"] = _named(body["schema"], described["components"]["schemas"])
-            app.openapi_schema = _whole(described)
+                    body["schema"] = _extract_schemas(body["schema"], described["components"]["schemas"])
+            app.openapi_schema = _floats_to_ints(described)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way of extending it
@@ -69,7 +69,7 @@ def _calls(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((path, call) for path, calls in described["paths"].items() for call in calls.values())
 
 
-def _tell_headers(call: dict[str, Any]) -> None:
+def _add_response_headers(call: dict[str, Any]) -> None:
     """The headers of each answer: those of limits wherever a credential is taken."""
     for status, answer in call["responses"].items():
         names = ["X-Request-ID"]
@@ -91,7 +91,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
             return schema
 
 
-def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _extract_schemas(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """The schema of a body with the objects in it that have a title moved to the components, by which clients name their types."""
     found = {key: _named_within(value, schemas) for key, value in schema.items()}
     title = found.get("title")
@@ -103,15 +103,15 @@ def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
 def _named_within(value: Any, schemas: dict[str, Any]) -> Any:
     if isinstance(value, list):
         return [_named_within(item, schemas) for item in value]
-    return _named(value, schemas) if isinstance(value, dict) else value
+    return _extract_schemas(value, schemas) if isinstance(value, dict) else value
 
 
-def _whole(value: Any) -> Any:
+def _floats_to_ints(value: Any) -> Any:
     """The same with integers as integers: bounds come as floats, which no program has to read as whole numbers to the last digit."""
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _floats_to_ints(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_floats_to_ints(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -127,7 +127,7 @@ async def docs() -> Response:
     return HTMLResponse(resources.files("livedex.pipeline.api").joinpath("docs.html").read_text("utf-8"), headers=_HEADERS)
 
 
-def described(*bodies: tuple[str, type[BaseModel] | dict[str, Any]]) -> dict[str, Any]:
+def request_body_schema(*bodies: tuple[str, type[BaseModel] | dict[str, Any]]) -> dict[str, Any]:
     """The description of bodies that a route reads itself, by their media types."""
     content = {
         media: {"schema": schema if isinstance(schema, dict) else schema.model_json_schema(ref_template="#/components/schemas/{model}")}

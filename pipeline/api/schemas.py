@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from livedex.pipeline.http.problems import problems
+from livedex.pipeline.http.problems import problem_responses
 from livedex.pipeline.model import DocumentState
 
 Version = Annotated[
@@ -173,7 +173,7 @@ class Readiness(BaseModel):
     reasons: list[str] = Field(description="why it cannot serve: each component, with the reason for who may know it")
 
 
-def answers(model: type[BaseModel] | UnionType, description: str) -> dict[int | str, dict[str, Any]]:
+def ok_response(model: type[BaseModel] | UnionType, description: str) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that answers 200 in this shape."""
     return {200: {"model": model, "description": description}}
 
@@ -192,9 +192,9 @@ class AcceptedEvents(BaseModel):
     tokens: list[str] = Field(description="one for each document that changes, in order")
 
 
-def accepted(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
+def accepted_responses(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that accepts, and may refuse with these statuses."""
-    return {202: {"model": model, "description": "Accepted: it is held, and nothing of it can be lost"}, **problems(*statuses)}
+    return {202: {"model": model, "description": "Accepted: it is held, and nothing of it can be lost"}, **problem_responses(*statuses)}
 
 
-REFUSALS = (401, 403, 408, 409, 413, 415, 422, 429, 503)
+WRITE_ERROR_STATUSES = (401, 403, 408, 409, 413, 415, 422, 429, 503)

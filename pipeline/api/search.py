@@ -9,13 +9,13 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from livedex.pipeline.acl import Principals
-from livedex.pipeline.api.schemas import Hits, answers
-from livedex.pipeline.api.services import Asker, Services, Waiting
+from livedex.pipeline.api.schemas import Hits, ok_response
+from livedex.pipeline.api.services import SearchCaller, Services, StatusWaiter
 from livedex.pipeline.errors import NotFoundError
-from livedex.pipeline.http.answers import Json
+from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute
-from livedex.pipeline.http.problems import invalid, problems
-from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.http.problems import problem_responses, validation_problem
+from livedex.pipeline.ingest.sync_token import read_sync_token
 from livedex.pipeline.search.request import SearchRequest as Search
 
 router = APIRouter(route_class=StrictRoute, tags=["search"])
@@ -37,9 +37,9 @@ class SearchRequest(Search):
 @router.post(
     "/v1/search",
     name="search",
-    responses={**answers(Hits, "The hits, best first"), **problems(401, 403, 413, 415, 422, 429, 503)},
+    responses={**ok_response(Hits, "The hits, best first"), **problem_responses(401, 403, 413, 415, 422, 429, 503)},
 )
-async def search(request: SearchRequest, caller: Asker, services: Services, waiting: Waiting) -> Response:
+async def search(request: SearchRequest, caller: SearchCaller, services: Services, waiting: StatusWaiter) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
     Until the first load of the watched folders has ended, `indexing` says how far it is: hits may still be missing.
@@ -49,11 +49,11 @@ async def search(request: SearchRequest, caller: Asker, services: Services, wait
     reader = caller.reader(request.principals)
     if request.after is not None:
         try:
-            document_id, version = read_token(caller.tenant_id, request.after)
+            document_id, version = read_sync_token(caller.tenant_id, request.after)
         except NotFoundError as exc:
-            return invalid([{"loc": ("after",), "msg": str(exc)}])
-        await waiting.wait(caller.follower(reader), document_id, version, request.wait_s)
+            return validation_problem([{"loc": ("after",), "msg": str(exc)}])
+        await waiting.wait(caller.status_reader(reader), document_id, version, request.wait_s)
     answer, indexing = await services.engine.search(reader, request), services.first_load.shown()
     if indexing is None:
-        return Json(answer)
-    return Json({"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms, "indexing": indexing})
+        return JsonResponse(answer)
+    return JsonResponse({"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms, "indexing": indexing})

@@ -8,29 +8,36 @@ from typing import Annotated, Protocol, cast
 from fastapi import Depends, Query, Request
 
 from livedex.pipeline.acl import Principals
-from livedex.pipeline.api.initial_load_report import LoadReport
-from livedex.pipeline.api.sync_waiter import Waiter
-from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vector
-from livedex.pipeline.events.consumer_lag import Backlog
+from livedex.pipeline.api.initial_load_report import InitialLoadReport
+from livedex.pipeline.api.sync_waiter import SyncWaiter
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vector
+from livedex.pipeline.events.consumer_lag import ConsumerLag
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
-from livedex.pipeline.http.authentication import Caller, Limits, NoLimits, OneTenant, Tenancy, needs
-from livedex.pipeline.ingest.ingester import Accepting, NoIntake
+from livedex.pipeline.http.authentication import (
+    Authenticator,
+    Caller,
+    RequestLimiter,
+    SingleTenantAuthenticator,
+    UnlimitedRequests,
+    require_scope,
+)
+from livedex.pipeline.ingest.ingester import ChangeSink, UnavailableIngester
 from livedex.pipeline.model import Reader
 from livedex.pipeline.runtime.health import ProcessHealth
-from livedex.pipeline.runtime.liveness import Liveness
+from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares
-from livedex.pipeline.search.answer import SearchAnswer
+from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.store.collection_store import Collections
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.collection_store import CollectionStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 
 class Searcher(Protocol):
     """Answers searches; `livedex.pipeline.search.engine.SearchEngine` does."""
 
-    async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
+    async def search(self, reader: Reader, request: SearchRequest) -> SearchResult:
         """The answer, for who asks.
 
         Raises:
@@ -49,7 +56,7 @@ class TextEmbedder(Protocol):
     @property
     def limits(self) -> EmbedLimits: ...
 
-    async def embed_text(self, text: str, kind: Kind) -> Vector:
+    async def embed_text(self, text: str, kind: TextKind) -> Vector:
         """The vector of a text, soon; raises OutageError or RetryableError where none can be had."""
         ...
 
@@ -72,18 +79,18 @@ class ApiServices:
     """
 
     engine: Searcher
-    documents: Documents
-    operations: Operations
-    backlog: Backlog
+    documents: DocumentQueries
+    operations: InstallationStatus
+    backlog: ConsumerLag
     metrics: Metrics
-    collections: Collections
-    intake: Accepting = field(default_factory=NoIntake)
+    collections: CollectionStore
+    intake: ChangeSink = field(default_factory=UnavailableIngester)
     url: str | None = None
-    liveness: Liveness = field(default_factory=Liveness)
-    tenancy: Tenancy = field(default_factory=OneTenant)
-    limits: Limits = field(default_factory=NoLimits)
+    liveness: LivenessChecks = field(default_factory=LivenessChecks)
+    tenancy: Authenticator = field(default_factory=SingleTenantAuthenticator)
+    limits: RequestLimiter = field(default_factory=UnlimitedRequests)
     embedder: TextEmbedder | None = None
-    first_load: LoadReport = field(default_factory=LoadReport)
+    first_load: InitialLoadReport = field(default_factory=InitialLoadReport)
     health: ProcessHealth = field(default_factory=ProcessHealth)
     reads: bool = True
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
@@ -95,18 +102,18 @@ async def _services(request: Request) -> ApiServices:
     return cast(ApiServices, request.app.state.services)
 
 
-async def _waiter(request: Request) -> Waiter:
-    return cast(Waiter, request.app.state.waiter)
+async def _waiter(request: Request) -> SyncWaiter:
+    return cast(SyncWaiter, request.app.state.waiter)
 
 
-Asker = Annotated[Caller, Depends(needs("search"))]
-Follower = Annotated[Caller, Depends(needs("search", "documents:write", "events:write"))]
-Writer = Annotated[Caller, Depends(needs("documents:write"))]
-Sender = Annotated[Caller, Depends(needs("events:write"))]
-Admin = Annotated[Caller, Depends(needs("admin"))]
+SearchCaller = Annotated[Caller, Depends(require_scope("search"))]
+StatusCaller = Annotated[Caller, Depends(require_scope("search", "documents:write", "events:write"))]
+DocumentWriter = Annotated[Caller, Depends(require_scope("documents:write"))]
+EventWriter = Annotated[Caller, Depends(require_scope("events:write"))]
+Admin = Annotated[Caller, Depends(require_scope("admin"))]
 
 
-OnBehalf = Annotated[
+PrincipalsQuery = Annotated[
     Principals | None,
     Query(
         description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
@@ -114,11 +121,11 @@ OnBehalf = Annotated[
 ]
 
 
-async def _reading(caller: Asker, principals: OnBehalf = None) -> Reader:
+async def _reading(caller: SearchCaller, principals: PrincipalsQuery = None) -> Reader:
     return caller.reader(principals)
 
 
 Services = Annotated[ApiServices, Depends(_services)]
-Waiting = Annotated[Waiter, Depends(_waiter)]
-Reading = Annotated[Reader, Depends(_reading)]
+StatusWaiter = Annotated[SyncWaiter, Depends(_waiter)]
+RequestReader = Annotated[Reader, Depends(_reading)]
 """For whom something is read, as the credential and the query of the request say."""

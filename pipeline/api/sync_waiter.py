@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from livedex.pipeline.model import DocumentId, Reader
-from livedex.pipeline.store.documents.document_queries import Documents, Progress
-from livedex.pipeline.store.documents.document_sync import ENDED_CHANNEL, ended_key
-from livedex.pipeline.store.postgres.listener import keep_listening
+from livedex.pipeline.store.documents.document_queries import DocumentQueries, SyncState
+from livedex.pipeline.store.documents.document_sync import SYNC_ENDED_CHANNEL, sync_ended_payload
+from livedex.pipeline.store.postgres.listener import listen_forever
 
 MAX_WAIT_S = 30.0
-_LOOK_AGAIN_S = 0.1
-_LOOK_AGAIN_LISTENING_S = 0.5  # a superseded version ends without a wake
+_POLL_INTERVAL_S = 0.1
+_POLL_INTERVAL_LISTENING_S = 0.5  # a superseded version ends without a wake
 
 
-class Waiter:
+class SyncWaiter:
     """Waits for changes of documents to end; opened by `open_waiter`.
 
     Args:
@@ -25,14 +25,14 @@ class Waiter:
         url: of the database, for the LISTEN connection, which is opened with the first wait; None: only look again and again.
     """
 
-    def __init__(self, documents: Documents, url: str | None = None) -> None:
+    def __init__(self, documents: DocumentQueries, url: str | None = None) -> None:
         self._documents = documents
         self._url = url
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._listener: asyncio.Task[None] | None = None
         self._listening = False
 
-    async def wait(self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float) -> Progress:
+    async def wait(self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float) -> SyncState:
         """Wait while the version is pending.
 
         Args:
@@ -46,7 +46,7 @@ class Waiter:
             OutageError: the database is away.
         """
         end = asyncio.get_running_loop().time() + min(timeout_s, MAX_WAIT_S)
-        key, woken = ended_key(reader.tenant_id, document_id), asyncio.Event()
+        key, woken = sync_ended_payload(reader.tenant_id, document_id), asyncio.Event()
         if timeout_s > 0:
             self._listen()
         self._waiting[key].add(woken)
@@ -58,7 +58,7 @@ class Waiter:
                 if state != "pending" or left_s <= 0:
                     return state
                 try:
-                    async with asyncio.timeout(min(left_s, _LOOK_AGAIN_LISTENING_S if self._listening else _LOOK_AGAIN_S)):
+                    async with asyncio.timeout(min(left_s, _POLL_INTERVAL_LISTENING_S if self._listening else _POLL_INTERVAL_S)):
                         await woken.wait()
                 except TimeoutError:
                     continue
@@ -75,8 +75,8 @@ class Waiter:
 
     def _listen(self) -> None:
         if self._url is not None and self._listener is None:
-            listen = keep_listening(
-                self._url, ENDED_CHANNEL, self._wake, began=lambda: self._set_listening(True), ended=lambda: self._set_listening(False)
+            listen = listen_forever(
+                self._url, SYNC_ENDED_CHANNEL, self._wake, began=lambda: self._set_listening(True), ended=lambda: self._set_listening(False)
             )
             self._listener = asyncio.create_task(listen, name="listen for ended changes")
 
@@ -89,9 +89,9 @@ class Waiter:
 
 
 @asynccontextmanager
-async def open_waiter(documents: Documents, url: str | None) -> AsyncIterator[Waiter]:
+async def open_sync_waiter(documents: DocumentQueries, url: str | None) -> AsyncIterator[SyncWaiter]:
     """A waiter, for as long as the block lasts."""
-    waiter = Waiter(documents, url)
+    waiter = SyncWaiter(documents, url)
     try:
         yield waiter
     finally:

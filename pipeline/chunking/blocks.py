@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-TITLE_AT_MOST = 300
+MAX_TITLE_CHARACTERS = 300
 _PARAGRAPH = re.compile(r"\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
 
 
@@ -24,7 +24,7 @@ class Block(NamedTuple):
     title: str = ""
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """The same span without white space at its ends; empty where there is nothing else."""
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
@@ -33,9 +33,9 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start + left, start + len(piece.rstrip())
 
 
-def clipped(title: str) -> str:
-    """The first `TITLE_AT_MOST` code points of a title: each chunk of the section carries it, however long the line is."""
-    return title[:TITLE_AT_MOST].rstrip()
+def truncate_title(title: str) -> str:
+    """The first `MAX_TITLE_CHARACTERS` code points of a title: each chunk of the section carries it, however long the line is."""
+    return title[:MAX_TITLE_CHARACTERS].rstrip()
 
 
 def plain_blocks(text: str, start: int = 0) -> list[Block]:

@@ -21,11 +21,11 @@ _EDGE = re.compile(rf"(?<=[a-z])(?=[A-Z])|(?<=_)(?=[^\W_])|(?<=[^\s{_MARK}])(?<!
 _DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 SENTENCES, LINES, CLAUSES, WORDS = _SENTENCE, _LINE, _CLAUSE, _WORD
-STRUCTURE, MARKS, EDGES, DIGITS = _STRUCTURE, _MARKED, _EDGE, _DIGIT
+STRUCTURE, MARKS, IDENTIFIER_EDGES, DIGITS = _STRUCTURE, _MARKED, _EDGE, _DIGIT
 """Places in a text without spaces (minified JSON or code): behind a comma or bracket; behind any mark; inside an identifier; beside a number."""
 
 
-def places(kind: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
+def boundary_positions(kind: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
     """Where the next piece would begin, for each place of this kind inside the span, in order; white space at its end is none."""
     for found in kind.finditer(text, start, end):
         if start < found.end() < end:

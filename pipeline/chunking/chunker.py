@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from livedex.pipeline.chunking.blocks import Block, plain_blocks
-from livedex.pipeline.chunking.boundaries import LINES, SENTENCES, places
-from livedex.pipeline.chunking.content_defined import PROSE, SOLID, Span, cut_units, fitting
-from livedex.pipeline.chunking.excluded_spans import in_order, parted
-from livedex.pipeline.chunking.graphemes import is_visible, may_begin
-from livedex.pipeline.chunking.include_directives import stub_spans
-from livedex.pipeline.chunking.light_markup import READERS
+from livedex.pipeline.chunking.boundaries import LINES, SENTENCES, boundary_positions
+from livedex.pipeline.chunking.content_defined import PROSE, SOLID, Span, group_units, split_to_size
+from livedex.pipeline.chunking.excluded_spans import merge_spans, split_at_excluded
+from livedex.pipeline.chunking.graphemes import is_grapheme_start, is_visible
+from livedex.pipeline.chunking.include_directives import include_directive_spans
+from livedex.pipeline.chunking.light_markup import LIGHT_MARKUP_PARSERS
 from livedex.pipeline.chunking.line_formats import line_blocks, record_blocks, row_blocks
 from livedex.pipeline.chunking.markdown import markdown_blocks
 from livedex.pipeline.chunking.rst import rst_blocks
@@ -24,7 +24,7 @@ from livedex.pipeline.model import Chunk, TextFormat
 
 _READERS: dict[str, Callable[[str, int], list[Block]]] = {
     "markdown": markdown_blocks, "rst": rst_blocks, "plain": plain_blocks, "lines": line_blocks, "records": record_blocks, "rows": row_blocks,
-    **READERS,
+    **LIGHT_MARKUP_PARSERS,
 }  # fmt: skip
 _BY_LINES = frozenset({"lines", "records", "rows"})
 _SMALL = 3.5  # a run below this part of the size joins a neighbour
@@ -71,9 +71,9 @@ def chunk_text(
     sections = _joined(_sections(_READERS[format](text, start)), size)
     if front is not None:
         sections = itertools.chain([_Section((), [Block(*front, "solid")])], sections)
-    left_out = in_order(left_out, stub_spans(text, start, format))
+    left_out = merge_spans(left_out, include_directive_spans(text, start, format))
     for section in sections:
-        for blocks in parted(text, section.blocks, left_out) if left_out else (section.blocks,):
+        for blocks in split_at_excluded(text, section.blocks, left_out) if left_out else (section.blocks,):
             spans = _visible(text, _section_spans(text, blocks, size), size)
             chunks += [Chunk(a, b, section.heading) for a, b in spans]
     return _overlapping(text, chunks, overlap, LINES if format in _BY_LINES else SENTENCES) if overlap else chunks
@@ -129,27 +129,31 @@ def _section_spans(text: str, blocks: Sequence[Block], size: int) -> list[Span]:
         if block.end - block.start <= min(most, room):
             parts = [(block.start, block.end)]
         else:
-            parts = fitting(text, (block.start, block.end), size, SOLID) if block.kind == "solid" else _sentences(text, block, size)
+            parts = split_to_size(text, (block.start, block.end), size, SOLID) if block.kind == "solid" else _sentences(text, block, size)
         if heading is not None:
             if parts[0][1] - heading.start <= size:
                 parts[0] = (heading.start, parts[0][1])
             else:
-                units += fitting(text, (heading.start, heading.end), size, PROSE)
+                units += split_to_size(text, (heading.start, heading.end), size, PROSE)
             heading = None
         units += parts
     if heading is not None:
-        units += fitting(text, (heading.start, heading.end), size, PROSE)
-    return _merged([(run[0][0], run[-1][1]) for run in cut_units(text, units, size)], size)
+        units += split_to_size(text, (heading.start, heading.end), size, PROSE)
+    return _merged([(run[0][0], run[-1][1]) for run in group_units(text, units, size)], size)
 
 
 def _sentences(text: str, block: Block, size: int) -> list[Span]:
     """A long paragraph as sentences, each of them cut further where it does not fit."""
     spans: list[Span] = []
-    edges = [block.start, *(at for at in places(SENTENCES, text, block.start, block.end) if may_begin(text, at)), block.end]
+    edges = [
+        block.start,
+        *(at for at in boundary_positions(SENTENCES, text, block.start, block.end) if is_grapheme_start(text, at)),
+        block.end,
+    ]
     for a, b in itertools.pairwise(edges):
         end = a + len(text[a:b].rstrip())
         if end > a:
-            spans += [(a, end)] if end - a <= size else fitting(text, (a, end), size, PROSE[1:])
+            spans += [(a, end)] if end - a <= size else split_to_size(text, (a, end), size, PROSE[1:])
     return spans
 
 
@@ -192,7 +196,7 @@ def _overlapping(text: str, chunks: list[Chunk], overlap: int, kind: re.Pattern[
         start = chunk.start
         if before.heading == chunk.heading and not text[before.end : chunk.start].strip():
             first = max(before.start, chunk.start - overlap)
-            inside = [at for at in places(kind, text, before.start, before.end) if at >= first and may_begin(text, at)]
+            inside = [at for at in boundary_positions(kind, text, before.start, before.end) if at >= first and is_grapheme_start(text, at)]
             start = inside[0] if inside else (before.start if before.start >= chunk.start - overlap else chunk.start)
         found.append(Chunk(start, chunk.end, chunk.heading))
     return found

@@ -9,7 +9,7 @@ MIN_SIZE = 100
 MAX_SIZE = 10_000
 
 
-def check_sizes(size: int, overlap: int) -> None:
+def check_chunk_sizes(size: int, overlap: int) -> None:
     """Refuse sizes with which nothing sensible can be cut.
 
     Args:
@@ -25,6 +25,6 @@ def check_sizes(size: int, overlap: int) -> None:
         raise ConfigError(f"LIVEDEX_CHUNK_OVERLAP is {overlap}: an overlap is 0 or more and less than LIVEDEX_CHUNK_SIZE ({size})")
 
 
-def cut_id(size: int, overlap: int) -> str:
+def chunker_config_id(size: int, overlap: int) -> str:
     """Names a way of cutting: documents cut in another way are cut anew."""
     return f"{CHUNKER_VERSION}/{size}/{overlap}"

@@ -13,9 +13,19 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from livedex.pipeline.chunking.blocks import trimmed
-from livedex.pipeline.chunking.boundaries import CLAUSES, DIGITS, EDGES, LINES, MARKS, SENTENCES, STRUCTURE, WORDS, places
-from livedex.pipeline.chunking.graphemes import inside_flags, may_begin
+from livedex.pipeline.chunking.blocks import trim_span
+from livedex.pipeline.chunking.boundaries import (
+    CLAUSES,
+    DIGITS,
+    IDENTIFIER_EDGES,
+    LINES,
+    MARKS,
+    SENTENCES,
+    STRUCTURE,
+    WORDS,
+    boundary_positions,
+)
+from livedex.pipeline.chunking.graphemes import flag_interiors, is_grapheme_start
 
 Span = tuple[int, int]
 
@@ -23,7 +33,7 @@ _LOOK = 64  # characters of a unit that its hash is made of
 _WINDOW = 12  # characters that decide about a cut between words or letters
 
 
-def cut_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]:
+def group_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]:
     """Group units, none of them longer than `size`, into runs that fit.
 
     Args:
@@ -82,7 +92,7 @@ def _tree(hashes: Sequence[tuple[int, int, int]]) -> tuple[list[int], list[int],
     return left, right, stack[0] if stack else 0
 
 
-def fitting(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[str]]) -> list[Span]:
+def split_to_size(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[str]]) -> list[Span]:
     """Cut a span into units of at most `size`, at the best kind of place that there is.
 
     Args:
@@ -103,11 +113,11 @@ def fitting(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[str]]) 
 
 
 def _parts(text: str, start: int, end: int, kind: re.Pattern[str], size: int) -> list[Span]:
-    cuts = [at for at in places(kind, text, start, end) if may_begin(text, at)]
+    cuts = [at for at in boundary_positions(kind, text, start, end) if is_grapheme_start(text, at)]
     if kind not in (SENTENCES, LINES):
         cuts = _chosen(text, start, end, cuts, size)
     edges = [start, *cuts, end]
-    spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
+    spans = (trim_span(text, a, b) for a, b in itertools.pairwise(edges))
     return [(a, b) for a, b in spans if a < b]
 
 
@@ -133,13 +143,13 @@ def _at_letters(text: str, start: int, end: int, size: int) -> list[Span]:
     edges = [start]
     while end - edges[-1] > size:
         at = edges[-1]
-        torn = inside_flags(text, at, at + size + 1)
+        torn = flag_interiors(text, at, at + size + 1)
         best = _best_letter(text, range(at + size // 2 + 1, at + size + 1), torn)
         if best is None:
             best = _best_letter(text, range(at + 1, at + size // 2 + 1), torn)
         edges.append(at + size if best is None else best)
     edges.append(end)
-    spans = (trimmed(text, a, b) for a, b in itertools.pairwise(edges))
+    spans = (trim_span(text, a, b) for a, b in itertools.pairwise(edges))
     return [(a, b) for a, b in spans if a < b]
 
 
@@ -148,7 +158,7 @@ def _best_letter(text: str, places: range, torn: set[int]) -> int | None:
     piece = text[places.start : places.stop + _WINDOW].encode("utf-32-le", "surrogatepass")
     hashes = [zlib.crc32(piece[n : n + 4 * _WINDOW]) for n in range(0, 4 * len(places), 4)]
     for n in sorted(range(len(places)), key=lambda n: (hashes[n], -n)):
-        if places[n] not in torn and may_begin(text, places[n]):
+        if places[n] not in torn and is_grapheme_start(text, places[n]):
             return places[n]
     return None
 
@@ -157,6 +167,6 @@ def _window(text: str, at: int) -> int:
     return zlib.crc32(text[at : at + _WINDOW].encode("utf-8", "surrogatepass"))
 
 
-_UNSPACED = (STRUCTURE, MARKS, EDGES, DIGITS)
+_UNSPACED = (STRUCTURE, MARKS, IDENTIFIER_EDGES, DIGITS)
 PROSE = (SENTENCES, LINES, CLAUSES, WORDS, *_UNSPACED)
 SOLID = (LINES, WORDS, *_UNSPACED)

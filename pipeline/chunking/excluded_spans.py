@@ -6,14 +6,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from livedex.pipeline.chunking.blocks import Block, trimmed
+from livedex.pipeline.chunking.blocks import Block, trim_span
 
 Span = tuple[int, int]
 
 _WORD = re.compile(r"\w")
 
 
-def in_order(spans: Sequence[Span], others: Sequence[Span]) -> Sequence[Span]:
+def merge_spans(spans: Sequence[Span], others: Sequence[Span]) -> Sequence[Span]:
     """Return both lists of spans as one, in order and apart from each other."""
     if not others:
         return spans
@@ -26,7 +26,7 @@ def in_order(spans: Sequence[Span], others: Sequence[Span]) -> Sequence[Span]:
     return found
 
 
-def parted(text: str, blocks: Sequence[Block], left_out: Sequence[Span]) -> Iterator[list[Block]]:
+def split_at_excluded(text: str, blocks: Sequence[Block], left_out: Sequence[Span]) -> Iterator[list[Block]]:
     """Yield runs of blocks without anything that is left out inside or between; what holds no word there goes along with it.
 
     Args:
@@ -57,6 +57,6 @@ def _add(text: str, run: list[Block], block: Block, start: int, end: int, *, is_
     if not is_parted:
         run.append(block)
         return
-    start, end = trimmed(text, start, end)
+    start, end = trim_span(text, start, end)
     if start < end and _WORD.search(text, start, end):
         run.append(block._replace(start=start, end=end))

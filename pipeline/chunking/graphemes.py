@@ -14,7 +14,7 @@ _TONES = range(0x1F3FB, 0x1F400)
 _TAGS = range(0xE0020, 0xE0080)
 
 
-def may_begin(text: str, at: int) -> bool:
+def is_grapheme_start(text: str, at: int) -> bool:
     """Whether a chunk may begin at this code point, 0 < at < len(text), flags aside: see `inside_flags`."""
     char, before = text[at], text[at - 1]
     if char < "\u0300" and before != _JOINER:
@@ -23,7 +23,7 @@ def may_begin(text: str, at: int) -> bool:
     return not (char == _JOINER or before == _JOINER or number in _TONES or number in _TAGS or unicodedata.category(char)[0] == "M")
 
 
-def inside_flags(text: str, start: int, end: int) -> set[int]:
+def flag_interiors(text: str, start: int, end: int) -> set[int]:
     """The places in text[start:end] between the two halves of a flag; `start` is none of them."""
     return {at for run in _FLAGS.finditer(text, start, end) for at in range(run.start() + 1, run.end(), 2)}
 

@@ -55,7 +55,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def stub_spans(text: str, start: int, format: str) -> list[tuple[int, int]]:
+def include_directive_spans(text: str, start: int, format: str) -> list[tuple[int, int]]:
     """Return the spans of directives from `start` on, in order.
 
     Args:

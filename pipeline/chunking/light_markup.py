@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from livedex.pipeline.chunking.blocks import Block, clipped, trimmed
-from livedex.pipeline.text.heading_markup import plain_title
+from livedex.pipeline.chunking.blocks import Block, trim_span, truncate_title
+from livedex.pipeline.text.heading_markup import strip_heading_markup
 
 _LINE_AT_MOST = 1_000  # characters of a line in which a heading is looked for
 
@@ -121,7 +121,7 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
     def close(end: int, *, solid: bool = False) -> None:
         nonlocal begin
         if begin is not None:
-            a, b = trimmed(text, begin, end)
+            a, b = trim_span(text, begin, end)
             if a < b:
                 blocks.append(Block(a, b, "solid" if solid else "paragraph"))
         begin = None
@@ -137,8 +137,8 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
             close(at)
         elif heading := rules.heading(short):
             close(at)
-            a, b = trimmed(text, at, after)
-            blocks.append(Block(a, b, "heading", heading[0], clipped(plain_title(heading[1]))))
+            a, b = trim_span(text, at, after)
+            blocks.append(Block(a, b, "heading", heading[0], truncate_title(strip_heading_markup(heading[1]))))
         elif rules.opens is not None and (opened := rules.opens.match(short)):
             close(at)
             begin, closes = at, rules.closes(opened)
@@ -151,4 +151,4 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
     return blocks
 
 
-READERS: dict[str, Callable[[str, int], list[Block]]] = {name: partial(markup_blocks, name) for name in _MARKUPS}
+LIGHT_MARKUP_PARSERS: dict[str, Callable[[str, int], list[Block]]] = {name: partial(markup_blocks, name) for name in _MARKUPS}

@@ -6,7 +6,7 @@ import csv
 import itertools
 import re
 
-from livedex.pipeline.chunking.blocks import Block, clipped, plain_blocks, trimmed
+from livedex.pipeline.chunking.blocks import Block, plain_blocks, trim_span, truncate_title
 
 _SEPARATORS = ",;\t|"
 _ROW_LINES = 100  # that a quoted field goes over; a quote that never ends would take all that follows
@@ -25,7 +25,7 @@ def record_blocks(text: str, start: int = 0) -> list[Block]:
     blocks: list[Block] = []
     for a, b in _lines(text, start):
         indented = text[a] in " \t"
-        a, b = trimmed(text, a, b)
+        a, b = trim_span(text, a, b)
         if a == b:
             continue
         if indented and blocks and b - blocks[-1].start <= _RECORD_CHARACTERS:
@@ -37,10 +37,10 @@ def record_blocks(text: str, start: int = 0) -> list[Block]:
 
 def row_blocks(text: str, start: int = 0) -> list[Block]:
     """Return the rows of a table with separators; the row of column names, where there is one, is the heading of the others."""
-    rows = [span for span in (trimmed(text, a, b) for a, b in _rows(text, start)) if span[0] < span[1]]
+    rows = [span for span in (trim_span(text, a, b) for a, b in _rows(text, start)) if span[0] < span[1]]
     blocks = [Block(a, b, "solid") for a, b in rows]
     if len(rows) > 1 and (columns := _columns(text[slice(*rows[0])], text[slice(*rows[1])])):
-        blocks[0] = Block(*rows[0], "heading", 1, clipped(", ".join(columns)))
+        blocks[0] = Block(*rows[0], "heading", 1, truncate_title(", ".join(columns)))
     return blocks
 
 

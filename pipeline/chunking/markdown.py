@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from livedex.pipeline.chunking.blocks import Block, clipped, trimmed
-from livedex.pipeline.text.heading_markup import plain_title
+from livedex.pipeline.chunking.blocks import Block, trim_span, truncate_title
+from livedex.pipeline.text.heading_markup import strip_heading_markup
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(=++|-++)[ \t]*+$")
@@ -71,8 +71,8 @@ class _Reader:
         first = line.lstrip(" ")[:1]
         if first == "#" and (found := _ATX.match(line)):
             self.close(at)
-            title = clipped(_without_closing(plain_title(line[found.end() :].strip())))
-            self.blocks.append(Block(*trimmed(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
+            title = truncate_title(_without_closing(strip_heading_markup(line[found.end() :].strip())))
+            self.blocks.append(Block(*trim_span(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
             return True
         if found := _opened_fence(line, first):
             self.close(at)
@@ -88,8 +88,10 @@ class _Reader:
             and not _NO_SETEXT_TITLE.match(self._last)
         ):
             assert self._from is not None
-            start, end = trimmed(self._text, self._from, at + len(line))
-            self.blocks.append(Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, clipped(plain_title(self._last.strip()))))
+            start, end = trim_span(self._text, self._from, at + len(line))
+            self.blocks.append(
+                Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, truncate_title(strip_heading_markup(self._last.strip())))
+            )
             self._forget()
             return True
         return False
@@ -115,7 +117,7 @@ class _Reader:
     def close(self, at: int) -> None:
         """End the open block before `at`."""
         if self._from is not None:
-            start, end = trimmed(self._text, self._from, at)
+            start, end = trim_span(self._text, self._from, at)
             if start < end:
                 self.blocks.append(Block(start, end, "solid" if self._solid else "paragraph"))
         self._forget()

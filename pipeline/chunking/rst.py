@@ -9,7 +9,7 @@ import itertools
 import string
 from typing import Any
 
-from livedex.pipeline.chunking.blocks import Block, clipped
+from livedex.pipeline.chunking.blocks import Block, truncate_title
 
 _MARKS = frozenset(string.punctuation)
 _DRAWN = 3  # marks of a line, at least
@@ -38,7 +38,7 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
             blocks.append(block_of(begin, n - 1))
             begin = None
         if count:
-            title = clipped(lines[n + 1 if count == 3 else n].strip())
+            title = truncate_title(lines[n + 1 if count == 3 else n].strip())
             titled = n + count
             blocks.append(block_of(n, n + count - 1, "heading", levels.setdefault(style, len(levels) + 1), title))
         elif begin is None and lines[n]:

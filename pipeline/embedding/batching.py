@@ -10,7 +10,7 @@ from livedex.pipeline.embedding.embedder import EmbedLimits
 _GROW_AFTER = 32
 
 
-class Ceiling:
+class RequestSizeLimit:
     """The most that one request holds now.
 
     A request that was too large halves it for all that come after; while all goes well it grows back, slowly, because each
@@ -29,7 +29,7 @@ class Ceiling:
         """Back to the provider's own limits: what was too large was a text, not a request."""
         self.texts, self.characters = self._limits.max_texts, self._limits.max_characters
 
-    def too_large(self, texts: int, characters: int) -> None:
+    def shrink(self, texts: int, characters: int) -> None:
         """A request of this size was too large."""
         self._answered = 0
         self.texts = max(1, min(self.texts, texts // 2))
@@ -43,7 +43,7 @@ class Ceiling:
             self.characters = min(self._limits.max_characters, self.characters + self.characters // 2 + 1)
 
 
-def take_batch(waiting: deque[int], texts: Sequence[str], ceiling: Ceiling) -> list[int]:
+def next_request(waiting: deque[int], texts: Sequence[str], ceiling: RequestSizeLimit) -> list[int]:
     """Take the next request's texts from the front: as many as fit, at least one.
 
     Args:

@@ -15,14 +15,14 @@ from livedex.pipeline.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-FIRST_TRIAL_S, LONGEST_TRIAL_S = 0.5, 15.0
-LONGEST_HEEDED_S = 300.0
+FIRST_PROBE_DELAY_S, MAX_PROBE_DELAY_S = 0.5, 15.0
+MAX_PROVIDER_WAIT_S = 300.0
 """A provider that asks for more patience than this is tried again after this."""
 _ABOUT_TO_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ProviderHealth:
     """How the provider is.
 
     Attributes:
@@ -36,7 +36,7 @@ class Health:
     since: datetime
 
 
-class Breaker:
+class CircuitBreaker:
     """Closed, or open with a task that tries the provider.
 
     The task needs nobody to come by: a service that nobody turns to because it is down would stay so.
@@ -48,10 +48,10 @@ class Breaker:
 
     def __init__(self, probe: Callable[[], Awaitable[None]], clock: Clock, on_health: Callable[[bool, str], None]) -> None:
         self._probe, self._clock, self._on_health = probe, clock, on_health
-        self._pause_s = FIRST_TRIAL_S
+        self._pause_s = FIRST_PROBE_DELAY_S
         self._trial_at = 0.0
         self._trials: asyncio.Task[None] | None = None
-        self.health = Health("ok", "", clock.now())
+        self.health = ProviderHealth("ok", "", clock.now())
 
     def admit(self) -> None:
         """Pass, or fail at once.
@@ -73,16 +73,16 @@ class Breaker:
         """
         if self.health.status == "ok":
             self._schedule(cause)
-            self._tell(Health("down", str(cause), self._clock.now()))
+            self._tell(ProviderHealth("down", str(cause), self._clock.now()))
             self._trials = asyncio.create_task(self._try_until_it_works())
         else:
             self._trial_at = max(self._trial_at, self._clock.monotonic() + _heeded_s(cause))
         return self._outage()
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Something other than a probe was answered well: the next outage starts with a short pause again."""
         if self.health.status == "ok":
-            self._pause_s = FIRST_TRIAL_S
+            self._pause_s = FIRST_PROBE_DELAY_S
 
     async def close(self) -> None:
         """End the trials."""
@@ -101,16 +101,16 @@ class Breaker:
                     log.exception("the probe of the embedder failed in a way that nobody foresaw; it is tried again")
                 cause = exc if isinstance(exc, RetryableError) else RetryableError(str(exc) or type(exc).__name__)
                 self._schedule(cause)
-                self._tell(Health("down", str(cause), self.health.since))
+                self._tell(ProviderHealth("down", str(cause), self.health.since))
             else:
-                self._tell(Health("ok", "", self._clock.now()))
+                self._tell(ProviderHealth("ok", "", self._clock.now()))
                 return
 
     def _schedule(self, cause: RetryableError) -> None:
         self._trial_at = self._clock.monotonic() + max(self._pause_s, _heeded_s(cause))
-        self._pause_s = min(self._pause_s * 2, LONGEST_TRIAL_S)
+        self._pause_s = min(self._pause_s * 2, MAX_PROBE_DELAY_S)
 
-    def _tell(self, health: Health) -> None:
+    def _tell(self, health: ProviderHealth) -> None:
         before, self.health = self.health, health
         if (before.status, before.reason) != (health.status, health.reason):
             self._on_health(health.status == "ok", health.reason)
@@ -121,4 +121,4 @@ class Breaker:
 
 
 def _heeded_s(cause: RetryableError) -> float:
-    return min(cause.retry_after_s or 0.0, LONGEST_HEEDED_S)
+    return min(cause.retry_after_s or 0.0, MAX_PROVIDER_WAIT_S)

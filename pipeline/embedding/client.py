@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from livedex.pipeline.embedding.circuit_breaker import LONGEST_HEEDED_S, Breaker
+from livedex.pipeline.embedding.circuit_breaker import MAX_PROVIDER_WAIT_S, CircuitBreaker
 from livedex.pipeline.embedding.embedder import Vectors
-from livedex.pipeline.embedding.provider import Provider
-from livedex.pipeline.embedding.provider_errors import COMPONENT, DeniedError
-from livedex.pipeline.errors import OutageError, RetryableError, ThrottledError
+from livedex.pipeline.embedding.provider import CheckedEmbedder
+from livedex.pipeline.embedding.provider_errors import COMPONENT, TextDeniedError
+from livedex.pipeline.errors import OutageError, RateLimitedError, RetryableError
 from livedex.pipeline.runtime.clock import Clock
 
-LONGEST_PAUSE_S = 10.0
+MAX_PAUSE_S = 10.0
 """A provider that asks for more patience than this is down for as long: nobody sleeps on it."""
-TRIES = 4
+MAX_TRIES = 4
 _THROTTLED_TRIES = 6
 
 
-def permitted() -> None:
+def always_permitted() -> None:
     """Let every request be sent."""
 
 
-class Line:
+class EmbeddingClient:
     """Sends documents' texts.
 
     When the provider names a time, nothing at all is sent before it, whichever request was told. An outage opens the breaker, and
@@ -32,13 +32,13 @@ class Line:
         concurrency: requests under way at once, >= 1.
     """
 
-    def __init__(self, provider: Provider, breaker: Breaker, clock: Clock, concurrency: int) -> None:
+    def __init__(self, provider: CheckedEmbedder, breaker: CircuitBreaker, clock: Clock, concurrency: int) -> None:
         self._provider, self._breaker, self._clock = provider, breaker, clock
         self._slots = asyncio.Semaphore(concurrency)
         self._paused_until = 0.0
         self._stopped = False
 
-    async def send(self, texts: Sequence[str], *, tries: int = TRIES, permit: Callable[[], None] = permitted) -> Vectors:
+    async def send(self, texts: Sequence[str], *, tries: int = MAX_TRIES, permit: Callable[[], None] = always_permitted) -> Vectors:
         """Send texts, again where that may help.
 
         Args:
@@ -59,11 +59,11 @@ class Line:
                 return await self._send_once(texts, permit)
             except OutageError:
                 raise
-            except ThrottledError as exc:
+            except RateLimitedError as exc:
                 throttled += 1
                 if throttled == _THROTTLED_TRIES:
                     await self.probe()
-                    raise DeniedError(exc) from exc
+                    raise TextDeniedError(exc) from exc
                 self._pause(self._clock.backoff_s(throttled))
             except RetryableError:
                 failed += 1
@@ -98,20 +98,20 @@ class Line:
             try:
                 vectors = await self._provider.ask(texts, "document")
             except RetryableError as exc:
-                self._pause(min(exc.retry_after_s or 0.0, LONGEST_HEEDED_S))
-                if (exc.retry_after_s or 0.0) > LONGEST_PAUSE_S:
+                self._pause(min(exc.retry_after_s or 0.0, MAX_PROVIDER_WAIT_S))
+                if (exc.retry_after_s or 0.0) > MAX_PAUSE_S:
                     raise self._breaker.open(exc) from exc
                 if isinstance(exc, OutageError):
                     await self.probe()  # where it is answered, these texts are denied and no others
-                    raise DeniedError(exc) from exc
+                    raise TextDeniedError(exc) from exc
                 raise
-        self._breaker.worked()
+        self._breaker.record_success()
         return vectors
 
     async def _let_through(self) -> None:
         self._admit()
         while (wait_s := self._paused_until - self._clock.monotonic()) > 0:
-            if wait_s > LONGEST_PAUSE_S:
+            if wait_s > MAX_PAUSE_S:
                 raise OutageError(COMPONENT, "the provider asked for patience", retry_after_s=wait_s)
             await self._clock.sleep(wait_s)
             self._admit()

@@ -9,47 +9,47 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from livedex.pipeline.embedding.batching import Ceiling, take_batch
-from livedex.pipeline.embedding.client import TRIES, Line, permitted
+from livedex.pipeline.embedding.batching import RequestSizeLimit, next_request
+from livedex.pipeline.embedding.client import MAX_TRIES, EmbeddingClient, always_permitted
 from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors
-from livedex.pipeline.embedding.poison_texts import Case, Suspects, Verdict
-from livedex.pipeline.embedding.provider_errors import REASON
+from livedex.pipeline.embedding.poison_texts import PoisonTexts, SuspectText, Verdict
+from livedex.pipeline.embedding.provider_errors import REFUSED_REASON
 from livedex.pipeline.embedding.texts import is_blank
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
 from livedex.pipeline.runtime.clock import Clock
 
-Answer: TypeAlias = tuple[int, Vector | RejectedError]
+TextResult: TypeAlias = tuple[int, Vector | RejectedError]
 """The index of a text, and its vector or why it has none."""
 
 _SEARCH_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class EmbedCallContext:
     """What the calls of one service share."""
 
-    line: Line
-    ceiling: Ceiling
-    suspects: Suspects
+    line: EmbeddingClient
+    ceiling: RequestSizeLimit
+    suspects: PoisonTexts
     limits: EmbedLimits
     clock: Clock
 
 
-class DocumentCall:
+class EmbedCall:
     """The vectors of n texts, in as few requests as the limits allow.
 
     Every answer is handed on as it comes, so a vector can be kept before the next request ends. A text that was answered well is
     never sent again. When an outage begins, requests under way still end and their vectors are handed on; then it is raised.
     """
 
-    def __init__(self, texts: Sequence[str], around: Surroundings, permit: Callable[[], None] = permitted) -> None:
+    def __init__(self, texts: Sequence[str], around: EmbedCallContext, permit: Callable[[], None] = always_permitted) -> None:
         self._texts, self._around, self._permit = texts, around, permit
         self._waiting: deque[int] = deque()
-        self._accused: dict[int, Case] = {}
-        self._answers: asyncio.Queue[list[Answer] | None] = asyncio.Queue()
+        self._accused: dict[int, SuspectText] = {}
+        self._answers: asyncio.Queue[list[TextResult] | None] = asyncio.Queue()
         self._stopped = False
 
-    async def answers(self) -> AsyncGenerator[list[Answer], None]:
+    async def answers(self) -> AsyncGenerator[list[TextResult], None]:
         """The answers, one list a request; raises what `EmbeddingService.embed_documents` says."""
         work = asyncio.create_task(self._work())
         work.add_done_callback(lambda _: self._answers.put_nowait(None))
@@ -80,7 +80,7 @@ class DocumentCall:
 
     def _refuse_before_sending(self) -> None:
         longest = self._around.limits.max_text_characters
-        refused: list[Answer] = []
+        refused: list[TextResult] = []
         for index, text in enumerate(self._texts):
             if is_blank(text):
                 refused.append((index, self._refusal(index, "is blank")))
@@ -95,14 +95,14 @@ class DocumentCall:
     async def _embed_waiting(self) -> None:
         while self._waiting and not self._stopped:
             try:
-                await self._embed(take_batch(self._waiting, self._texts, self._around.ceiling))
+                await self._embed(next_request(self._waiting, self._texts, self._around.ceiling))
             except BaseException:
                 self._stopped = True
                 raise
 
     async def _embed(self, batch: list[int]) -> None:
         try:
-            vectors = await self._send(batch, TRIES)
+            vectors = await self._send(batch, MAX_TRIES)
         except OutageError:
             raise
         except TooLargeError as exc:
@@ -110,7 +110,7 @@ class DocumentCall:
                 self._around.ceiling.forget()
                 self._accuse(batch[0], self._now(), exc)
                 return
-            self._around.ceiling.too_large(len(batch), sum(len(self._texts[index]) for index in batch))
+            self._around.ceiling.shrink(len(batch), sum(len(self._texts[index]) for index in batch))
             self._waiting.extendleft(reversed(batch))
         except RetryableError as exc:
             since = self._now()
@@ -150,7 +150,7 @@ class DocumentCall:
         if alone is not None:
             suspects.failed(case, alone, at, embedded)
 
-    async def _judge(self, index: int, case: Case) -> None:
+    async def _judge(self, index: int, case: SuspectText) -> None:
         """Ask for one text until it is embedded, or it is beyond doubt that it never will be."""
         line, suspects, clock = self._around.line, self._around.suspects, self._around.clock
         for attempt in itertools.count(1):
@@ -169,7 +169,7 @@ class DocumentCall:
             if verdict is Verdict.OUTAGE:
                 suspects.forget()
                 raise line.give_up(RetryableError(f"no document's text is embedded, while a probe is: {case.fault}"))
-            if verdict is Verdict.TO_BLAME:
+            if verdict is Verdict.POISON:
                 for _ in range(1 if case.refused else 2):
                     await line.probe()
                 suspects.close(case)
@@ -188,7 +188,7 @@ class DocumentCall:
 
     def _refusal(self, index: int, why: str) -> RejectedError:
         """The caller knows by its index which text it is; its place in a batch of many documents would say nothing to anybody else."""
-        return RejectedError(f"a text of {len(self._texts[index])} characters {why}", reason=REASON)
+        return RejectedError(f"a text of {len(self._texts[index])} characters {why}", reason=REFUSED_REASON)
 
     def _answered(self, batch: list[int], vectors: Vectors) -> None:
         self._around.ceiling.answered()

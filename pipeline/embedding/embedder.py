@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Kind = Literal["document", "query"]
+TextKind = Literal["document", "query"]
 Vector: TypeAlias = NDArray[np.float32]
 """One vector: shape (dimensions,), finite, of length 1."""
 Vectors: TypeAlias = NDArray[np.float32]
@@ -55,7 +55,7 @@ class Embedder(Protocol):
         """The bounds of one request."""
         ...
 
-    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
         """Turn texts into vectors, in the same order, in one request.
 
         Args:
@@ -69,7 +69,7 @@ class Embedder(Protocol):
             RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
             ThrottledError: the provider asks for patience (429).
             OutageError: refused for a reason that a moment's patience does not change (401, 403, 404); a probe decides whether a text is to blame.
-                `ExhaustedError` of it (402, an exhausted quota) blames a text only if others are embedded meanwhile.
+                `QuotaExhaustedError` of it (402, an exhausted quota) blames a text only if others are embedded meanwhile.
             TooLargeError: the provider says that the request is too large.
             RejectedError: any other 4xx.
             Anything else that is raised counts as RetryableError.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
-from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vector, Vectors
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vector, Vectors
 
 Script = Callable[[Sequence[str], int], Awaitable[Vectors | None]]
 
@@ -17,7 +17,7 @@ async def _as_usual(texts: Sequence[str], request: int) -> None:
     """Answer well."""
 
 
-class CountingEmbedder:
+class FakeEmbedder:
     """Texts that share words get vectors that are near: the sum of signed hashes of the words.
 
     Args:
@@ -61,7 +61,7 @@ class CountingEmbedder:
         """Requests so far, answered or not."""
         return len(self.sent)
 
-    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
         """Vectors for texts, in the same order, unless something else is scripted."""
         self.sent.append(list(texts))
         scripted = await self.script(texts, len(self.sent) - 1)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vectors
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors
 from livedex.pipeline.embedding.texts import valid_unicode
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import ConfigError
@@ -61,7 +61,7 @@ class LocalEmbedder:
         """The bounds of one request; one at a time, because there is one thread."""
         return _LIMITS
 
-    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
         """Turn texts into vectors, in the same order; queries and documents alike.
 
         Returns:

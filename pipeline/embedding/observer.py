@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 RequestOutcome = Literal["ok", "retry", "rejected", "outage"]
 
 
-class EmbedObserver(Protocol):
+class RequestObserver(Protocol):
     """Hears of every request."""
 
     def embedded(self, texts: int, characters: int) -> None:
@@ -19,7 +19,7 @@ class EmbedObserver(Protocol):
         ...
 
 
-class Unobserved:
+class NullObserver:
     """An observer that does not look."""
 
     def embedded(self, texts: int, characters: int) -> None:

@@ -14,19 +14,19 @@ from datetime import datetime
 import httpx
 from pydantic import SecretStr
 
-from livedex.pipeline.embedding.embedder import EmbedLimits, Kind, Vectors
-from livedex.pipeline.embedding.openai_response import read_answer
-from livedex.pipeline.embedding.provider_errors import refusal
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors
+from livedex.pipeline.embedding.openai_response import parse_embeddings_response
+from livedex.pipeline.embedding.provider_errors import provider_error
 from livedex.pipeline.embedding.texts import valid_unicode
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import ConfigError, RetryableError
-from livedex.pipeline.http.outbound_client import check_environment_for, http_client
+from livedex.pipeline.http.outbound_client import check_http_environment, open_http_client
 from livedex.pipeline.runtime.clock import utc_now
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://localhost:11434/v1"
-_READ_S: dict[Kind, float] = {"document": 60.0, "query": 10.0}
-_WHOLE_S: dict[Kind, float] = {"document": 180.0, "query": 15.0}
+_READ_S: dict[TextKind, float] = {"document": 60.0, "query": 10.0}
+_WHOLE_S: dict[TextKind, float] = {"document": 180.0, "query": 15.0}
 _CONNECT_S = 5.0
 _SHORTENABLE = "text-embedding-3"
 
@@ -81,14 +81,14 @@ class OpenAIEmbedder:
         """The bounds of one request."""
         return self._limits
 
-    async def embed(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
         """Turn texts into vectors; see `Embedder.embed`.
 
         All vectors of an answer have one length; to compare it with the one wished for is left to the caller, who has to be able to say
         at the start which one came.
         """
         body = await self._post([valid_unicode(text) for text in texts], kind)
-        vectors = unit_vectors(read_answer(body, len(texts), texts), len(texts), None)
+        vectors = unit_vectors(parse_embeddings_response(body, len(texts), texts), len(texts), None)
         if self._dimensions is None:
             self._dimensions = vectors.shape[1]
         return vectors
@@ -98,7 +98,7 @@ class OpenAIEmbedder:
         if self._http is not None:
             await self._http.aclose()
 
-    async def _post(self, texts: list[str], kind: Kind) -> bytes:
+    async def _post(self, texts: list[str], kind: TextKind) -> bytes:
         timeout = httpx.Timeout(30.0, connect=_CONNECT_S, read=_READ_S[kind])
         try:
             async with asyncio.timeout(_WHOLE_S[kind]):
@@ -110,7 +110,7 @@ class OpenAIEmbedder:
         if answer.is_success:
             return answer.content
         key = self._api_key.get_secret_value()
-        raise refusal(answer.status_code, answer.headers, answer.content, now=self._now(), texts=texts, secret=key)
+        raise provider_error(answer.status_code, answer.headers, answer.content, now=self._now(), texts=texts, secret=key)
 
     def _request(self, texts: list[str]) -> str:
         request: dict[str, object] = {"model": self._model, "input": texts, "encoding_format": "float"}
@@ -124,7 +124,7 @@ class OpenAIEmbedder:
             if self._api_key.get_secret_value():
                 headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
             limits = httpx.Limits(max_connections=self._limits.concurrency + 32, max_keepalive_connections=self._limits.concurrency + 4)
-            self._http = http_client(str(self._url), headers=headers, limits=limits)
+            self._http = open_http_client(str(self._url), headers=headers, limits=limits)
         return self._http
 
     def _place(self) -> str:
@@ -142,7 +142,7 @@ def _endpoint(url: str) -> httpx.URL:
         raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
     path = base.path.rstrip("/")
     endpoint = base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
-    check_environment_for(str(endpoint))
+    check_http_environment(str(endpoint))
     return endpoint
 
 

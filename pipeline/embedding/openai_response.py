@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from livedex.pipeline.embedding.provider_messages import words_of
+from livedex.pipeline.embedding.provider_messages import error_message
 from livedex.pipeline.errors import RetryableError
 
 _NUMBERS = frozenset({float, int})
@@ -32,7 +32,7 @@ _VECTOR = ("embedding", "vector", "values")
 _FLOAT32_BYTES = 4
 
 
-def read_answer(body: bytes, count: int, texts: Sequence[str] = ()) -> NDArray[np.float64]:
+def parse_embeddings_response(body: bytes, count: int, texts: Sequence[str] = ()) -> NDArray[np.float64]:
     """Return the vectors of an answer, in the order of the texts.
 
     Args:
@@ -67,7 +67,7 @@ def _items(body: bytes, texts: Sequence[str]) -> list[Any]:
         answer = _lenient(body)
     found = _unwrapped(answer, 0)
     if found is None:
-        words = words_of(body, texts)
+        words = error_message(body, texts)
         raise RetryableError("wrong answer: JSON without a list `data`" + (f"; the provider says: {words}" if words else ""))
     return found
 

@@ -25,7 +25,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 
-from livedex.pipeline.embedding.provider_errors import DeniedError
+from livedex.pipeline.embedding.provider_errors import TextDeniedError
 from livedex.pipeline.errors import RejectedError, RetryableError
 
 _MOST_CASES = 1_000
@@ -35,13 +35,13 @@ _SUSPECTED_FOR_S = 120.0
 class Verdict(Enum):
     """What to do with a text that failed alone."""
 
-    ASK_AGAIN = "ask again"
-    TO_BLAME = "to blame"
+    RETRY = "ask again"
+    POISON = "to blame"
     OUTAGE = "outage"
 
 
 @dataclass(slots=True)
-class Case:
+class SuspectText:
     """What is known of one text.
 
     Attributes:
@@ -60,7 +60,7 @@ class Case:
     failures: int = 0
     failed_at: float = 0.0
     fault: RetryableError | RejectedError | None = None
-    witnessed: bool = False
+    others_embedded: bool = False
 
     @property
     def refused(self) -> bool:
@@ -68,23 +68,23 @@ class Case:
         return isinstance(self.fault, RejectedError)
 
 
-class Suspects:
+class PoisonTexts:
     """The texts that failed alone and have not been embedded since."""
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[bytes, Case] = OrderedDict()
+        self._cases: OrderedDict[bytes, SuspectText] = OrderedDict()
         self.embedded = 0
 
-    def suspect(self, text: str, since: float, embedded_before: int) -> Case:
+    def suspect(self, text: str, since: float, embedded_before: int) -> SuspectText:
         """The case of a text; what was known of it before counts."""
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        case = self._cases.setdefault(key, Case(key, since, embedded_before))
+        case = self._cases.setdefault(key, SuspectText(key, since, embedded_before))
         self._cases.move_to_end(key)
         if len(self._cases) > _MOST_CASES:
             self._cases.popitem(last=False)
         return case
 
-    def failed(self, case: Case, fault: RetryableError | RejectedError, now: float, embedded_before: int) -> None:
+    def failed(self, case: SuspectText, fault: RetryableError | RejectedError, now: float, embedded_before: int) -> None:
         """The text failed alone.
 
         Args:
@@ -93,9 +93,9 @@ class Suspects:
         """
         case.failures += 1
         case.failed_at, case.fault = now, fault
-        case.witnessed = embedded_before > case.embedded_before
+        case.others_embedded = embedded_before > case.embedded_before
 
-    def close(self, case: Case) -> None:
+    def close(self, case: SuspectText) -> None:
         """The text was embedded, or given up."""
         self._cases.pop(case.key, None)
 
@@ -103,25 +103,25 @@ class Suspects:
         """There is an outage: no failure says anything of a text."""
         self._cases.clear()
 
-    def verdict(self, case: Case, now: float) -> Verdict:
+    def verdict(self, case: SuspectText, now: float) -> Verdict:
         """What the rules above say, at a time of the monotonic clock."""
         age_s = now - case.since
-        if isinstance(case.fault, DeniedError):
-            if case.fault.needs_witness and not case.witnessed:
-                return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.ASK_AGAIN
-            if case.fault.needs_witness:
+        if isinstance(case.fault, TextDeniedError):
+            if case.fault.needs_other_success and not case.others_embedded:
+                return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.RETRY
+            if case.fault.needs_other_success:
                 needed, needed_s = 6, 30.0
             else:
-                needed, needed_s = (3, 1.0) if case.witnessed else (5, 5.0)
+                needed, needed_s = (3, 1.0) if case.others_embedded else (5, 5.0)
         elif case.refused:
-            needed, needed_s = (2, 0.0) if case.witnessed else (3, 2.0)
-        elif case.witnessed:
+            needed, needed_s = (2, 0.0) if case.others_embedded else (3, 2.0)
+        elif case.others_embedded:
             needed, needed_s = 5, 3.0
         elif not self._others_failed(case, now):
             needed, needed_s = 6, 60.0
         else:
-            return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.ASK_AGAIN
-        return Verdict.TO_BLAME if case.failures >= needed and age_s >= needed_s else Verdict.ASK_AGAIN
+            return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.RETRY
+        return Verdict.POISON if case.failures >= needed and age_s >= needed_s else Verdict.RETRY
 
-    def _others_failed(self, case: Case, now: float) -> bool:
+    def _others_failed(self, case: SuspectText, now: float) -> bool:
         return any(c is not case and c.failures and now - c.failed_at < _SUSPECTED_FOR_S for c in self._cases.values())

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedex.pipeline.embedding.embedder import Embedder, Kind, Vectors
-from livedex.pipeline.embedding.observer import EmbedObserver
+from livedex.pipeline.embedding.embedder import Embedder, TextKind, Vectors
+from livedex.pipeline.embedding.observer import RequestObserver
 from livedex.pipeline.embedding.provider_errors import COMPONENT
-from livedex.pipeline.embedding.provider_messages import shown
+from livedex.pipeline.embedding.provider_messages import redact
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError
 
-PROBE = "livedex"
+PROBE_TEXT = "livedex"
 """What is sent to learn whether the provider works: a text that no model refuses."""
 
 
-class Provider:
+class CheckedEmbedder:
     """An embedder whose answers are not believed.
 
     Args:
@@ -27,7 +27,7 @@ class Provider:
         confirmed: whether a vector of that length was answered.
     """
 
-    def __init__(self, embedder: Embedder, dimensions: int | None, observer: EmbedObserver) -> None:
+    def __init__(self, embedder: Embedder, dimensions: int | None, observer: RequestObserver) -> None:
         self._embedder, self._observer = embedder, observer
         self.confirmed = False
         self._dimensions = dimensions
@@ -37,7 +37,7 @@ class Provider:
         """Length of a vector, or None while it is not known."""
         return self._dimensions
 
-    async def ask(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    async def ask(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Send texts in one request.
 
         Returns:
@@ -59,25 +59,25 @@ class Provider:
             RetryableError: it does not, for whatever reason.
         """
         try:
-            await self.ask([PROBE], "query")
+            await self.ask([PROBE_TEXT], "query")
         except RejectedError as exc:
             raise _even_a_probe(exc) from exc
 
-    async def measure(self) -> int:
+    async def measure_dimensions(self) -> int:
         """The length of the vectors that the model gives, whatever is configured.
 
         Raises:
             RetryableError: it cannot be asked now.
         """
         try:
-            found: int = (await self._ask([PROBE], "query", None)).shape[1]
+            found: int = (await self._ask([PROBE_TEXT], "query", None)).shape[1]
         except RejectedError as exc:
             raise _even_a_probe(exc) from exc
         if self._dimensions in (None, found):
             self._dimensions, self.confirmed = found, True
         return found
 
-    async def _ask(self, texts: Sequence[str], kind: Kind, dimensions: int | None) -> Vectors:
+    async def _ask(self, texts: Sequence[str], kind: TextKind, dimensions: int | None) -> Vectors:
         try:
             vectors = unit_vectors(await self._embedder.embed(texts, kind=kind), len(texts), dimensions)
         except OutageError:
@@ -93,7 +93,7 @@ class Provider:
             raise
         except Exception as exc:  # of a class that somebody else wrote: nothing is known of it but that there are no vectors
             self._observer.requested("retry")
-            raise RetryableError(f"the embedder failed: {type(exc).__name__}: {shown(str(exc), texts)}".rstrip(": ")) from exc
+            raise RetryableError(f"the embedder failed: {type(exc).__name__}: {redact(str(exc), texts)}".rstrip(": ")) from exc
         self._observer.requested("ok")
         return vectors
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from livedex.pipeline.embedding.provider_messages import words_of
-from livedex.pipeline.embedding.status_kinds import kind_of
-from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
-from livedex.pipeline.http.retry_after import retry_after_s
+from livedex.pipeline.embedding.provider_messages import error_message
+from livedex.pipeline.embedding.status_kinds import classify_status
+from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.http.retry_after import parse_retry_after_s
 
-Refusal: TypeAlias = RetryableError | RejectedError
+ProviderError: TypeAlias = RetryableError | RejectedError
 
 COMPONENT = "embedder"
-REASON = "embedding_refused"
+REFUSED_REASON = "embedding_refused"
 _SAYS = "; the provider says: "
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
@@ -38,14 +38,14 @@ _ADVICE = {
 }
 
 
-class ExhaustedError(OutageError):
+class QuotaExhaustedError(OutageError):
     """The account has no quota or no money left; a probe may be small enough to be answered all the same."""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
 
 
-class DeniedError(RejectedError):
+class TextDeniedError(RejectedError):
     """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them.
 
     Attributes:
@@ -59,14 +59,14 @@ class DeniedError(RejectedError):
         words = f"{_SAYS}{told}" if told else ""
         super().__init__(
             f"{said if said.startswith('HTTP ') else 'denied'}, while a probe is answered: something on the way, such as a firewall, refuses what is in it{words}",
-            reason=REASON,
+            reason=REFUSED_REASON,
         )
-        self.needs_witness = isinstance(cause, ExhaustedError | ThrottledError)
+        self.needs_other_success = isinstance(cause, QuotaExhaustedError | RateLimitedError)
 
 
-def refusal(
+def provider_error(
     status: int, headers: Mapping[str, str], body: bytes, *, now: datetime, texts: Sequence[str] = (), secret: str | None = None
-) -> Refusal:
+) -> ProviderError:
     """Return the error that an answer other than 2xx stands for.
 
     Args:
@@ -76,17 +76,17 @@ def refusal(
         texts: that were sent, and are not said again.
         secret: the key, which is not said either.
     """
-    kind, (code, looked_at) = kind_of(status), _explanation(body)
-    words = words_of(body, texts, secret)
+    kind, (code, looked_at) = classify_status(status), _explanation(body)
+    words = error_message(body, texts, secret)
     said = f"HTTP {status}" + (f" ({code})" if code else "")
     told = f"{_SAYS}{words}" if words else ""
     if kind == "payment" or (kind == "throttled" and _NO_MONEY.search(looked_at)):
         advice = (
             "it wants payment: check the account" if kind == "payment" else "the quota is exhausted: check the account's plan and billing"
         )
-        return ExhaustedError(f"{said}: {advice}{told}", retry_after_s=_wait(headers, now))
+        return QuotaExhaustedError(f"{said}: {advice}{told}", retry_after_s=_wait(headers, now))
     if kind == "throttled":
-        return ThrottledError(f"{said}: too many requests{told}", retry_after_s=_wait(headers, now))
+        return RateLimitedError(f"{said}: too many requests{told}", retry_after_s=_wait(headers, now))
     if kind == "server":
         return RetryableError(f"{said}: the server cannot do it now{told}", retry_after_s=_wait(headers, now))
     if kind in ("denied", "answered"):
@@ -96,13 +96,13 @@ def refusal(
         return OutageError(COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY{told}")
     if kind == "too_large" or _TOO_LARGE.search(looked_at):
         return TooLargeError(f"{said}: more than it takes in a request{told}")
-    return RejectedError(f"{said}: the request is refused{told}", reason=REASON)
+    return RejectedError(f"{said}: the request is refused{told}", reason=REFUSED_REASON)
 
 
 def _wait(headers: Mapping[str, str], now: datetime) -> float | None:
     for name, value in headers.items():
         if name.lower() == "retry-after":
-            return retry_after_s(value, now)
+            return parse_retry_after_s(value, now)
     return None
 
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from livedex.pipeline.runtime.credential_masking import masked
+from livedex.pipeline.runtime.credential_masking import mask_credentials
 
-MOST_CHARACTERS = 240
+MAX_CHARACTERS = 240
 _LOOKED_AT_BYTES, _PAGE_BYTES = 65_536, 16_384
 _GRAM = 12  # as many characters in a row as a text has are the text's
 _LEFT_OUT = "…"
@@ -19,7 +19,7 @@ _LONG_SECRET = re.compile(r"\b(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Z
 _NAMED = ("message", "detail", "error_message", "error_description", "msg", "reason", "title")
 
 
-def words_of(body: bytes, texts: Sequence[str] = (), *secrets: str | None) -> str:
+def error_message(body: bytes, texts: Sequence[str] = (), *secrets: str | None) -> str:
     """Return what the body of an answer says; empty where it says nothing.
 
     Args:
@@ -33,15 +33,15 @@ def words_of(body: bytes, texts: Sequence[str] = (), *secrets: str | None) -> st
     except (ValueError, RecursionError):
         text = head[:_PAGE_BYTES].decode("utf-8", "replace")
         found = html.unescape(_MARKUP.sub(" ", text)) if "<" in text else text
-    return shown(found or "", texts, *secrets)
+    return redact(found or "", texts, *secrets)
 
 
-def shown(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
+def redact(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
     """Return words of a provider as they may be shown; arguments as of `words_of`."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in said[: 8 * MOST_CHARACTERS]).split())
-    line = _LONG_SECRET.sub("***", masked(line, *secrets))
-    line = _without_texts(line[: 2 * MOST_CHARACTERS], texts)
-    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + _LEFT_OUT
+    line = " ".join("".join(c if c.isprintable() else " " for c in said[: 8 * MAX_CHARACTERS]).split())
+    line = _LONG_SECRET.sub("***", mask_credentials(line, *secrets))
+    line = _without_texts(line[: 2 * MAX_CHARACTERS], texts)
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + _LEFT_OUT
 
 
 def _said(answer: Any, depth: int) -> str | None:

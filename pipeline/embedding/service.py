@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from livedex.pipeline.embedding.batching import Ceiling
-from livedex.pipeline.embedding.circuit_breaker import Breaker, Health
-from livedex.pipeline.embedding.client import Line, permitted
-from livedex.pipeline.embedding.documents import Answer, DocumentCall, Surroundings
-from livedex.pipeline.embedding.embedder import Embedder, EmbedLimits, Kind, Vector
-from livedex.pipeline.embedding.observer import EmbedObserver, Unobserved
-from livedex.pipeline.embedding.poison_texts import Suspects
-from livedex.pipeline.embedding.provider import Provider
-from livedex.pipeline.embedding.query_embedder import DEADLINE_S, Queries
-from livedex.pipeline.embedding.vectors import MOST_DIMENSIONS
+from livedex.pipeline.embedding.batching import RequestSizeLimit
+from livedex.pipeline.embedding.circuit_breaker import CircuitBreaker, ProviderHealth
+from livedex.pipeline.embedding.client import EmbeddingClient, always_permitted
+from livedex.pipeline.embedding.documents import EmbedCall, EmbedCallContext, TextResult
+from livedex.pipeline.embedding.embedder import Embedder, EmbedLimits, TextKind, Vector
+from livedex.pipeline.embedding.observer import NullObserver, RequestObserver
+from livedex.pipeline.embedding.poison_texts import PoisonTexts
+from livedex.pipeline.embedding.provider import CheckedEmbedder
+from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S, CachedQueryEmbedder
+from livedex.pipeline.embedding.vectors import MAX_DIMENSIONS
 from livedex.pipeline.errors import ConfigError, RetryableError
 from livedex.pipeline.runtime.clock import Clock
 
@@ -56,17 +56,17 @@ class EmbeddingService:
         *,
         dimensions: int | None = None,
         clock: Clock | None = None,
-        observer: EmbedObserver | None = None,
+        observer: RequestObserver | None = None,
         on_health: Callable[[bool, str], None] = _nobody,
-        query_deadline_s: float = DEADLINE_S,
+        query_deadline_s: float = QUERY_DEADLINE_S,
     ) -> None:
         clock = clock or Clock()
         self._embedder, self._limits = embedder, embedder.limits
-        self._provider = Provider(embedder, dimensions or embedder.dimensions, observer or Unobserved())
-        self._breaker = Breaker(self._provider.probe, clock, on_health)
-        self._line = Line(self._provider, self._breaker, clock, self._limits.concurrency)
-        self._around = Surroundings(self._line, Ceiling(self._limits), Suspects(), self._limits, clock)
-        self._queries = Queries(
+        self._provider = CheckedEmbedder(embedder, dimensions or embedder.dimensions, observer or NullObserver())
+        self._breaker = CircuitBreaker(self._provider.probe, clock, on_health)
+        self._line = EmbeddingClient(self._provider, self._breaker, clock, self._limits.concurrency)
+        self._around = EmbedCallContext(self._line, RequestSizeLimit(self._limits), PoisonTexts(), self._limits, clock)
+        self._queries = CachedQueryEmbedder(
             self._provider, self._breaker, clock, max_characters=self._limits.max_text_characters, deadline_s=query_deadline_s
         )
 
@@ -91,11 +91,13 @@ class EmbeddingService:
         return self._limits
 
     @property
-    def health(self) -> Health:
+    def health(self) -> ProviderHealth:
         """How the provider is, why, and since when."""
         return self._breaker.health
 
-    async def embed_documents(self, texts: Sequence[str], *, permit: Callable[[], None] = permitted) -> AsyncGenerator[list[Answer], None]:
+    async def embed_documents(
+        self, texts: Sequence[str], *, permit: Callable[[], None] = always_permitted
+    ) -> AsyncGenerator[list[TextResult], None]:
         """Turn documents' texts into vectors.
 
         Args:
@@ -112,7 +114,7 @@ class EmbeddingService:
         if not texts:
             return
         self._breaker.admit()
-        async with aclosing(DocumentCall(texts, self._around, permit).answers()) as answers:
+        async with aclosing(EmbedCall(texts, self._around, permit).answers()) as answers:
             async for answer in answers:
                 yield answer
 
@@ -131,7 +133,7 @@ class EmbeddingService:
         """
         return await self._queries.embed(text)
 
-    async def embed_text(self, text: str, kind: Kind) -> Vector:
+    async def embed_text(self, text: str, kind: TextKind) -> Vector:
         """Turn one text into a vector that nobody stores, in the time of a query.
 
         Args:
@@ -160,13 +162,13 @@ class EmbeddingService:
             return self._provider.dimensions
         self._breaker.admit()
         try:
-            found = await self._provider.measure()
+            found = await self._provider.measure_dimensions()
         except RetryableError as exc:
             raise self._breaker.open(exc) from exc
         expected = self._provider.dimensions
-        if found > MOST_DIMENSIONS:
+        if found > MAX_DIMENSIONS:
             raise ConfigError(
-                f"the model {self.model_id} gives vectors of length {found}, and at most {MOST_DIMENSIONS} can be stored and indexed: choose another "
+                f"the model {self.model_id} gives vectors of length {found}, and at most {MAX_DIMENSIONS} can be stored and indexed: choose another "
                 "LIVEDEX_EMBEDDER, or an offer of this model whose vectors are shorter"
             )
         if expected != found:

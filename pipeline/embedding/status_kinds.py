@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-StatusKind: TypeAlias = Literal["answered", "throttled", "server", "payment", "denied", "too_large", "refused"]
+StatusClass: TypeAlias = Literal["answered", "throttled", "server", "payment", "denied", "too_large", "refused"]
 """
 | kind | what is done |
 |---|---|
@@ -33,7 +33,7 @@ _DENIED = frozenset({401, 403, 404, 405, 407, 410, 426, 451})
 _THROTTLED = frozenset({420, 429, 430})
 
 
-def kind_of(status: int) -> StatusKind:
+def classify_status(status: int) -> StatusClass:
     """Return what a status says.
 
     Args:

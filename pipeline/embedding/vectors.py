@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from livedex.pipeline.embedding.embedder import Vectors
 from livedex.pipeline.errors import RetryableError
 
-LARGEST = 65_504.0
+MAX_HALF_PRECISION = 65_504.0
 """The greatest value of a half-precision number; no model answers with more. Source: IEEE 754, binary16."""
-MOST_DIMENSIONS = 4_000
+MAX_DIMENSIONS = 4_000
 """The longest vector that is stored: of an HNSW index over halfvec. Source: pgvector's README, "HNSW"."""
 _SMALLEST_LENGTH = 1e-6  # no model answers with less; zeros that were computed do
 
@@ -37,7 +37,7 @@ def unit_vectors(rows: NDArray[Any], count: int, dimensions: int | None) -> Vect
         raise RetryableError(f"wrong answer: vectors of length {rows.shape[1]} where {dimensions} is expected; see LIVEDEX_DIMENSIONS")
     wide = rows.astype(np.float64)
     _refuse(~np.isfinite(wide).all(axis=1), "a value that is not finite")
-    _refuse(np.abs(wide).max(axis=1) > LARGEST, f"a value beyond {LARGEST:.0f}")
+    _refuse(np.abs(wide).max(axis=1) > MAX_HALF_PRECISION, f"a value beyond {MAX_HALF_PRECISION:.0f}")
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     _refuse(lengths[:, 0] < _SMALLEST_LENGTH, "only zeros")
     units: Vectors = (wide / lengths).astype(np.float32)

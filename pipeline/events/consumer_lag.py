@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class StageLag:
     """The backlog of a stage.
 
     Attributes:
@@ -19,10 +19,10 @@ class Waiting:
     oldest_s: float = 0.0
 
 
-class Backlog(Protocol):
+class ConsumerLag(Protocol):
     """Questions to the broker. Every method may raise OutageError."""
 
-    async def waiting(self) -> dict[str, Waiting]:
+    async def waiting(self) -> dict[str, StageLag]:
         """Each stage's backlog, by the stage's name."""
         ...
 

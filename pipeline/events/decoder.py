@@ -14,21 +14,23 @@ from pydantic import ValidationError
 
 from livedex.pipeline.acl import MAX_PRINCIPALS
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED, SCHEMA_VERSION, Changed, Event, Step
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.events.version_limits import number_of, objection
+from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED, SCHEMA_VERSION, Changed, Event, ManifestRef
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.events.version_limits import parse_version, version_problem
 from livedex.pipeline.names import is_reserved
 
-MOST_BYTES = 12 * 1024 * 1024
+MAX_RECORD_BYTES = 12 * 1024 * 1024
 """Of a record, unpacked: what a producer may send by Livedex's topics (8 MiB), and the quotes and escapes of another serialisation."""
-MOST_METADATA_BYTES = 262_144
-_MOST_CONTAINERS = 500_000  # a list takes 3 bytes of JSON and hundreds of memory
-_MOST_ATTRIBUTES = 100  # of an envelope, extensions included
+MAX_RECORD_METADATA_BYTES = 262_144
+_MAX_BRACKETS = 500_000  # a list takes 3 bytes of JSON and hundreds of memory
+_MAX_ATTRIBUTES = 100  # of an envelope, extensions included
 _MOST_SHOWN = 100
-_CONTENTS = ("content", "blob", "url")
+_CONTENT_FIELDS = ("content", "blob", "url")
 
 
-def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: datetime | None = None, *, ours: bool = False) -> Event[Any]:
+def decode_event(
+    raw: bytes | None, payload: type[Changed] | type[ManifestRef], accepted: datetime | None = None, *, ours: bool = False
+) -> Event[Any]:
     """Read an event.
 
     Args:
@@ -41,52 +43,52 @@ def decode(raw: bytes | None, payload: type[Changed] | type[Step], accepted: dat
     """
     if not raw:
         raise RejectedError("the record is empty", reason="invalid_event")
-    if len(raw) > MOST_BYTES:
-        raise RejectedError(f"the record has {len(raw)} bytes, at most {MOST_BYTES}: give the content by its url", reason="too_large")
-    if len(raw) > _MOST_CONTAINERS and raw.count(b"[") + raw.count(b"{") > _MOST_CONTAINERS:
+    if len(raw) > MAX_RECORD_BYTES:
+        raise RejectedError(f"the record has {len(raw)} bytes, at most {MAX_RECORD_BYTES}: give the content by its url", reason="too_large")
+    if len(raw) > _MAX_BRACKETS and raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
         raise RejectedError(
-            f"the record has more than {_MOST_CONTAINERS} brackets: give such a content as base64, or by its url", reason="too_large"
+            f"the record has more than {_MAX_BRACKETS} brackets: give such a content as base64, or by its url", reason="too_large"
         )
     try:
-        body = read_json(raw)
+        body = decode_json(raw)
         if isinstance(body, dict):
             _check_sizes(body, payload)
-            _complete(body, payload, accepted, checked=ours or accepted is None)
+            _normalize(body, payload, accepted, checked=ours or accepted is None)
         return Event[payload].model_validate(body)  # type: ignore[valid-type]
     except orjson.JSONDecodeError as exc:
         raise RejectedError(f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event") from exc
     except ValidationError as exc:
-        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {wrong_field(exc)}", reason="invalid_event") from exc
+        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {first_invalid_field(exc)}", reason="invalid_event") from exc
 
 
-def wrong_field(exc: ValidationError) -> str:
+def first_invalid_field(exc: ValidationError) -> str:
     """The first field that is wrong and why, never what stood in it."""
     first = exc.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part)[:_MOST_SHOWN] for part in first["loc"])
     return f"{place or 'record'}: {first['msg']}"
 
 
-def _refused(place: str, why: str) -> RejectedError:
+def _invalid_event(place: str, why: str) -> RejectedError:
     return RejectedError(f"no event of schema version {SCHEMA_VERSION}: {place}: {why}", reason="invalid_event")
 
 
-def _check_sizes(body: dict[str, Any], payload: type[Changed] | type[Step]) -> None:
+def _check_sizes(body: dict[str, Any], payload: type[Changed] | type[ManifestRef]) -> None:
     """Refuse what would make the validation long: it notes every single thing that is wrong."""
-    if len(body) > _MOST_ATTRIBUTES:
-        raise _refused("record", f"it has {len(body)} attributes, at most {_MOST_ATTRIBUTES}")
+    if len(body) > _MAX_ATTRIBUTES:
+        raise _invalid_event("record", f"it has {len(body)} attributes, at most {_MAX_ATTRIBUTES}")
     data = body.get("data")
     if not isinstance(data, dict):
         return
     known = {*payload.model_fields, "text"} if payload is Changed else payload.model_fields
     for name in data:
         if name not in known:
-            raise _refused(f"data.{name[:_MOST_SHOWN]}", "no such field is known here")
+            raise _invalid_event(f"data.{name[:_MOST_SHOWN]}", "no such field is known here")
     acl = data.get("acl")
     if isinstance(acl, list) and len(acl) > MAX_PRINCIPALS:
-        raise _refused("data.acl", f"it has {len(acl)} principals, at most {MAX_PRINCIPALS}")
+        raise _invalid_event("data.acl", f"it has {len(acl)} principals, at most {MAX_PRINCIPALS}")
 
 
-def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepted: datetime | None, *, checked: bool) -> None:
+def _normalize(body: dict[str, Any], payload: type[Changed] | type[ManifestRef], accepted: datetime | None, *, checked: bool) -> None:
     """Fill in what other systems may leave out, and hold the type of a change against its data."""
     if accepted is not None:
         body.setdefault("accepted", accepted.isoformat())
@@ -105,41 +107,41 @@ def _complete(body: dict[str, Any], payload: type[Changed] | type[Step], accepte
             size = len(orjson.dumps(metadata))
         except orjson.JSONEncodeError as exc:  # more can be read than written
             raise RejectedError("data.metadata nests too deep: at most 250 levels", reason="invalid_event") from exc
-        if size > MOST_METADATA_BYTES:
-            raise _refused("data.metadata", f"it has {size} bytes, at most {MOST_METADATA_BYTES}")
+        if size > MAX_RECORD_METADATA_BYTES:
+            raise _invalid_event("data.metadata", f"it has {size} bytes, at most {MAX_RECORD_METADATA_BYTES}")
     if isinstance(data.get("text"), str) and "content" not in data:
         data["content"] = base64.b64encode(data.pop("text").encode("utf-8", "surrogatepass")).decode()
     _check_contradictions(data)
     if not checked:
-        _check_what_others_write(data)
+        _check_external_event(data)
     if not data.get("size_bytes") and isinstance(data.get("content"), str):
         data["size_bytes"] = len(data["content"]) * 3 // 4
 
 
-def _check_what_others_write(data: dict[str, Any]) -> None:
+def _check_external_event(data: dict[str, Any]) -> None:
     """Refuse what no other system should send: a version beyond its bounds, a name that is reserved, a change without a content."""
     if "version" in data:
-        data["version"] = number_of(data["version"])
-        if (why := objection(data["version"])) is not None:
-            raise _refused("data.version", why)
+        data["version"] = parse_version(data["version"])
+        if (why := version_problem(data["version"])) is not None:
+            raise _invalid_event("data.version", why)
     if isinstance(data.get("tenant_id"), str) and is_reserved(data["tenant_id"]):
-        raise _refused("data.tenant_id", "the name is reserved")
+        raise _invalid_event("data.tenant_id", "the name is reserved")
     if any(data.get(name) is not None for name in ("patch", "builds_on", "held")):
-        raise _refused("data.patch", "a document is patched over HTTP alone, where it is known what the patch builds on")
+        raise _invalid_event("data.patch", "a document is patched over HTTP alone, where it is known what the patch builds on")
     without = data.get("deleted") or data.get("listing") or data.get("unreadable") is not None
-    if not without and not any(data.get(name) is not None for name in _CONTENTS):
-        raise _refused("data.content", "there is none: give it as text, content or url, or say that the document is deleted")
+    if not without and not any(data.get(name) is not None for name in _CONTENT_FIELDS):
+        raise _invalid_event("data.content", "there is none: give it as text, content or url, or say that the document is deleted")
 
 
 def _check_contradictions(data: dict[str, Any]) -> None:
     """Refuse flags beside which a content would vanish."""
-    given = [name for name in _CONTENTS if data.get(name) is not None]
+    given = [name for name in _CONTENT_FIELDS if data.get(name) is not None]
     if data.get("any_version") and not data.get("deleted"):
-        raise _refused("data.any_version", "it is for deletes alone: say data.deleted, or leave it out")
+        raise _invalid_event("data.any_version", "it is for deletes alone: say data.deleted, or leave it out")
     if data.get("deleted") or data.get("unreadable") is not None:
         flag = "deleted" if data.get("deleted") else "unreadable"
         if given or data.get("listing"):
-            raise _refused(f"data.{given[0] if given else 'listing'}", f"data.{flag} says that there is no content")
+            raise _invalid_event(f"data.{given[0] if given else 'listing'}", f"data.{flag} says that there is no content")
         return
     if len(given) > 1 and not data.get("listing"):
-        raise _refused(f"data.{given[1]}", "give the content once: as text, content or url")
+        raise _invalid_event(f"data.{given[1]}", "give the content once: as text, content or url")

@@ -15,9 +15,9 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from livedex.pipeline.acl import Acl, for_everybody
+from livedex.pipeline.acl import Acl, normalize_acl
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.model import Arrival, Attributes, DocumentId, Fence, TenantId, brief
+from livedex.pipeline.model import Arrival, Attributes, DocumentId, Fence, TenantId, shorten_id
 
 SCHEMA_VERSION = 1
 INLINE_LIMIT_BYTES = 262_144
@@ -32,7 +32,7 @@ DOCUMENT_CHANGED = "livedex.document.changed"
 DOCUMENT_DELETED = "livedex.document.deleted"
 
 
-_STORABLE = r"^[^\x00]*$"  # what no database can keep names nothing
+_NO_NUL = r"^[^\x00]*$"  # what no database can keep names nothing
 
 
 class Payload(BaseModel):
@@ -41,7 +41,7 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing", "patch", "builds_on", "held")
+_FIELDS_ADDED_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing", "patch", "builds_on", "held")
 """Fields that came later: an event that says nothing of them has the digest that it had before there were any."""
 
 
@@ -65,8 +65,8 @@ class Changed(Payload):
         builds_on, held: of a patch: the newest version that was given before it, and the newest of these whose event the broker holds for sure.
     """
 
-    tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
-    document_id: str = Field(min_length=1, max_length=2000, pattern=_STORABLE)
+    tenant_id: str = Field(min_length=1, max_length=200, pattern=_NO_NUL)
+    document_id: str = Field(min_length=1, max_length=2000, pattern=_NO_NUL)
     version: int = Field(ge=0, lt=2**63)
     deleted: bool = False
     any_version: bool = False
@@ -79,9 +79,9 @@ class Changed(Payload):
     listing: bool = False
     size_bytes: int = Field(default=0, ge=0)
     name: str = ""
-    mime_type: str | None = Field(default=None, pattern=_STORABLE)
-    collection: str = Field(default="default", pattern=_STORABLE)
-    source: str = Field(default="", pattern=_STORABLE)
+    mime_type: str | None = Field(default=None, pattern=_NO_NUL)
+    collection: str = Field(default="default", pattern=_NO_NUL)
+    source: str = Field(default="", pattern=_NO_NUL)
     title: str | None = None
     uri: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -100,14 +100,14 @@ class Changed(Payload):
     @field_validator("acl")
     @classmethod
     def _everybody(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return for_everybody(value)
+        return normalize_acl(value)
 
     @property
     def fence(self) -> Fence:
         """What decides between this event and another of the same document: see `Fence`."""
         own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
         own["sha256"] = self.content_sha256
-        for name in _LATER:
+        for name in _FIELDS_ADDED_LATER:
             if own[name] is None or own[name] is False:
                 del own[name]
         digest = hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).digest()
@@ -118,9 +118,9 @@ class Changed(Payload):
         """SHA-256 of the content, hexadecimal; None where there is none."""
         if self.blob is not None or self.content is None:
             return self.blob
-        return hashlib.sha256(self.inline()).hexdigest()
+        return hashlib.sha256(self.content_bytes()).hexdigest()
 
-    def inline(self) -> bytes:
+    def content_bytes(self) -> bytes:
         """The bytes of `content`.
 
         Raises:
@@ -129,7 +129,7 @@ class Changed(Payload):
         try:
             return base64.b64decode(self.content or "", validate=True)
         except ValueError as exc:
-            raise RejectedError(f"{brief(self.document_id)} v{self.version}: content is no base64", reason="invalid_event") from exc
+            raise RejectedError(f"{shorten_id(self.document_id)} v{self.version}: content is no base64", reason="invalid_event") from exc
 
     @property
     def attributes(self) -> Attributes:
@@ -137,15 +137,15 @@ class Changed(Payload):
         return Attributes(self.collection, self.source, self.title, self.uri, self.mime_type, self.metadata, self.changed_at, self.acl)
 
 
-class Step(Payload):
+class ManifestRef(Payload):
     """A manifest goes on to the next stage: identity alone, the manifest itself stands in the store.
 
     Attributes:
         digest: of the fence, hexadecimal.
     """
 
-    tenant_id: str = Field(min_length=1, max_length=200, pattern=_STORABLE)
-    document_id: str = Field(min_length=1, max_length=2000, pattern=_STORABLE)
+    tenant_id: str = Field(min_length=1, max_length=200, pattern=_NO_NUL)
+    document_id: str = Field(min_length=1, max_length=2000, pattern=_NO_NUL)
     version: int = Field(ge=0, lt=2**63)
     digest: str = Field(pattern=r"^[0-9a-f]{66}$")
 
@@ -159,7 +159,7 @@ HeaderValue: TypeAlias = str | list[str | None] | None
 """What stood under one name among the headers of a record; a list where the name stood there more than once."""
 
 
-class Buried(Payload):
+class DeadLetterData(Payload):
     """An event that cannot be processed: what is told of a dead letter.
 
     Attributes:
@@ -185,7 +185,7 @@ class Buried(Payload):
     size_bytes: int
 
 
-P = TypeVar("P", Changed, Step, Buried)
+P = TypeVar("P", Changed, ManifestRef, DeadLetterData)
 
 
 class Event(BaseModel, Generic[P]):
@@ -241,7 +241,7 @@ class Event(BaseModel, Generic[P]):
         return orjson.dumps(self.model_dump(mode="json", exclude_none=True))
 
 
-def changed(data: Changed) -> Event[Changed]:
+def change_event(data: Changed) -> Event[Changed]:
     """An envelope, accepted now, for a change."""
     now = datetime.now(UTC)
     kind = DOCUMENT_DELETED if data.deleted else DOCUMENT_CHANGED
@@ -249,14 +249,16 @@ def changed(data: Changed) -> Event[Changed]:
     return Event[Changed](id=uuid.uuid4().hex, source=source, type=kind, subject=data.document_id, time=now, accepted=now, data=data)
 
 
-def step(kind: str, before: Event[Any], fence: Fence) -> Event[Step]:
+def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[ManifestRef]:
     """The envelope of the next stage, with the same id and time of acceptance.
 
     Args:
         kind: `CHUNKED`, `EMBEDDED` or `SYNCED`.
     """
-    data = Step(tenant_id=before.data.tenant_id, document_id=before.data.document_id, version=fence.version, digest=fence.digest.hex())
-    return Event[Step](
+    data = ManifestRef(
+        tenant_id=before.data.tenant_id, document_id=before.data.document_id, version=fence.version, digest=fence.digest.hex()
+    )
+    return Event[ManifestRef](
         id=before.id,
         source=f"/stages/{kind}",
         type=kind,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_VALUES = 300_000
-MOST_FIELDS = 64
-MOST_ITEMS = 10_000
+MAX_VALUES = 300_000
+MAX_FIELDS = 64
+MAX_ITEMS = 10_000
 _BLOCK_BYTES = 1 << 20
 _SIGNS = (b",", b"[", b"{", b":")
 
 
-def has_more_values(raw: bytes, most: int = MOST_VALUES) -> bool:
+def exceeds_value_limit(raw: bytes, most: int = MAX_VALUES) -> bool:
     """Return whether a JSON text has more than `most` commas, colons and opening brackets outside of its strings.
 
     For what is no JSON the answer means nothing.
@@ -52,12 +52,12 @@ def _trailing(end: bytes) -> int:
     return len(end) - len(end.rstrip(b"\\"))
 
 
-def objection(value: object, most_items: int = MOST_ITEMS) -> str | None:
+def oversize_reason(value: object, most_items: int = MAX_ITEMS) -> str | None:
     """Return what is too much in the fields of an object, so that checking them can be left out; None where nothing is."""
     if not isinstance(value, dict):
         return None
-    if len(value) > MOST_FIELDS:
-        return f"an object has at most {MOST_FIELDS} fields here"
+    if len(value) > MAX_FIELDS:
+        return f"an object has at most {MAX_FIELDS} fields here"
     if any(isinstance(each, list) and len(each) > most_items for each in value.values()):
         return f"a list has at most {most_items} entries here"
     return None

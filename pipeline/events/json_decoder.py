@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_TORN = re.compile(rb"(?<!\\)((?:\\\\)*+)(?:%s(?!%s)|(?<!%s)%s)" % (_HIGH, _LOW, _HIGH, _LOW))
+_LONE_SURROGATE = re.compile(rb"(?<!\\)((?:\\\\)*+)(?:%s(?!%s)|(?<!%s)%s)" % (_HIGH, _LOW, _HIGH, _LOW))
 """The escape of half a character, and the escaped backslashes before it."""
 
 
-def read_json(raw: bytes) -> Any:
+def decode_json(raw: bytes) -> Any:
     """The value of a text in UTF-8, also behind a byte-order mark.
 
     Raises:
@@ -29,4 +29,4 @@ def read_json(raw: bytes) -> Any:
     except orjson.JSONDecodeError as exc:
         if "surrogate" not in exc.msg:
             raise
-    return orjson.loads(_TORN.sub(rb"\1\\ufffd", raw))
+    return orjson.loads(_LONE_SURROGATE.sub(rb"\1\\ufffd", raw))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from livedex.pipeline.acl import for_everybody
+from livedex.pipeline.acl import normalize_acl
 from livedex.pipeline.model import DEFAULT_COLLECTION, Attributes
 
-FIELDS = ("title", "uri", "metadata", "acl", "collection")
+PATCH_FIELDS = ("title", "uri", "metadata", "acl", "collection")
 """What a patch may hold."""
 
 
-def merged(target: Any, patch: Any) -> Any:
+def merge_patch(target: Any, patch: Any) -> Any:
     """A value with a patch applied: objects are merged, null takes a member away, anything else takes its place.
 
     Source: RFC 7396, section 2.
@@ -25,11 +25,11 @@ def merged(target: Any, patch: Any) -> Any:
         if value is None:
             found.pop(name, None)
         else:
-            found[name] = merged(found.get(name), value)
+            found[name] = merge_patch(found.get(name), value)
     return found
 
 
-def patched(attributes: Attributes, patch: Mapping[str, Any]) -> Attributes:
+def patch_attributes(attributes: Attributes, patch: Mapping[str, Any]) -> Attributes:
     """Attributes with a patch applied; what it does not name stays.
 
     Args:
@@ -42,9 +42,9 @@ def patched(attributes: Attributes, patch: Mapping[str, Any]) -> Attributes:
     if "uri" in patch:
         found = replace(found, uri=patch["uri"])
     if "metadata" in patch:
-        found = replace(found, metadata={} if patch["metadata"] is None else merged(found.metadata, patch["metadata"]))
+        found = replace(found, metadata={} if patch["metadata"] is None else merge_patch(found.metadata, patch["metadata"]))
     if "acl" in patch:
-        found = replace(found, acl=None if patch["acl"] is None else for_everybody(tuple(patch["acl"])))
+        found = replace(found, acl=None if patch["acl"] is None else normalize_acl(tuple(patch["acl"])))
     if "collection" in patch:
         found = replace(found, collection=patch["collection"] or DEFAULT_COLLECTION)
     return found

@@ -16,15 +16,15 @@ from livedex.pipeline.events.event import DEAD, SYNCED, Payload
 from livedex.pipeline.model import Attributes, TenantId
 
 DELETED = "livedex.deleted"
-NOTIFY = "notify"
+NOTIFY_STAGE = "notify"
 """The stage: of dead letters, of metrics, and of the role."""
 
-Kind = Literal["synced", "deleted", "dead"]
-_TYPES: Mapping[Kind, str] = {"synced": SYNCED, "deleted": DELETED, "dead": DEAD}
-_KINDS: Mapping[str, Kind] = {kind: name for name, kind in _TYPES.items()}
+NotificationKind = Literal["synced", "deleted", "dead"]
+_TYPES: Mapping[NotificationKind, str] = {"synced": SYNCED, "deleted": DELETED, "dead": DEAD}
+_KINDS: Mapping[str, NotificationKind] = {kind: name for name, kind in _TYPES.items()}
 
 
-class About(Payload):
+class NotificationData(Payload):
     """What a notice says.
 
     Attributes:
@@ -58,11 +58,11 @@ class _Envelope(BaseModel):
     time: AwareDatetime
     datacontenttype: Literal["application/json"] = "application/json"
     schemaversion: Literal[1] = 1
-    data: About = Field(...)
+    data: NotificationData = Field(...)
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """What one subscriber has still to be told.
 
     Attributes:
@@ -77,13 +77,13 @@ class Notice:
     tenant_id: TenantId
     subscriber: str
     event_id: uuid.UUID
-    kind: Kind
+    kind: NotificationKind
     document_id: str | None
     version: int | None
     data: Mapping[str, Any]
     at: datetime
     attempts: int = 0
-    taken_until: datetime | None = None
+    leased_until: datetime | None = None
 
     @property
     def webhook_id(self) -> str:
@@ -92,7 +92,7 @@ class Notice:
 
     def encode(self) -> bytes:
         """The event as JSON in UTF-8; the same bytes whenever it is sent."""
-        about = About(tenant_id=self.tenant_id, document_id=self.document_id, version=self.version, **self.data)
+        about = NotificationData(tenant_id=self.tenant_id, document_id=self.document_id, version=self.version, **self.data)
         envelope = {
             "specversion": "1.0", "id": self.webhook_id, "source": f"/stages/{about.stage or 'sync'}", "type": _TYPES[self.kind],
             "subject": self.document_id or None, "time": self.at.astimezone(UTC), "datacontenttype": "application/json", "schemaversion": 1,
@@ -101,7 +101,7 @@ class Notice:
         return orjson.dumps({name: value for name, value in envelope.items() if value is not None}, option=orjson.OPT_UTC_Z)
 
 
-def told_of(state: str, new: Attributes, before: tuple[str, str], *, keep: bool) -> tuple[Kind, dict[str, Any]]:
+def notification_of_version(state: str, new: Attributes, before: tuple[str, str], *, keep: bool) -> tuple[NotificationKind, dict[str, Any]]:
     """The kind of notice that a version's becoming visible is, and what it says.
 
     Args:
@@ -114,7 +114,7 @@ def told_of(state: str, new: Attributes, before: tuple[str, str], *, keep: bool)
     return "deleted" if state == "deleted" else "synced", {"state": state, "collection": collection, "source": source}
 
 
-def decode_notice(raw: bytes, subscriber: str) -> Notice:
+def decode_notification(raw: bytes, subscriber: str) -> Notification:
     """A notice from the bytes of its dead letter, to be told again.
 
     Raises:
@@ -127,4 +127,4 @@ def decode_notice(raw: bytes, subscriber: str) -> Notice:
         raise RejectedError("the letter holds no notice", reason="invalid_event") from exc
     rest = found.data.model_dump(exclude_none=True, exclude={"tenant_id", "document_id", "version"})
     about = found.data
-    return Notice(0, TenantId(about.tenant_id), subscriber, found.id, kind, about.document_id, about.version, rest, found.time)
+    return Notification(0, TenantId(about.tenant_id), subscriber, found.id, kind, about.document_id, about.version, rest, found.time)

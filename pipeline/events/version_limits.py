@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 import time
 
-AHEAD_NS = 24 * 3600 * 1_000_000_000
+MAX_CLOCK_SKEW_NS = 24 * 3600 * 1_000_000_000
 """A version is at most the time in nanoseconds since 1970, and a day."""
 
-MOST_DIGITS = 19
-_DIGITS = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
+MAX_VERSION_DIGITS = 19
+_DIGITS = re.compile(rf"[0-9]{{1,{MAX_VERSION_DIGITS}}}")
 
 
-def greatest_version() -> int:
+def max_version() -> int:
     """The greatest version that anybody may give now."""
-    return time.time_ns() + AHEAD_NS
+    return time.time_ns() + MAX_CLOCK_SKEW_NS
 
 
-def number_of(value: object) -> object:
+def parse_version(value: object) -> object:
     """A version as JSON may have it, as a whole number: 7, 7.0 and "7" are the same; anything else as it is."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         return int(value)
@@ -30,12 +30,12 @@ def number_of(value: object) -> object:
     return value
 
 
-def objection(version: object) -> str | None:
+def version_problem(version: object) -> str | None:
     """Why nobody may give this version; None: it is one."""
     if isinstance(version, bool) or not isinstance(version, int):
         return "a version is a whole number, or a string of digits"
     if version < 0:
         return "a version is 0 or more"
-    if version > greatest_version():
+    if version > max_version():
         return "a version is at most the present time in nanoseconds since 1970, and a day: a greater one would keep every later change of the document out"
     return None

@@ -48,7 +48,7 @@ _DRAWING = re.compile(r"(?<=[\s\"'])(?:d|points)=([\"'])[MmLlHhVvCcSsQqTtAaZz0-9
 _SOURCE_MAP = re.compile(r"\"mappings\"\s{0,4}:\s{0,4}\"[A-Za-z0-9+/,;]{120,}+\"")
 
 
-def non_text(text: str) -> tuple[Span, ...]:
+def embedded_data_spans(text: str) -> tuple[Span, ...]:
     """Return the spans that are no text, in order and apart from each other; takes time in proportion to the text."""
     spans = sorted(_found(text))
     merged: list[Span] = []

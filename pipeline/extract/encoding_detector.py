@@ -37,7 +37,7 @@ _WESTERN_BONUS = 0.75  # of Windows-1252, which is by far the most frequent: a s
 _JAPANESE = frozenset({"cp932", "euc_jp"})
 
 
-def guess(content: bytes) -> str:
+def detect_encoding(content: bytes) -> str:
     """Return the name of the most likely encoding, for `bytes.decode` with `replace`; Windows-1252 where nothing speaks for another.
 
     Args:
@@ -174,5 +174,5 @@ def _lead(char: str, encoding: str) -> int:
         return 0xFF
 
 
-ESCAPED = re.compile(rb"\x1b\$(?:[@B]|\([DQ]|\)C)")
+ISO_2022_ESCAPE = re.compile(rb"\x1b\$(?:[@B]|\([DQ]|\)C)")
 """Begins a run of characters in ISO-2022, whose bytes are all ASCII."""

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livedex.pipeline.errors import NoTextError
-from livedex.pipeline.extract.embedded_data import Span, non_text
-from livedex.pipeline.extract.front_matter import FrontMatter, front_matter
-from livedex.pipeline.extract.sanitizer import clean_text
-from livedex.pipeline.extract.text_decoder import decode
-from livedex.pipeline.extract.text_formats import format_of, sniffed
-from livedex.pipeline.extract.title import first_title
+from livedex.pipeline.extract.embedded_data import Span, embedded_data_spans
+from livedex.pipeline.extract.front_matter import FrontMatter, parse_front_matter
+from livedex.pipeline.extract.sanitizer import sanitize_text
+from livedex.pipeline.extract.text_decoder import decode_text
+from livedex.pipeline.extract.text_formats import detect_format, sniff_format
+from livedex.pipeline.extract.title import find_title
 from livedex.pipeline.model import TextFormat
 
-LEFT_OUT_KEY = "left_out_characters"
+EXCLUDED_CHARACTERS_KEY = "left_out_characters"
 _LINE_ENDS = ("\r\n", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
 _MAX_TITLE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class ExtractedText:
     """The text of a document.
 
     Attributes:
@@ -38,11 +38,11 @@ class Extracted:
     start: int = 0
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    front: Span | None = None
+    searchable_front_matter: Span | None = None
     left_out: tuple[Span, ...] = ()
 
 
-def extract(content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864) -> Extracted:
+def extract(content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864) -> ExtractedText:
     """Read a document.
 
     Args:
@@ -58,24 +58,24 @@ def extract(content: bytes, *, name: str, mime_type: str | None = None, max_byte
         raise NoTextError(
             "too_large", f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): split it or raise the limit."
         )
-    found = format_of(name, mime_type)
+    found = detect_format(name, mime_type)
     if found is None:
         raise NoTextError(
             "unsupported",
             f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert it to text or Markdown, or exclude it.",
         )
     format_, mime = found
-    text = _with_one_line_end(clean_text(decode(content))).removeprefix("\ufeff")
+    text = _with_one_line_end(sanitize_text(decode_text(content))).removeprefix("\ufeff")
     if not text.strip():
         raise NoTextError("empty", "The document holds no text: write some, or leave it out.")
-    format_ = sniffed(text, format_, name)
-    front = front_matter(text) if format_ == "markdown" else None
+    format_ = sniff_format(text, format_, name)
+    front = parse_front_matter(text) if format_ == "markdown" else None
     start = front.start if front is not None else 0
     metadata = dict(front.metadata) if front is not None else {}
-    left_out = non_text(text)
+    left_out = embedded_data_spans(text)
     if left_out:
-        metadata[LEFT_OUT_KEY] = sum(b - a for a, b in left_out)
-    return Extracted(text, format_, mime, start, _title(text, start, format_, metadata), metadata, _searchable(text, front), left_out)
+        metadata[EXCLUDED_CHARACTERS_KEY] = sum(b - a for a, b in left_out)
+    return ExtractedText(text, format_, mime, start, _title(text, start, format_, metadata), metadata, _searchable(text, front), left_out)
 
 
 def _with_one_line_end(text: str) -> str:
@@ -98,4 +98,4 @@ def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any])
     given = metadata.get("title")
     if isinstance(given, str | int | float) and not isinstance(given, bool) and str(given).strip():
         return str(given).strip()[:_MAX_TITLE]
-    return first_title(text, start, format_)
+    return find_title(text, start, format_)

@@ -12,8 +12,8 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import Any
 
-from livedex.pipeline.extract.sanitizer import clean_json
-from livedex.pipeline.extract.yaml_reader import YamlError, kept_float, read_yaml
+from livedex.pipeline.extract.sanitizer import sanitize_json
+from livedex.pipeline.extract.yaml_reader import YamlError, float_or_text, read_yaml
 
 ERROR_KEY = "front_matter_error"
 MAX_CHARACTERS = 65_536
@@ -66,7 +66,7 @@ class _Found:
     is_whole: bool = True
 
 
-def front_matter(text: str) -> FrontMatter | None:
+def parse_front_matter(text: str) -> FrontMatter | None:
     """Return the front matter of a text; None where there is none: a rule, or words between two of them, is text."""
     opening = _FENCE.match(text)
     if opening is None:
@@ -83,7 +83,7 @@ def front_matter(text: str) -> FrontMatter | None:
 
 
 def _front_matter(found: _Found, start: int, span: tuple[int, int]) -> FrontMatter:
-    metadata = clean_json(found.values)
+    metadata = sanitize_json(found.values)
     if found.remarks:
         more = len(found.remarks) - _MAX_REMARKS
         metadata[ERROR_KEY] = "; ".join(found.remarks[:_MAX_REMARKS]) + (f"; and {more} more" if more > 0 else "")
@@ -172,7 +172,7 @@ def _read_toml(body: str) -> _Found:
     for n, line in enumerate(body.split("\n"), 1):
         if line.count(".") > _MAX_DOTS and sum(1 for _ in _DOT.finditer(line)) > _MAX_DOTS:
             raise ValueError(f"too many dots (at line {n})")
-    return _Found(tomllib.loads(body, parse_float=kept_float))
+    return _Found(tomllib.loads(body, parse_float=float_or_text))
 
 
 def _read_json(body: str) -> _Found:
@@ -190,7 +190,7 @@ def _decoder(remarks: list[str]) -> json.JSONDecoder:
             remarks.append("a key stands twice, the last one counts")
         return values
 
-    return json.JSONDecoder(object_pairs_hook=collect, parse_float=kept_float, parse_constant=str)
+    return json.JSONDecoder(object_pairs_hook=collect, parse_float=float_or_text, parse_constant=str)
 
 
 def _json_object(text: str) -> FrontMatter | None:

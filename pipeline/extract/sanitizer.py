@@ -13,16 +13,16 @@ _AT_ONCE = 1 << 20  # characters
 MAX_DEPTH = 32
 
 
-def clean_text(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """The text without NUL and with whole characters only."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _has_torn(text) else text
 
 
-def clean_optional(text: str | None) -> str | None:
+def sanitize_optional_text(text: str | None) -> str | None:
     """`clean_text`, for what may be none; anything else is left to whoever says that it is no text."""
-    return clean_text(text) if isinstance(text, str) else text
+    return sanitize_text(text) if isinstance(text, str) else text
 
 
 def _has_torn(text: str) -> bool:
@@ -37,7 +37,7 @@ def _has_torn(text: str) -> bool:
     return False
 
 
-def clean_json(value: Any, depth: int = 0) -> Any:
+def sanitize_json(value: Any, depth: int = 0) -> Any:
     """The value as JSON that can be stored: texts cleaned, keys as texts, dates as ISO 8601, numbers that are not finite as null.
 
     Args:
@@ -46,7 +46,7 @@ def clean_json(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return clean_text(value)
+        return sanitize_text(value)
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else _shown(value)
     if isinstance(value, float):
@@ -54,18 +54,18 @@ def clean_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if depth < MAX_DEPTH and isinstance(value, dict):
-        return {_shown(key): clean_json(item, depth + 1) for key, item in value.items()}
+        return {_shown(key): sanitize_json(item, depth + 1) for key, item in value.items()}
     if isinstance(value, set | frozenset):  # in an order that does not change from run to run
         value = sorted(value, key=_shown)
     if depth < MAX_DEPTH and isinstance(value, list | tuple):
-        return [clean_json(item, depth + 1) for item in value]
+        return [sanitize_json(item, depth + 1) for item in value]
     return _shown(value)
 
 
 def _shown(value: object) -> str:
     """The value as a text; a whole number of thousands of digits in hexadecimal, and what is nested too deep for any text as dots."""
     try:
-        return clean_text(str(value))
+        return sanitize_text(str(value))
     except ValueError:  # Source: Python, "Integer string conversion length limitation"
         return f"{value:#x}" if isinstance(value, int) else "…"
     except RecursionError:

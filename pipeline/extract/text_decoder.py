@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 
 from livedex.pipeline.errors import NoTextError
-from livedex.pipeline.extract.encoding_detector import ESCAPED, guess
+from livedex.pipeline.extract.encoding_detector import ISO_2022_ESCAPE, detect_encoding
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -40,7 +40,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _PLACES, _PLACE_BYTES = 8, 4096  # where UTF-16 is looked for
 
 
-def decode(content: bytes) -> str:
+def decode_text(content: bytes) -> str:
     """The text of a file, without a byte-order mark; surrogates may stand in it, see `cleaning`.
 
     Raises:
@@ -62,7 +62,7 @@ def decode(content: bytes) -> str:
 
 def _escaped(content: bytes) -> str | None:
     """The text of ISO-2022, whose bytes are all ASCII."""
-    if ESCAPED.search(content):
+    if ISO_2022_ESCAPE.search(content):
         for encoding in ("iso2022_jp_ext", "iso2022_kr"):
             with suppress(UnicodeDecodeError):
                 return content.decode(encoding)
@@ -86,7 +86,7 @@ def _decode_other(content: bytes) -> str:
     lines = _by_lines(content) if good >= _GOOD_IN_LINES else None
     if lines is None and 0 < good >= _GOOD_PER_BROKEN * broken:
         return replaced
-    return lines or content.decode(guess(content), "replace")
+    return lines or content.decode(detect_encoding(content), "replace")
 
 
 def _is_torn(content: bytes) -> bool:
@@ -111,7 +111,7 @@ def _by_lines(content: bytes) -> str | None:
             other.append(line)
     if whole < _GOOD_IN_LINES or 4 * whole < len(other):
         return None
-    encoding = guess(b"".join(other))
+    encoding = detect_encoding(b"".join(other))
     rest = iter(other)
     return "".join(next(rest).decode(encoding, "replace") if line is None else line for line in found)
 

@@ -66,38 +66,38 @@ _STAMPED = re.compile(
 _SIGNS_READ = 8192  # characters
 
 
-def ending(name: str) -> str:
+def file_extension(name: str) -> str:
     """What stands behind the last dot of a file name, in lower case; empty where there is no dot."""
     last = name.rsplit("/", 1)[-1]
     return last.rsplit(".", 1)[1].lower() if "." in last.lstrip(".") else ""
 
 
-def is_readable(name: str) -> bool:
+def is_supported_file(name: str) -> bool:
     """Whether a file of this name is taken for a document when a source does not say what to include."""
     last = name.rsplit("/", 1)[-1].lower()
-    found = ending(name)
+    found = file_extension(name)
     return found in _FORMATS or (not found and last in _BARE)
 
 
-def format_of(name: str, mime_type: str | None) -> tuple[TextFormat, str] | None:
+def detect_format(name: str, mime_type: str | None) -> tuple[TextFormat, str] | None:
     """How to read a file, and its MIME type; None when its ending is not known and no MIME type of text is given."""
     given = (mime_type or "").split(";")[0].strip().lower()
     if given in _MIME:
         return _MIME[given], given
-    found = ending(name)
+    found = file_extension(name)
     format_ = _FORMATS.get(found)
     if format_ in ("markdown", "rst"):
         return format_, _MIME_OF[format_]
     if format_ is not None:
         return format_, given or _MIME_OF.get(found) or _MIME_OF.get(format_, "text/plain")
-    if is_readable(name) or given.startswith("text/"):
+    if is_supported_file(name) or given.startswith("text/"):
         return ("lines" if name.rsplit("/", 1)[-1].lower() in _BARE_CODE else "plain"), given or "text/plain"
     return ("plain", "text/plain") if not found else None
 
 
-def sniffed(text: str, format_: TextFormat, name: str) -> TextFormat:
+def sniff_format(text: str, format_: TextFormat, name: str) -> TextFormat:
     """Return what a plain text looks like at its top, where its name does not say: reStructuredText and logs are often kept in `.txt`."""
-    if format_ != "plain" or ending(name) not in _SNIFFED:
+    if format_ != "plain" or file_extension(name) not in _SNIFFED:
         return format_
     head = text[:_SIGNS_READ]
     if len(_RST_SIGN.findall(head)) >= 3:

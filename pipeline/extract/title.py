@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from livedex.pipeline.model import TextFormat
-from livedex.pipeline.text.heading_markup import plain_title
+from livedex.pipeline.text.heading_markup import strip_heading_markup
 
 _LOOKED_AT = 8192  # characters
 _MAX_TITLE = 300
@@ -35,7 +35,7 @@ _FIRST: dict[str, re.Pattern[str]] = {
 }
 
 
-def first_title(text: str, start: int, format_: TextFormat) -> str | None:
+def find_title(text: str, start: int, format_: TextFormat) -> str | None:
     """Return the title that a text gives itself; None where it has none.
 
     Args:
@@ -51,14 +51,14 @@ def first_title(text: str, start: int, format_: TextFormat) -> str | None:
         return None
     groups = found.groupdict()
     title = (groups["title"] or groups.get("heading") or "").strip()
-    return plain_title(title.replace("\\&", "&") if format_ == "latex" else title)[:_MAX_TITLE] or None
+    return strip_heading_markup(title.replace("\\&", "&") if format_ == "latex" else title)[:_MAX_TITLE] or None
 
 
 def _first_heading(head: str) -> str | None:
     """The first title at the top level, outside of fenced code."""
     for found in _FIRST_HEADING.finditer(head):
         if title := found["title"] or found["underlined"]:
-            title = plain_title(title.strip())
+            title = strip_heading_markup(title.strip())
             return (_CLOSING.sub("", title) if found["title"] else title)[:_MAX_TITLE].strip() or None
     return None
 

@@ -106,10 +106,10 @@ def _read(text: str) -> tuple[Any, list[str]]:
 
 
 def _scalar(event: yaml.ScalarEvent) -> Any:
-    return plain_value(event.value) if event.implicit[0] or event.tag in _TYPED else event.value
+    return parse_plain_scalar(event.value) if event.implicit[0] or event.tag in _TYPED else event.value
 
 
-def plain_value(written: str) -> Any:
+def parse_plain_scalar(written: str) -> Any:
     """Return what a plain scalar stands for; a number only where it is written as Python would write it."""
     if written in _NULL:
         return None
@@ -117,10 +117,10 @@ def plain_value(written: str) -> Any:
         return _BOOL[written]
     if _INTEGER.fullmatch(written) and str(int(written)) == written:
         return int(written)
-    return kept_float(written) if _FLOAT.fullmatch(written) else written
+    return float_or_text(written) if _FLOAT.fullmatch(written) else written
 
 
-def kept_float(written: str) -> float | str:
+def float_or_text(written: str) -> float | str:
     """Return the number, or the text where the number would be written otherwise (`1.10`)."""
     number = float(written)
     return number if repr(number) == written else written

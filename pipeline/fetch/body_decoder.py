@@ -14,12 +14,12 @@ _MARGIN = 65_536  # that packing may add to what cannot be packed
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def too_large(most_bytes: int) -> NoTextError:
+def too_large_error(most_bytes: int) -> NoTextError:
     """The refusal of what is too large."""
     return NoTextError("too_large", f"it has more than LIVEDEX_MAX_DOCUMENT_BYTES ({most_bytes}): split it or raise the limit.")
 
 
-class Unpacking:
+class BodyDecoder:
     """Takes a body.
 
     Args:
@@ -54,7 +54,7 @@ class Unpacking:
         """
         self._came += len(data)
         if self._came > self._most + _MARGIN:
-            raise too_large(self._most)
+            raise too_large_error(self._most)
         if not self._packed:
             self._keep(data)
             return
@@ -95,5 +95,5 @@ class Unpacking:
 
     def _keep(self, data: bytes) -> None:
         if self._content.tell() + len(data) > self._most:
-            raise too_large(self._most)
+            raise too_large_error(self._most)
         self._content.write(data)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FetchLimits:
     """The bounds of one fetch, and of all of a process.
 
     Attributes:
@@ -21,13 +21,13 @@ class Bounds:
         turn_s: waited for a turn.
     """
 
-    whole_s: float = 30.0
+    total_timeout_s: float = 30.0
     connect_s: float = 5.0
-    silent_s: float = 15.0
-    redirects: int = 5
+    read_timeout_s: float = 15.0
+    max_redirects: int = 5
     at_once: int = 8
-    each: int = 4
+    max_per_origin: int = 4
     share: int = 6
-    large_bytes: int = 262_144
+    large_body_bytes: int = 262_144
     large: int = 2
-    turn_s: float = 0.25
+    slot_wait_s: float = 0.25

@@ -12,16 +12,23 @@ from functools import cached_property
 
 import httpcore
 
-from livedex.pipeline.errors import LivedexError, RejectedError, RetryableError, ThrottledError
-from livedex.pipeline.fetch.body_decoder import Unpacking
-from livedex.pipeline.fetch.bounds import Bounds
-from livedex.pipeline.fetch.fetch_limiter import Turns
-from livedex.pipeline.fetch.host_allowlist import Hosts, is_address
-from livedex.pipeline.fetch.responses import REDIRECTS, as_utf8, headers_of, refusal, type_of, validator_of
-from livedex.pipeline.fetch.ssrf_guard import AWAY_FIRST_WAIT_S, CheckedBackend, Resolve, SystemResolver, check_addresses
-from livedex.pipeline.fetch.urls import Origin, Place, place_of, redirected
+from livedex.pipeline.errors import LivedexError, RateLimitedError, RejectedError, RetryableError
+from livedex.pipeline.fetch.body_decoder import BodyDecoder
+from livedex.pipeline.fetch.bounds import FetchLimits
+from livedex.pipeline.fetch.fetch_limiter import FetchLimiter
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist, is_ip_address
+from livedex.pipeline.fetch.responses import (
+    REDIRECT_STATUSES,
+    cache_validator,
+    content_type,
+    error_for_response,
+    parse_headers,
+    transcode_to_utf8,
+)
+from livedex.pipeline.fetch.ssrf_guard import UNAVAILABLE_RETRY_DELAY_S, Resolver, SsrfGuardBackend, SystemResolver, check_addresses
+from livedex.pipeline.fetch.urls import Origin, ParsedUrl, parse_url, resolve_redirect
 from livedex.pipeline.http.outbound_client import trusted_certificates
-from livedex.pipeline.model import Validator
+from livedex.pipeline.model import CacheValidator
 
 _CONTENT = frozenset({200, 203, 204})
 _ALWAYS = {"User-Agent": "Livedex", "Accept": "*/*", "Accept-Encoding": "gzip", "Cache-Control": "no-cache", "Connection": "close"}
@@ -30,7 +37,7 @@ _TRANSPORT = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.Protoco
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FetchRequest:
     """What is to be got.
 
     Attributes:
@@ -44,18 +51,18 @@ class Asked:
     """
 
     url: str
-    on_behalf_of: str = ""
+    tenant_id: str = ""
     signed_url: str | None = None
-    allowed: Hosts = field(default_factory=Hosts)
+    allowed: HostAllowlist = field(default_factory=HostAllowlist)
     headers: Mapping[str, str] = field(default_factory=dict)
     credential: tuple[str, str] | None = None
     for_origin: Origin | None = None
-    validator: Validator | None = None
-    most_bytes: int = 67_108_864
+    validator: CacheValidator | None = None
+    max_bytes: int = 67_108_864
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class FetchResult:
     """What stood there.
 
     Attributes:
@@ -67,7 +74,7 @@ class Got:
     content: bytes
     mime_type: str | None
     name: str
-    validator: Validator | None
+    validator: CacheValidator | None
     url: str = ""
 
 
@@ -75,7 +82,7 @@ class Got:
 class _Hop:
     """A request on the way: to `place`, which is known as `url`."""
 
-    place: Place
+    place: ParsedUrl
     url: str
     credential: tuple[str, str] | None
 
@@ -84,7 +91,7 @@ class _Hop:
         return hashlib.sha256(self.url.encode()).digest()
 
 
-class Getter:
+class HttpFetcher:
     """Gets what stands at URLs.
 
     Args:
@@ -92,11 +99,11 @@ class Getter:
         turns: shared by all that this process gets.
     """
 
-    def __init__(self, bounds: Bounds | None = None, resolve: Resolve | None = None, turns: Turns | None = None) -> None:
-        self._bounds = bounds or Bounds()
+    def __init__(self, bounds: FetchLimits | None = None, resolve: Resolver | None = None, turns: FetchLimiter | None = None) -> None:
+        self._bounds = bounds or FetchLimits()
         self._system = SystemResolver() if resolve is None else None
-        self._resolve: Resolve = resolve or self._system or SystemResolver()
-        self._turns = turns or Turns(self._bounds)
+        self._resolve: Resolver = resolve or self._system or SystemResolver()
+        self._turns = turns or FetchLimiter(self._bounds)
         self._large = asyncio.Semaphore(self._bounds.large)
 
     @cached_property
@@ -109,7 +116,7 @@ class Getter:
             self._system.close()
 
     @asynccontextmanager
-    async def get(self, asked: Asked) -> AsyncIterator[Got | None]:
+    async def get(self, asked: FetchRequest) -> AsyncIterator[FetchResult | None]:
         """Get it, and hold its room in memory for as long as the block lasts. None: it is unchanged.
 
         Raises:
@@ -120,66 +127,68 @@ class Getter:
         async with AsyncExitStack() as held:
             yield await self._within_bounds(asked, held)
 
-    async def _within_bounds(self, asked: Asked, held: AsyncExitStack) -> Got | None:
+    async def _within_bounds(self, asked: FetchRequest, held: AsyncExitStack) -> FetchResult | None:
         place = _place(asked.signed_url or asked.url)
         origin = place.origin
         check_host(place, asked.allowed)
-        async with self._turns.turn(origin, asked.on_behalf_of):
+        async with self._turns.turn(origin, asked.tenant_id):
             try:
-                async with asyncio.timeout(self._bounds.whole_s) as deadline:
+                async with asyncio.timeout(self._bounds.total_timeout_s) as deadline:
                     found = await self._follow(asked, place, held, deadline)
             except _TRANSPORT as exc:
-                self._turns.silent(origin)
+                self._turns.record_no_response(origin)
                 kind = "nothing in time" if isinstance(exc, TimeoutError | httpcore.TimeoutException) else type(exc).__name__
-                raise RetryableError(f"{place.host}: {kind}", first_wait_s=AWAY_FIRST_WAIT_S) from exc
+                raise RetryableError(f"{place.host}: {kind}", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
             except LivedexError as exc:
                 self._turns.answered(origin)
-                if isinstance(exc, ThrottledError) and exc.retry_after_s is not None:
-                    self._turns.be_patient(origin, exc.retry_after_s)
+                if isinstance(exc, RateLimitedError) and exc.retry_after_s is not None:
+                    self._turns.record_retry_after(origin, exc.retry_after_s)
                 raise
             self._turns.answered(origin)
             return found
 
-    async def _follow(self, asked: Asked, place: Place, held: AsyncExitStack, deadline: asyncio.Timeout) -> Got | None:
+    async def _follow(self, asked: FetchRequest, place: ParsedUrl, held: AsyncExitStack, deadline: asyncio.Timeout) -> FetchResult | None:
         credential = asked.credential if asked.for_origin == place.origin else None
         hop = _Hop(place, asked.url, credential)
-        for _ in range(self._bounds.redirects + 1):
+        for _ in range(self._bounds.max_redirects + 1):
             found = await self._request(asked, hop, held, deadline)
-            if not isinstance(found, Place):
+            if not isinstance(found, ParsedUrl):
                 return found
             check_host(found, asked.allowed)
             hop = _Hop(found, found.url, hop.credential if found.origin == hop.place.origin else None)
-        raise RejectedError(f"{place.host}: more than {self._bounds.redirects} redirects", reason="not_fetched")
+        raise RejectedError(f"{place.host}: more than {self._bounds.max_redirects} redirects", reason="not_fetched")
 
-    async def _request(self, asked: Asked, hop: _Hop, held: AsyncExitStack, deadline: asyncio.Timeout) -> Got | Place | None:
+    async def _request(
+        self, asked: FetchRequest, hop: _Hop, held: AsyncExitStack, deadline: asyncio.Timeout
+    ) -> FetchResult | ParsedUrl | None:
         place, bounds = hop.place, self._bounds
         known = asked.validator if asked.validator is not None and asked.validator.place == hop.identity else None
-        timeout = {"connect": bounds.connect_s, "read": bounds.silent_s, "write": bounds.silent_s, "pool": bounds.connect_s}
+        timeout = {"connect": bounds.connect_s, "read": bounds.read_timeout_s, "write": bounds.read_timeout_s, "pool": bounds.connect_s}
         url = httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.target)
-        backend = CheckedBackend(self._resolve, asked.allowed, bounds.connect_s)
+        backend = SsrfGuardBackend(self._resolve, asked.allowed, bounds.connect_s)
         async with (  # a pool of one request: a connection is shared with nobody whose rules are other ones
             httpcore.AsyncConnectionPool(ssl_context=self._trust, max_keepalive_connections=0, network_backend=backend) as pool,
             pool.stream("GET", url, headers=_headers(asked, hop, known), extensions={"timeout": timeout}) as answer,
         ):
-            headers = headers_of(answer.headers)
+            headers = parse_headers(answer.headers)
             if answer.status == 304 and known is not None:
                 return None
-            if answer.status in REDIRECTS and "location" in headers:
+            if answer.status in REDIRECT_STATUSES and "location" in headers:
                 return _next(place, headers["location"])
             if answer.status == 304:
                 raise RetryableError(f"{place.host} answered that nothing has changed, and was not asked")
             if answer.status not in _CONTENT:
-                raise refusal(answer.status, headers, place.host, await _words(answer, headers) if answer.status == 403 else b"")
-            content = await self._body(answer, headers, asked.most_bytes, held, deadline)
+                raise error_for_response(answer.status, headers, place.host, await _words(answer, headers) if answer.status == 403 else b"")
+            content = await self._body(answer, headers, asked.max_bytes, held, deadline)
         return await _got(content, headers, hop)
 
     async def _body(
         self, answer: httpcore.Response, headers: Mapping[str, str], most_bytes: int, held: AsyncExitStack, deadline: asyncio.Timeout
     ) -> bytes:
-        unpacking, has_room = Unpacking(headers.get("content-encoding", ""), most_bytes), False
+        unpacking, has_room = BodyDecoder(headers.get("content-encoding", ""), most_bytes), False
         async for data in answer.aiter_stream():
             await unpacking.feed(data)
-            if not has_room and unpacking.size > self._bounds.large_bytes:
+            if not has_room and unpacking.size > self._bounds.large_body_bytes:
                 has_room = True
                 await self._room(held, deadline)
         return unpacking.content()
@@ -194,31 +203,31 @@ class Getter:
         deadline.reschedule(None if end is None else end + loop.time() - begin)
 
 
-def check_host(place: Place, allowed: Hosts) -> None:
+def check_host(place: ParsedUrl, allowed: HostAllowlist) -> None:
     """Go on only if a host, as far as it is an address, may be connected to.
 
     Raises:
         RejectedError: `address_refused`.
     """
-    if is_address(place.host):
+    if is_ip_address(place.host):
         check_addresses(place.host, place.port, [place.host], allowed)
 
 
-def _place(url: str) -> Place:
+def _place(url: str) -> ParsedUrl:
     try:
-        return place_of(url)
+        return parse_url(url)
     except ValueError as exc:
         raise RejectedError(f"the URL is not fetched: {exc}", reason="address_refused") from exc
 
 
-def _next(place: Place, location: str) -> Place:
+def _next(place: ParsedUrl, location: str) -> ParsedUrl:
     try:
-        return redirected(place, location.encode("latin-1").decode("utf-8", "replace"))
+        return resolve_redirect(place, location.encode("latin-1").decode("utf-8", "replace"))
     except ValueError as exc:
         raise RejectedError(f"{place.host}: a redirect is not followed: {exc}", reason="address_refused") from exc
 
 
-def _headers(asked: Asked, hop: _Hop, known: Validator | None) -> list[tuple[str, str]]:
+def _headers(asked: FetchRequest, hop: _Hop, known: CacheValidator | None) -> list[tuple[str, str]]:
     found = {"Host": hop.place.authority, **_ALWAYS, **asked.headers}
     if hop.credential is not None:
         found[hop.credential[0]] = hop.credential[1]
@@ -232,7 +241,7 @@ def _headers(asked: Asked, hop: _Hop, known: Validator | None) -> list[tuple[str
 async def _words(answer: httpcore.Response, headers: Mapping[str, str]) -> bytes:
     """What a refusal says; nothing where it says too much, or in a way that was not asked for."""
     try:
-        unpacking = Unpacking(headers.get("content-encoding", ""), _REFUSAL_BYTES)
+        unpacking = BodyDecoder(headers.get("content-encoding", ""), _REFUSAL_BYTES)
         async for data in answer.aiter_stream():
             await unpacking.feed(data)
         return unpacking.content()
@@ -240,8 +249,8 @@ async def _words(answer: httpcore.Response, headers: Mapping[str, str]) -> bytes
         return b""
 
 
-async def _got(content: bytes, headers: Mapping[str, str], hop: _Hop) -> Got:
-    mime_type, charset = type_of(headers)
+async def _got(content: bytes, headers: Mapping[str, str], hop: _Hop) -> FetchResult:
+    mime_type, charset = content_type(headers)
     if charset is not None:
-        content = await asyncio.to_thread(as_utf8, content, mime_type, charset)
-    return Got(content, mime_type, hop.place.path.rsplit("/", 1)[-1], validator_of(headers, hop.identity), hop.url)
+        content = await asyncio.to_thread(transcode_to_utf8, content, mime_type, charset)
+    return FetchResult(content, mime_type, hop.place.path.rsplit("/", 1)[-1], cache_validator(headers, hop.identity), hop.url)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
 
-from livedex.pipeline.fetch.ip_addresses import kind_of
+from livedex.pipeline.fetch.ip_addresses import classify_address
 
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-def plain_host(host: str) -> str:
+def normalize_host(host: str) -> str:
     """A host in the one form that is looked at and connected to.
 
     Args:
@@ -51,12 +51,12 @@ def _plain_address(host: str, kind: type[IPv4Address] | type[IPv6Address]) -> st
         raise ValueError("an address is written as four decimal numbers, or as one of IPv6 in brackets") from None
 
 
-def is_address(host: str) -> bool:
+def is_ip_address(host: str) -> bool:
     """Whether a plain host is an address."""
     return ":" in host or _NUMBER.fullmatch(host.rsplit(".", 1)[-1]) is not None
 
 
-class Hosts:
+class HostAllowlist:
     """Hosts that may be reached though they are not public.
 
     Args:
@@ -69,8 +69,8 @@ class Hosts:
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._named = frozenset(_entry(each) for each in named)
 
-    def __or__(self, other: Hosts) -> Hosts:
-        both = Hosts()
+    def __or__(self, other: HostAllowlist) -> HostAllowlist:
+        both = HostAllowlist()
         both._named = self._named | other._named
         return both
 
@@ -84,12 +84,12 @@ class Hosts:
         A host that is named may be in an inner network. A link-local address, and one at which a cloud tells its credentials, has to be named
         itself: a name must not lead there.
         """
-        kind = kind_of(address)
+        kind = classify_address(address)
         if kind == "public":
             return True
         if not self.names(host, port):
             return False
-        return kind == "inner" or (kind == "near" and is_address(host))
+        return kind == "inner" or (kind == "near" and is_ip_address(host))
 
 
 def _entry(named: str) -> tuple[str, int | None]:
@@ -102,6 +102,6 @@ def _entry(named: str) -> tuple[str, int | None]:
     if port is not None and not 0 < int(port) < 65536:
         raise ValueError(f"{named!r} has no port from 1 to 65535")
     try:
-        return plain_host(found["six"] or found["host"] or found["bare"]), int(port) if port else None
+        return normalize_host(found["six"] or found["host"] or found["bare"]), int(port) if port else None
     except ValueError as exc:
         raise ValueError(f"{named!r} is no HOST or HOST:PORT: {exc}") from exc

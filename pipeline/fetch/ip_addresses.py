@@ -8,7 +8,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal, TypeAlias
 
-Kind = Literal["public", "inner", "near", "none"]
+AddressClass = Literal["public", "inner", "near", "none"]
 """`public`: anybody's. `inner`: loopback and private networks. `near`: link-local, and where clouds tell credentials. `none`: no server's."""
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -35,7 +35,7 @@ _NONE_6 = [IPv6Network(n) for n in ("2001::/23", "2001:db8::/32", "2002::/16", "
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-def kind_of(address: str) -> Kind:
+def classify_address(address: str) -> AddressClass:
     """What kind of address this is.
 
     Args:
@@ -48,7 +48,7 @@ def kind_of(address: str) -> Kind:
     return _kind_4(found) if isinstance(found, IPv4Address) else _kind_6(found)
 
 
-def _kind_4(address: IPv4Address) -> Kind:
+def _kind_4(address: IPv4Address) -> AddressClass:
     if any(address in network for network in _NEAR_4):
         return "near"
     if any(address in network for network in _INNER_4):
@@ -56,7 +56,7 @@ def _kind_4(address: IPv4Address) -> Kind:
     return "none" if any(address in network for network in _NONE_4) else "public"
 
 
-def _kind_6(address: IPv6Address) -> Kind:
+def _kind_6(address: IPv6Address) -> AddressClass:
     if address.ipv4_mapped is not None:
         return _kind_4(address.ipv4_mapped)
     if address in _NAT64:

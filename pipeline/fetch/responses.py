@@ -10,12 +10,19 @@ from datetime import UTC, datetime, timedelta
 from email.message import Message
 from email.utils import parsedate_to_datetime
 
-from livedex.pipeline.errors import DoubtfulError, MissingError, RejectedError, RetryableError, ScopeError, ThrottledError
-from livedex.pipeline.fetch.ssrf_guard import AWAY_FIRST_WAIT_S
-from livedex.pipeline.http.retry_after import retry_after_s
-from livedex.pipeline.model import Validator
+from livedex.pipeline.errors import (
+    ContentNotFoundError,
+    InsufficientScopeError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+    UnexpectedResponseError,
+)
+from livedex.pipeline.fetch.ssrf_guard import UNAVAILABLE_RETRY_DELAY_S
+from livedex.pipeline.http.retry_after import parse_retry_after_s
+from livedex.pipeline.model import CacheValidator
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _MAY_PASS = frozenset({408, 425})
 _NOT_THERE = frozenset({404, 410})
 _SCOPE = "insufficient_scope"  # source: RFC 6750, section 3.1; GitLab says it in the body
@@ -26,7 +33,7 @@ _SINGLE_BYTE = re.compile(r"iso8859|cp125|cp8|koi8|mac|ascii|utf-8$|tis-620")
 _SEVERAL_BYTES = re.compile(r"utf-(?:16|32)|big5|gb|euc|shift_jis|iso2022|cp9|hz$")
 
 
-def headers_of(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
+def parse_headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     """Headers by their names in lower case; what comes several times is joined by commas."""
     found: dict[str, str] = {}
     for name, value in raw:
@@ -35,7 +42,7 @@ def headers_of(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return found
 
 
-def refusal(status: int, headers: Mapping[str, str], host: str, said: bytes = b"") -> RetryableError | RejectedError:
+def error_for_response(status: int, headers: Mapping[str, str], host: str, said: bytes = b"") -> RetryableError | RejectedError:
     """The error that an answer without content stands for.
 
     What was announced and is not there may still come, or its delete is on the way, and a credential may be changed a little later than
@@ -47,15 +54,15 @@ def refusal(status: int, headers: Mapping[str, str], host: str, said: bytes = b"
     words = f"{host} answered with HTTP {status}"
     wait_s = _patience_s(status, headers)
     if status == 429 or (wait_s is not None and status in (403, 503)):
-        return ThrottledError(f"{words}: it asks for patience", retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
+        return RateLimitedError(f"{words}: it asks for patience", retry_after_s=wait_s, first_wait_s=UNAVAILABLE_RETRY_DELAY_S)
     if status in _NOT_THERE:
-        return MissingError(f"{words}: it is not there, or not for who asks")
+        return ContentNotFoundError(f"{words}: it is not there, or not for who asks")
     if status >= 500 or status in _MAY_PASS:
-        return RetryableError(words, retry_after_s=wait_s, first_wait_s=AWAY_FIRST_WAIT_S)
+        return RetryableError(words, retry_after_s=wait_s, first_wait_s=UNAVAILABLE_RETRY_DELAY_S)
     if status in (401, 403, 407):
         if status == 403 and (_SCOPE.encode() in said or _SCOPE in headers.get("www-authenticate", "")):
-            return ScopeError(f"{words}: the token of the source lacks a scope ({_SCOPE})")
-        return DoubtfulError(
+            return InsufficientScopeError(f"{words}: the token of the source lacks a scope ({_SCOPE})")
+        return UnexpectedResponseError(
             f"{words}: it wants other credentials: check token_env of its source, if it has one, or send the content itself"
         )
     return RejectedError(words, reason="not_fetched")
@@ -63,14 +70,14 @@ def refusal(status: int, headers: Mapping[str, str], host: str, said: bytes = b"
 
 def _patience_s(status: int, headers: Mapping[str, str]) -> float | None:
     """Seconds that it asks to be left alone. Source: RFC 9110, "Retry-After"; GitHub, "Rate limits for the REST API"."""
-    asked = retry_after_s(headers.get("retry-after"), datetime.now(UTC))
+    asked = parse_retry_after_s(headers.get("retry-after"), datetime.now(UTC))
     if asked is not None or status not in (403, 429) or headers.get("x-ratelimit-remaining") != "0":
         return asked
     reset = headers.get("x-ratelimit-reset", "")
     return max(float(reset) - time.time(), 1.0) if reset.isascii() and reset.isdigit() and len(reset) < 12 else None
 
 
-def validator_of(headers: Mapping[str, str], place: bytes) -> Validator | None:
+def cache_validator(headers: Mapping[str, str], place: bytes) -> CacheValidator | None:
     """What an unchanged resource is recognised by.
 
     A time of the last change counts only where the answer was made a while after it: two changes in one second have the same time.
@@ -80,16 +87,16 @@ def validator_of(headers: Mapping[str, str], place: bytes) -> Validator | None:
     """
     etag = headers.get("etag", "")
     if _ETAG.fullmatch(etag):
-        return Validator(place, etag=etag)
+        return CacheValidator(place, etag=etag)
     try:
         changed, answered = (parsedate_to_datetime(headers[name]) for name in ("last-modified", "date"))
         sure = answered - changed >= _SURE_AFTER
     except (KeyError, ValueError, TypeError, OverflowError):
         return None
-    return Validator(place, last_modified=headers["last-modified"]) if sure else None
+    return CacheValidator(place, last_modified=headers["last-modified"]) if sure else None
 
 
-def type_of(headers: Mapping[str, str]) -> tuple[str | None, str | None]:
+def content_type(headers: Mapping[str, str]) -> tuple[str | None, str | None]:
     """MIME type and charset, in lower case, as far as they are said."""
     if "content-type" not in headers:
         return None, None
@@ -100,7 +107,7 @@ def type_of(headers: Mapping[str, str]) -> tuple[str | None, str | None]:
     return kind, charset
 
 
-def as_utf8(content: bytes, mime_type: str | None, charset: str | None) -> bytes:
+def transcode_to_utf8(content: bytes, mime_type: str | None, charset: str | None) -> bytes:
     """A text in the charset that its server names, as UTF-8; as it is, where that makes no sense.
 
     A byte-order mark says more than the server, and so do bytes that are UTF-8 where a charset of single bytes is named, which fits everything.

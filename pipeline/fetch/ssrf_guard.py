@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 import httpcore
 
 from livedex.pipeline.errors import RejectedError, RetryableError
-from livedex.pipeline.fetch.host_allowlist import Hosts, is_address
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist, is_ip_address
 
-AWAY_FIRST_WAIT_S = 1.0
+UNAVAILABLE_RETRY_DELAY_S = 1.0
 """Before the second attempt at a server that is away; four times as long before each further one."""
 
 _THREADS = 16  # a look-up goes on when nobody waits for it any more
 _MOST_ADDRESSES = 4
 _UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host; raises OSError where there are none."""
 
 
@@ -40,7 +40,7 @@ class SystemResolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class CheckedBackend(httpcore.AsyncNetworkBackend):
+class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
     """Opens connections for one fetch: the host is resolved once, every address is looked at, and one of exactly these is connected to.
 
     Args:
@@ -48,7 +48,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         allowed: hosts that may be reached though they are not public.
     """
 
-    def __init__(self, resolve: Resolve, allowed: Hosts, connect_s: float) -> None:
+    def __init__(self, resolve: Resolver, allowed: HostAllowlist, connect_s: float) -> None:
         self._resolve, self._allowed, self._connect_s = resolve, allowed, connect_s
         self._network = httpcore.AnyIOBackend()
 
@@ -56,7 +56,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:  # fmt: skip
-        addresses = await addresses_of(host, port, self._resolve, self._allowed)
+        addresses = await resolve_checked(host, port, self._resolve, self._allowed)
         error: Exception | None = None
         for address in addresses[:_MOST_ADDRESSES]:
             try:
@@ -88,10 +88,10 @@ class NoPublicAddressError(RetryableError):
             f"{host}: there is no such host, or it is not at a public address: where contents may come from there, its operator names it (allow_hosts of "
             "the source, LIVEDEX_FETCH_ALLOW_HOSTS for what is sent with a key)"
         )
-        self.leads_inside = leads_inside
+        self.resolves_to_private = leads_inside
 
 
-async def addresses_of(host: str, port: int, resolve: Resolve, allowed: Hosts) -> Sequence[str]:
+async def resolve_checked(host: str, port: int, resolve: Resolver, allowed: HostAllowlist) -> Sequence[str]:
     """The addresses of a host, at least one, all of which may be connected to.
 
     Raises:
@@ -99,8 +99,8 @@ async def addresses_of(host: str, port: int, resolve: Resolve, allowed: Hosts) -
         NoPublicAddressError: the same of a name that is not among those allowed, or there is no such host.
         RetryableError: there are none now.
     """
-    may_tell = is_address(host) or allowed.names(host, port)
-    if is_address(host):
+    may_tell = is_ip_address(host) or allowed.names(host, port)
+    if is_ip_address(host):
         found: Sequence[str] = [host]
     else:
         try:
@@ -110,9 +110,9 @@ async def addresses_of(host: str, port: int, resolve: Resolve, allowed: Hosts) -
                 raise NoPublicAddressError(host, leads_inside=False) from exc
             if exc.errno in _UNKNOWN:
                 raise RetryableError(f"{host}: there is no such host") from exc
-            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=AWAY_FIRST_WAIT_S) from exc
+            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
         except (OSError, UnicodeError) as exc:
-            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=AWAY_FIRST_WAIT_S) from exc
+            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
     if not found:
         raise RetryableError(f"{host}: there is no such host") if may_tell else NoPublicAddressError(host, leads_inside=False)
     try:
@@ -124,7 +124,7 @@ async def addresses_of(host: str, port: int, resolve: Resolve, allowed: Hosts) -
     return found
 
 
-def check_addresses(host: str, port: int, addresses: Sequence[str], allowed: Hosts) -> None:
+def check_addresses(host: str, port: int, addresses: Sequence[str], allowed: HostAllowlist) -> None:
     """Go on only if all addresses of a host may be connected to.
 
     Raises:

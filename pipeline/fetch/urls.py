@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
-from livedex.pipeline.fetch.host_allowlist import plain_host
+from livedex.pipeline.fetch.host_allowlist import normalize_host
 
-LONGEST_URL = 8000
+MAX_URL_CHARACTERS = 8000
 _PORTS = {"http": 80, "https": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 _KEPT = "/?%:@!$&'()*+,;=~[]|"
@@ -19,7 +19,7 @@ Origin: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParsedUrl:
     """Where something stands.
 
     Attributes:
@@ -55,14 +55,14 @@ class Place:
         return self.target.partition("?")[0]
 
 
-def place_of(url: str) -> Place:
+def parse_url(url: str) -> ParsedUrl:
     """Take a URL apart.
 
     Raises:
         ValueError: it is none of http or https, names a user, or its host has no plain form; the message repeats nothing of it.
     """
-    if len(url) > LONGEST_URL:
-        raise ValueError(f"a URL has at most {LONGEST_URL} characters")
+    if len(url) > MAX_URL_CHARACTERS:
+        raise ValueError(f"a URL has at most {MAX_URL_CHARACTERS} characters")
     if _FORBIDDEN.search(url):
         raise ValueError("a URL has no spaces, control characters or backslashes")
     parts = urlsplit(url)
@@ -79,16 +79,16 @@ def place_of(url: str) -> Place:
     target = quote((parts.path or "/").encode("utf-8", "surrogatepass"), safe=_KEPT)
     if parts.query:
         target += "?" + quote(parts.query.encode("utf-8", "surrogatepass"), safe=_KEPT)
-    return Place(parts.scheme, plain_host(parts.hostname), _PORTS[parts.scheme] if port is None else port, target)
+    return ParsedUrl(parts.scheme, normalize_host(parts.hostname), _PORTS[parts.scheme] if port is None else port, target)
 
 
-def redirected(place: Place, location: str) -> Place:
+def resolve_redirect(place: ParsedUrl, location: str) -> ParsedUrl:
     """Where a redirect leads.
 
     Raises:
         ValueError: nowhere that may be gone to; or from https to http.
     """
-    found = place_of(urljoin(place.url, location))
+    found = parse_url(urljoin(place.url, location))
     if place.scheme == "https" and found.scheme == "http":
         raise ValueError("a redirect from https to http is not followed")
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 
-from livedex.pipeline.http.host_names import EVERY, is_loopback, plain_host
+from livedex.pipeline.http.host_names import ANY_HOST, is_loopback, normalize_host
 
 _PORT = re.compile(r":\d*$", re.ASCII)
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
@@ -25,27 +25,27 @@ class AllowedHosts:
     """
 
     def __init__(self, names: Iterable[str] = (), *, bound: str = "") -> None:
-        given = {plain_host(name) for name in names}
+        given = {normalize_host(name) for name in names}
         self.is_set = bool(given)
-        self._every = EVERY in given
+        self._every = ANY_HOST in given
         self._below = tuple(name[1:] for name in given if name.startswith("*."))
-        self._names = given | ({plain_host(bound)} if bound not in _ANY_ADDRESS else set())
+        self._names = given | ({normalize_host(bound)} if bound not in _ANY_ADDRESS else set())
 
     def allow(self, headers: Headers) -> bool:
         """Return whether a request with these headers may be answered. A request that names no host, as no browser sends one, may."""
         named = headers.getlist("host")
         if not named:
             return True
-        return len(named) == 1 and self.allow_host(host_of(named[0]))
+        return len(named) == 1 and self.allows_host(parse_host_header(named[0]))
 
-    def allow_host(self, host: str) -> bool:
+    def allows_host(self, host: str) -> bool:
         """Return whether a host, without its port, is one of ours."""
         if self._every or is_loopback(host) or host in self._names:
             return True
         return bool(host) and host.endswith(self._below) if self._below else False
 
 
-def host_of(value: str) -> str:
+def parse_host_header(value: str) -> str:
     """Return the host in the value of a Host header, in lower case, without its port; empty where there is none."""
     value = value.strip().lower()
     if value.startswith("["):

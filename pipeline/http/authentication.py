@@ -12,9 +12,9 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from livedex.pipeline.errors import ForbiddenError
-from livedex.pipeline.http.unknown_parameters import check_query_names
+from livedex.pipeline.http.unknown_parameters import check_query_parameters
 from livedex.pipeline.model import DEFAULT_TENANT, Reader, TenantId
-from livedex.pipeline.runtime.request_context import credential
+from livedex.pipeline.runtime.request_context import current_credential
 from livedex.pipeline.runtime.tenant_shares import TenantShares
 
 Scope: TypeAlias = Literal["search", "act_as", "documents:all", "documents:write", "events:write", "admin"]
@@ -65,12 +65,12 @@ class Caller:
             return Reader(self.tenant_id, frozenset(principals))
         return Reader(self.tenant_id, None if self.may("documents:all") else self.principals or frozenset())
 
-    def follower(self, reader: Reader) -> Reader:
+    def status_reader(self, reader: Reader) -> Reader:
         """For whom it asks what became of a change: whoever may write any document is told of each; others of what they may read."""
         return Reader(self.tenant_id) if self.may("documents:write") or self.may("events:write") else reader
 
 
-class Tenancy(Protocol):
+class Authenticator(Protocol):
     """Resolves who asks."""
 
     async def caller_of(self, headers: Headers) -> Caller:
@@ -87,7 +87,7 @@ class Tenancy(Protocol):
         ...
 
 
-class OneTenant:
+class SingleTenantAuthenticator:
     """A service with one tenant and no keys: nobody needs one, and whoever gives one gives a wrong one."""
 
     def __init__(self, tenant_id: TenantId = DEFAULT_TENANT) -> None:
@@ -108,16 +108,16 @@ class _Services(Protocol):
     """What `app.state.services` has for this."""
 
     @property
-    def tenancy(self) -> Tenancy: ...
+    def tenancy(self) -> Authenticator: ...
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> RequestLimiter: ...
 
     @property
     def shares(self) -> TenantShares: ...
 
 
-def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
+def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
     """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of the request."""
 
     async def caller(request: Request) -> Caller:
@@ -130,26 +130,26 @@ def needs(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
         request.state.admission = await services.limits.admit(found)
         await services.shares.admit(found.tenant_id, "read" if "search" in scopes else "write", wait_s=_TURN_S)
         found.require(*scopes)
-        check_query_names(request)
+        check_query_parameters(request)
         request.state.caller = found
-        credential.set(found.credential)
+        current_credential.set(found.credential)
         return found
 
-    _CHECKS.add(caller)
+    _AUTHENTICATION_DEPENDENCIES.add(caller)
     return caller
 
 
-def entrance_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
+def authentication_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
     """Return what `needs` made for a route, so that it can be asked before the body is read; None for a route that needs no caller."""
     for each in route.dependencies:
-        if each.call in _CHECKS:
+        if each.call in _AUTHENTICATION_DEPENDENCIES:
             return cast(Callable[[Request], Awaitable[Caller]], each.call)
-        if (found := entrance_of(each)) is not None:
+        if (found := authentication_of(each)) is not None:
             return found
     return None
 
 
-_CHECKS: set[Any] = set()
+_AUTHENTICATION_DEPENDENCIES: set[Any] = set()
 
 
 _TURN_S = 10.0  # that a request waits for its tenant's share
@@ -170,7 +170,7 @@ class Admission(Protocol):
         ...
 
 
-class Limits(Protocol):
+class RequestLimiter(Protocol):
     """Decides whether a caller may ask now."""
 
     async def admit(self, caller: Caller) -> Admission | None:
@@ -183,7 +183,7 @@ class Limits(Protocol):
         ...
 
 
-class NoLimits:
+class UnlimitedRequests:
     """Nothing is limited."""
 
     async def admit(self, caller: Caller) -> Admission | None:

@@ -17,25 +17,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from livedex.pipeline.events.json_budget import has_more_values, objection
-from livedex.pipeline.http.authentication import entrance_of
+from livedex.pipeline.events.json_budget import exceeds_value_limit, oversize_reason
+from livedex.pipeline.http.authentication import authentication_of
 from livedex.pipeline.runtime.tenant_shares import in_thread
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-OFF_LOOP_BYTES = 256 * 1024
+MAX_INLINE_PARSE_BYTES = 256 * 1024
 """Larger bodies are parsed beside the loop."""
 _MOST_VALUES = 50_000
 _MOST_ITEMS = 4_096
 
 
-async def read_bounded(request: Request, most_bytes: int) -> bytes:
+async def read_limited(request: Request, most_bytes: int) -> bytes:
     """The whole body of a request.
 
     Raises:
         HTTPException: 413, more than `most_bytes`; the rest is not read.
     """
     parts: list[bytes] = []
-    size = declared_bytes(request) or 0
+    size = content_length(request) or 0
     if size <= most_bytes:
         size = 0
         async for part in request.stream():
@@ -44,16 +44,16 @@ async def read_bounded(request: Request, most_bytes: int) -> bytes:
                 break
             parts.append(part)
     if size > most_bytes:
-        raise too_large(most_bytes)
+        raise body_too_large(most_bytes)
     return b"".join(parts)
 
 
-def too_large(most_bytes: int) -> HTTPException:
+def body_too_large(most_bytes: int) -> HTTPException:
     """Return the refusal of a body above a limit."""
     return HTTPException(413, f"a body has at most {most_bytes} bytes here: send less at once")
 
 
-def declared_bytes(request: Request) -> int | None:
+def content_length(request: Request) -> int | None:
     """How long a body says it is; None where it does not, or says nonsense."""
     said = request.headers.get("content-length", "")
     return int(said) if said.isascii() and said.isdigit() and len(said) < 20 else None
@@ -79,7 +79,7 @@ def require_json(request: Request) -> None:
         raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
 
 
-def require_plain(request: Request) -> None:
+def require_uncompressed(request: Request) -> None:
     """Go on only with a body that is sent as it is.
 
     Raises:
@@ -98,7 +98,7 @@ class StrictRequest(Request):
     async def body(self) -> bytes:
         """The whole body; see `read_bounded`."""
         if not hasattr(self, "_body"):
-            self._body = await read_bounded(self, MAX_BODY_BYTES)
+            self._body = await read_limited(self, MAX_BODY_BYTES)
         return self._body
 
     async def json(self) -> Any:
@@ -109,19 +109,19 @@ class StrictRequest(Request):
             HTTPException: 422, it holds more values than any request needs.
         """
         raw = await self.body()
-        return bounded_json(raw) if len(raw) <= OFF_LOOP_BYTES else await in_thread(bounded_json, raw)
+        return parse_limited_json(raw) if len(raw) <= MAX_INLINE_PARSE_BYTES else await in_thread(parse_limited_json, raw)
 
 
-def bounded_json(raw: bytes) -> Any:
+def parse_limited_json(raw: bytes) -> Any:
     """Return the value of a body, also behind a byte-order mark.
 
     Raises:
         json.JSONDecodeError: it is none.
         HTTPException: 422, it holds more values than any request needs.
     """
-    why = f"a body holds at most {_MOST_VALUES} values here" if has_more_values(raw, _MOST_VALUES) else None
+    why = f"a body holds at most {_MOST_VALUES} values here" if exceeds_value_limit(raw, _MOST_VALUES) else None
     value = None if why else orjson.loads(raw.removeprefix(codecs.BOM_UTF8))
-    if why := why or objection(value, _MOST_ITEMS):
+    if why := why or oversize_reason(value, _MOST_ITEMS):
         raise HTTPException(422, why)
     return value
 
@@ -133,13 +133,13 @@ class StrictRoute(APIRoute):
         """The handler, given a `StrictRequest`."""
         handle = super().get_route_handler()
 
-        check = entrance_of(self.dependant)
+        check = authentication_of(self.dependant)
 
         async def strictly(request: Request) -> Response:
             if check is not None:
                 await check(request)
             require_json(request)
-            require_plain(request)
+            require_uncompressed(request)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strictly

@@ -12,33 +12,33 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from livedex.pipeline.errors import RetryableError
-from livedex.pipeline.http.bodies import declared_bytes, require_plain, too_large
-from livedex.pipeline.http.body_spool import LargeBodies, LargeBody
+from livedex.pipeline.http.bodies import body_too_large, content_length, require_uncompressed
+from livedex.pipeline.http.body_spool import BodySpool, SpooledBody
 
-PATIENCE_S = 5.0
-READ_S = 60.0
-KEPT_BYTES = 256 * 1024
+WAIT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 60.0
+MAX_IN_MEMORY_BYTES = 256 * 1024
 """Of a body that is still coming; what is larger waits on disk until it is whole."""
 
 
-class Admission:
-    """Room for bodies in memory. What is larger than `KEPT_BYTES` waits on disk until it is whole.
+class BodyBudget:
+    """Room for bodies in memory. What is larger than `MAX_IN_MEMORY_BYTES` waits on disk until it is whole.
 
     Args:
         requests: at once, >= 1.
         room_bytes: of the beginnings of all bodies together, half of them of one owner; twice `kept_bytes` must fit.
         large_bytes: of large bodies that are in memory at once; the largest that is allowed must fit.
-        read_s: the longest that a body may take to come; None: `READ_S`.
+        read_s: the longest that a body may take to come; None: `READ_TIMEOUT_S`.
     """
 
     def __init__(
-        self, *, requests: int, room_bytes: int, large_bytes: int, read_s: float | None = None, kept_bytes: int = KEPT_BYTES
+        self, *, requests: int, room_bytes: int, large_bytes: int, read_s: float | None = None, kept_bytes: int = MAX_IN_MEMORY_BYTES
     ) -> None:
-        self._read_s = READ_S if read_s is None else read_s
+        self._read_s = READ_TIMEOUT_S if read_s is None else read_s
         self._requests = requests
         self._room = room_bytes
         self._kept = kept_bytes
-        self._large = LargeBodies(large_bytes)
+        self._large = BodySpool(large_bytes)
         self._taken = 0
         self._of_owner: defaultdict[str, int] = defaultdict(int)
         self._left = asyncio.Condition()
@@ -51,9 +51,9 @@ class Admission:
             HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come; 415, it is compressed.
             RetryableError: too much is under way.
         """
-        require_plain(request)
-        if (declared_bytes(request) or 0) > most_bytes:
-            raise too_large(most_bytes)
+        require_uncompressed(request)
+        if (content_length(request) or 0) > most_bytes:
+            raise body_too_large(most_bytes)
         owner = _owner(request)
         async with AsyncExitStack() as held:
             place = await held.enter_async_context(AsyncExitStack())
@@ -71,14 +71,14 @@ class Admission:
             held.push_async_callback(self._leave)
             yield begun
 
-    async def _arrived(self, request: Request, most_bytes: int, owner: str, place: AsyncExitStack) -> tuple[bytes, LargeBody | None, int]:
+    async def _arrived(self, request: Request, most_bytes: int, owner: str, place: AsyncExitStack) -> tuple[bytes, SpooledBody | None, int]:
         """The body, or where on disk it is, and its size."""
         begun, large, size = bytearray(), None, 0
         room = await place.enter_async_context(AsyncExitStack())
         async for part in request.stream():
             size += len(part)
             if size > most_bytes:
-                raise too_large(most_bytes)
+                raise body_too_large(most_bytes)
             if large is None:
                 await self._wait(partial(self._fits, owner, len(part)))
                 self._take(owner, len(part))
@@ -119,7 +119,7 @@ class Admission:
         if is_free():
             return
         try:
-            async with asyncio.timeout(PATIENCE_S), self._left:
+            async with asyncio.timeout(WAIT_TIMEOUT_S), self._left:
                 await self._left.wait_for(is_free)
         except TimeoutError as exc:
             raise RetryableError("too many requests are under way", retry_after_s=2) from exc

@@ -12,12 +12,12 @@ from typing import IO
 
 from livedex.pipeline.errors import RetryableError
 
-PATIENCE_S = 20.0
-PLACES = 16
+SPOOL_TIMEOUT_S = 20.0
+MAX_SPOOLED_BODIES = 16
 _ON_DISK = "/var/tmp"  # where /tmp is memory, as it often is in containers, this is not; a file in it has no name
 
 
-class LargeBodies:
+class BodySpool:
     """Places on disk for bodies that arrive, and turns in memory for those that are whole.
 
     Args:
@@ -25,28 +25,28 @@ class LargeBodies:
         places: for bodies that arrive or wait, half of them for one owner, >= 2.
     """
 
-    def __init__(self, room_bytes: int, places: int = PLACES) -> None:
+    def __init__(self, room_bytes: int, places: int = MAX_SPOOLED_BODIES) -> None:
         self._room, self._places = room_bytes, places
         self._arriving: defaultdict[str, int] = defaultdict(int)
         self._left = asyncio.Condition()
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def place(self, owner: str) -> AsyncIterator[LargeBody]:
+    async def place(self, owner: str) -> AsyncIterator[SpooledBody]:
         """Hold a place on disk for as long as the block lasts.
 
         Raises:
             RetryableError: too many are taken, or the disk takes nothing.
         """
         try:
-            async with asyncio.timeout(PATIENCE_S), self._left:
+            async with asyncio.timeout(SPOOL_TIMEOUT_S), self._left:
                 await self._left.wait_for(lambda: self._has_place(owner))
         except TimeoutError as exc:
             raise RetryableError("too many large bodies are under way", retry_after_s=5) from exc
         self._arriving[owner] += 1
         try:
             with _file() as file:
-                yield LargeBody(file)
+                yield SpooledBody(file)
         except OSError as exc:
             raise RetryableError(f"a large body cannot be kept on disk: {exc.strerror or type(exc).__name__}", retry_after_s=5) from exc
         finally:
@@ -80,7 +80,7 @@ class LargeBodies:
         mine = (size, asyncio.get_running_loop().create_future())
         self._line.append(mine)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(SPOOL_TIMEOUT_S):
                 await mine[1]
         except BaseException as exc:
             if mine in self._line:
@@ -100,7 +100,7 @@ class LargeBodies:
                 turn.set_result(None)
 
 
-class LargeBody:
+class SpooledBody:
     """What has come of a body, on disk; each call is made beside the loop."""
 
     def __init__(self, file: IO[bytes]) -> None:

@@ -14,24 +14,24 @@ from typing import Literal, Protocol
 
 Phase = Literal["idle", "head", "body", "answer"]
 
-MOST_CONNECTIONS = 512
-HEAD_BYTES = 65_536
-MOST_HEADERS = 128
-MOST_PIPELINED = 16
-FIRST_BYTE_S = 10.0
-HEAD_S = 10.0
+MAX_CONNECTIONS = 512
+MAX_HEADER_BYTES = 65_536
+MAX_HEADERS = 128
+MAX_PIPELINED_REQUESTS = 16
+FIRST_BYTE_TIMEOUT_S = 10.0
+HEADER_TIMEOUT_S = 10.0
 BODY_GRACE_S = 10.0
-BODY_BYTES_PER_S = 32_768
+MIN_BODY_BYTES_PER_S = 32_768
 UNREAD_BODY_S = 5.0
-KNOWN_IDLE_S = 75.0  # longer than clients and proxies keep a connection: what is sent while we close it gets no answer
-STRANGER_IDLE_S = 10.0
-STALLED_ANSWER_S = 30.0
+AUTHENTICATED_IDLE_TIMEOUT_S = 75.0  # longer than clients and proxies keep a connection: what is sent while we close it gets no answer
+ANONYMOUS_IDLE_TIMEOUT_S = 10.0
+STALLED_RESPONSE_TIMEOUT_S = 30.0
 BACKLOG = 64
 _RESERVED_FILES = 64
 _TICK_S = 1.0
 
 
-class Held(Protocol):
+class ClientConnection(Protocol):
     """A connection that is held open.
 
     Attributes:
@@ -53,19 +53,19 @@ class Held(Protocol):
         ...
 
 
-def most_connections() -> int:
+def connection_limit() -> int:
     """Return how many connections fit the limit on open files, beside what is open already and what else may be opened."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
+        return MAX_CONNECTIONS
     try:
         opened = len(os.listdir("/dev/fd"))
     except OSError:
         opened = 64
-    return max(8, min(MOST_CONNECTIONS, limit - opened - BACKLOG - _RESERVED_FILES))
+    return max(8, min(MAX_CONNECTIONS, limit - opened - BACKLOG - _RESERVED_FILES))
 
 
-class ConnectionLimits:
+class ConnectionLimiter:
     """Counts connections, and ends those whose clients take too long.
 
     Args:
@@ -74,14 +74,14 @@ class ConnectionLimits:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._held: dict[Held, None] = {}
+        self._held: dict[ClientConnection, None] = {}
         self._addresses: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def enter(self, connection: Held) -> bool:
+    def enter(self, connection: ClientConnection) -> bool:
         """Count a new connection, making room for it where need be; return False where there is none."""
         of_address = self._addresses.get(connection.address, 0)
         if of_address >= max(1, self.most // 2) and not _is_near(connection.address):
@@ -95,7 +95,7 @@ class ConnectionLimits:
             self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         return True
 
-    def leave(self, connection: Held) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         """Forget a connection; one that was never counted changes nothing."""
         if connection not in self._held:
             return

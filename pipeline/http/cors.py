@@ -7,7 +7,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from livedex.pipeline.http.problems import problem
+from livedex.pipeline.http.problems import problem_response
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _SENT = ("Authorization", "Content-Type", "X-API-Key")
@@ -39,4 +39,4 @@ class Cors(CORSMiddleware):
             if not self.is_allowed_origin(origin)
             else f"pages may send {', '.join(_METHODS)}, with the headers {', '.join(_SENT)}, and ask for no more"
         )
-        return problem(403, why, headers={_VARY: _ASKED})
+        return problem_response(403, why, headers={_VARY: _ASKED})

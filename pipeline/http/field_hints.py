@@ -22,7 +22,7 @@ _SYNONYMS: Mapping[str, str] = {
 _MOST_HINTS = 5
 
 
-def with_hints(errors: Sequence[Any], request: Request) -> list[Any]:
+def add_field_suggestions(errors: Sequence[Any], request: Request) -> list[Any]:
     """Return the errors of a body, the first few about unknown fields with the field that was probably meant, or all that there are.
 
     Args:

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
-EVERY = "*"
+ANY_HOST = "*"
 _NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
 
 
-def check_host_names(listed: str) -> tuple[str, ...]:
+def parse_host_names(listed: str) -> tuple[str, ...]:
     """Return the names of a setting, which separates them by commas.
 
     Raises:
@@ -21,12 +21,12 @@ def check_host_names(listed: str) -> tuple[str, ...]:
     """
     names = tuple(name.strip() for name in listed.split(",") if name.strip())
     for name in names:
-        if name != EVERY and not _NAME.fullmatch(plain_host(name)) and not _is_address(plain_host(name)):
+        if name != ANY_HOST and not _NAME.fullmatch(normalize_host(name)) and not _is_address(normalize_host(name)):
             raise ValueError(f"{name!r} is no host name: write names or addresses without scheme and port, such as search.example.org")
     return names
 
 
-def check_origins(listed: str) -> tuple[str, ...]:
+def parse_origins(listed: str) -> tuple[str, ...]:
     """Return the origins of a setting, which separates them by commas, as browsers send them.
 
     Raises:
@@ -54,7 +54,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def plain_host(name: str) -> str:
+def normalize_host(name: str) -> str:
     """Return a host name or address as names are compared."""
     return name.strip().lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
@@ -72,12 +72,12 @@ def _as_text(value: Any) -> Any:
 
 
 def _hosts(value: str) -> str:
-    check_host_names(value)
+    parse_host_names(value)
     return value
 
 
 def _origins(value: str) -> str:
-    check_origins(value)
+    parse_origins(value)
     return value
 
 

@@ -13,13 +13,13 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _VERSIONS = frozenset({"version", "pending_version"})
-_OF_OTHERS = frozenset({"metadata", "explain"})
+_OPAQUE_FIELDS = frozenset({"metadata", "explain"})
 """What stands in these is not ours."""
 
 _as_strings: ContextVar[bool] = ContextVar("versions_as_strings", default=False)
 
 
-class VersionNotation:
+class StringVersionsMiddleware:
     """Middleware that notes what a request asks for."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -30,14 +30,14 @@ class VersionNotation:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         accepts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
-        token = _as_strings.set(any(asks_for_strings(each) for each in accepts))
+        token = _as_strings.set(any(accepts_string_versions(each) for each in accepts))
         try:
             return await self._app(scope, receive, send)
         finally:
             _as_strings.reset(token)
 
 
-def asks_for_strings(accept: str) -> bool:
+def accepts_string_versions(accept: str) -> bool:
     """Whether a header asks for versions as strings in JSON."""
     for each in accept.split(","):
         message = Message()
@@ -49,15 +49,15 @@ def asks_for_strings(accept: str) -> bool:
     return False
 
 
-def are_strings_asked_for() -> bool:
+def string_versions_requested() -> bool:
     """Whether the request that is being answered asks for versions as strings."""
     return _as_strings.get()
 
 
-def with_strings(value: Any) -> Any:
+def stringify_versions(value: Any) -> Any:
     """A value of JSON with its versions as strings; metadata stay as they are."""
     if isinstance(value, list):
-        return [with_strings(each) for each in value]
+        return [stringify_versions(each) for each in value]
     if not isinstance(value, Mapping):
         return value
     return {name: _entry(name, each) for name, each in value.items()}
@@ -66,4 +66,4 @@ def with_strings(value: Any) -> Any:
 def _entry(name: str, value: Any) -> Any:
     if name in _VERSIONS and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return value if name in _OF_OTHERS else with_strings(value)
+    return value if name in _OPAQUE_FIELDS else stringify_versions(value)

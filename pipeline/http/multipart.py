@@ -10,7 +10,7 @@ from email.message import Message
 
 from livedex.pipeline.http.validation import refused
 
-MOST_PARTS = 50
+MAX_PARTS = 50
 _MOST_HEADER_BYTES = 8_192
 
 
@@ -30,7 +30,7 @@ class Part:
     media: str = ""
 
 
-def boundary_of(content_type: str) -> bytes:
+def parse_boundary(content_type: str) -> bytes:
     """What the parts of a body stand between.
 
     Raises:
@@ -42,7 +42,7 @@ def boundary_of(content_type: str) -> bytes:
     return found.encode()
 
 
-def parts_of(body: bytes, boundary: bytes) -> list[Part]:
+def parse_parts(body: bytes, boundary: bytes) -> list[Part]:
     """The parts of a body, in their order.
 
     Raises:
@@ -51,8 +51,8 @@ def parts_of(body: bytes, boundary: bytes) -> list[Part]:
     pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
     if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
         raise refused(("body",), "it is no multipart/form-data: its end is missing")
-    if len(pieces) - 2 > MOST_PARTS:
-        raise refused(("body",), f"a form has at most {MOST_PARTS} parts")
+    if len(pieces) - 2 > MAX_PARTS:
+        raise refused(("body",), f"a form has at most {MAX_PARTS} parts")
     return [_part(piece) for piece in pieces[1:-1]]
 
 

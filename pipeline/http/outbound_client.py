@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.runtime.credential_masking import masked
+from livedex.pipeline.runtime.credential_masking import mask_credentials
 
 _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
-def http_client(url: str, **options: Any) -> httpx.AsyncClient:
+def open_http_client(url: str, **options: Any) -> httpx.AsyncClient:
     """Return a client for one server.
 
     Args:
@@ -35,7 +35,7 @@ def http_client(url: str, **options: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, proxy=proxy_for(url), verify=trust, **options)
 
 
-def check_environment_for(url: str) -> None:
+def check_http_environment(url: str) -> None:
     """Find out before anything is started whether a server can be reached as the environment has it.
 
     Raises:
@@ -114,10 +114,12 @@ def _checked(name: str, proxy: str) -> str:
         url = httpx.URL(proxy if "://" in proxy else f"http://{proxy}")
         port = url.port
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        raise ConfigError(f"{name} is no URL of a proxy (given: {masked(proxy)[:200]!r}): write http://HOST:PORT, or unset it") from None
+        raise ConfigError(
+            f"{name} is no URL of a proxy (given: {mask_credentials(proxy)[:200]!r}): write http://HOST:PORT, or unset it"
+        ) from None
     if url.scheme not in _SCHEMES or not url.host or not 0 < (port or 80) < 65_536:
         raise ConfigError(
-            f"{name} is no URL of a proxy that can be used (given: {masked(proxy)[:200]!r}): write http://, https:// or socks5:// and HOST:PORT, or unset it"
+            f"{name} is no URL of a proxy that can be used (given: {mask_credentials(proxy)[:200]!r}): write http://, https:// or socks5:// and HOST:PORT, or unset it"
         )
     return str(url)
 

@@ -26,13 +26,13 @@ from livedex.pipeline.errors import (
     LivedexError,
     NotFoundError,
     OutageError,
+    ReadTimeoutError,
     RejectedError,
     RetryableError,
-    SlowReadError,
     TenantDeletedError,
     TenantRequiredError,
 )  # fmt: skip
-from livedex.pipeline.http.field_hints import with_hints
+from livedex.pipeline.http.field_hints import add_field_suggestions
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _MAX_ERRORS = 20
 _MAX_NAME = 200
 
 
-def problem(
+def problem_response(
     status: int, detail: str, *, kind: str = "", errors: Sequence[Mapping[str, Any]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that refuses.
@@ -56,76 +56,86 @@ def problem(
     """
     title = HTTPStatus(status).phrase
     name = kind or title.lower().replace(" ", "-")
-    body: dict[str, Any] = {"type": f"urn:livedex:problem:{name}", "title": title, "status": status, "detail": clean(detail) or title}
+    body: dict[str, Any] = {
+        "type": f"urn:livedex:problem:{name}",
+        "title": title,
+        "status": status,
+        "detail": sanitize_detail(detail) or title,
+    }
     if errors:
         body["errors"] = list(errors)
     return Response(orjson.dumps(body), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
-def clean(text: str) -> str:
+def sanitize_detail(text: str) -> str:
     """Text of a client fit to be said back: printable, valid Unicode, at most 500 characters."""
     shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_MAX_DETAIL])
     return shown if len(shown) <= _MAX_DETAIL else shown[:_MAX_DETAIL]
 
 
-def invalid(errors: Sequence[Any]) -> Response:
+def validation_problem(errors: Sequence[Any]) -> Response:
     """422 for a request that fails validation.
 
     Args:
         errors: as pydantic gives them; only place and message are told, never the value.
     """
-    told = [{"pointer": _pointer(error["loc"]), "detail": clean(str(error["msg"]))} for error in errors[:_MAX_ERRORS]]
+    told = [{"pointer": _pointer(error["loc"]), "detail": sanitize_detail(str(error["msg"]))} for error in errors[:_MAX_ERRORS]]
     first = f"{told[0]['pointer'].removeprefix('#/')}: {told[0]['detail']}" if told else "the request makes no sense"
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return problem(422, first + more, kind="invalid-request", errors=told)
+    return problem_response(422, first + more, kind="invalid-request", errors=told)
 
 
 def _pointer(place: Sequence[str | int]) -> str:
     parts = [str(part)[:_MAX_NAME] for part in place]
     if parts and parts[0] in ("body", "query", "path", "header") and len(parts) > 1:
         parts = parts[1:]
-    return "#/" + "/".join(clean(part).replace("~", "~0").replace("/", "~1") for part in parts)
+    return "#/" + "/".join(sanitize_detail(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def unexpected(request_id: str) -> Response:
+def internal_error(request_id: str) -> Response:
     """500 for what nobody foresaw; the log has the rest under the same id."""
-    return problem(500, f"something went wrong here; the log of the service has it under request {request_id}")
+    return problem_response(500, f"something went wrong here; the log of the service has it under request {request_id}")
 
 
-_AWAY = {
+_UNAVAILABLE_DETAILS = {
     "embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it",
     "blobs": "the storage for large documents is away: try again later",
 }
 
 
-def answer_to(error: LivedexError) -> Response:
+def problem_for_error(error: LivedexError) -> Response:
     """The answer that a kind of error gets."""
     if isinstance(error, OutageError):
-        return _later(_AWAY.get(error.component, f"the {error.component} is away: try again later"), error.retry_after_s or DEFAULT_RETRY_S)
-    if isinstance(error, SlowReadError):
-        return _later(f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer `candidates`, a smaller `limit`)", 1.0)
+        return _unavailable(
+            _UNAVAILABLE_DETAILS.get(error.component, f"the {error.component} is away: try again later"),
+            error.retry_after_s or DEFAULT_RETRY_S,
+        )
+    if isinstance(error, ReadTimeoutError):
+        return _unavailable(
+            f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer `candidates`, a smaller `limit`)", 1.0
+        )
     if isinstance(error, RetryableError):
-        return _later("this did not work just now: try again", error.retry_after_s or 1.0)
+        return _unavailable("this did not work just now: try again", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):
-        return problem(404, str(error))
+        return problem_response(404, str(error))
     if isinstance(error, TenantRequiredError):
-        return problem(403, str(error), kind="tenant-required")
+        return problem_response(403, str(error), kind="tenant-required")
     if isinstance(error, ForbiddenError):
-        return problem(403, str(error))
+        return problem_response(403, str(error))
     if isinstance(error, TenantDeletedError):
-        return problem(403, "the tenant of this credential was deleted", kind="tenant-deleted")
+        return problem_response(403, "the tenant of this credential was deleted", kind="tenant-deleted")
     if isinstance(error, ConflictError):
-        return problem(409, str(error))
+        return problem_response(409, str(error))
     if isinstance(error, RejectedError):
-        return problem(422, str(error), kind=error.reason.replace("_", "-"))
+        return problem_response(422, str(error), kind=error.reason.replace("_", "-"))
     raise error
 
 
-def _later(detail: str, retry_after_s: float) -> Response:
-    return problem(503, detail, headers={"Retry-After": str(max(1, math.ceil(retry_after_s)))})
+def _unavailable(detail: str, retry_after_s: float) -> Response:
+    return problem_response(503, detail, headers={"Retry-After": str(max(1, math.ceil(retry_after_s)))})
 
 
-def add_handlers(app: FastAPI) -> None:
+def add_exception_handlers(app: FastAPI) -> None:
     """Make the app answer errors with problem details."""
     app.add_exception_handler(LivedexError, _on_error)
     app.add_exception_handler(HTTPException, _on_http)
@@ -140,7 +150,7 @@ async def _on_error(request: Request, exc: Exception) -> Response:
         log.warning("request %s: %s", request.state.request_id, exc)
     if isinstance(exc, OutageError) and exc.component == "database":
         request.app.state.services.health(exc.component, exc.cause)
-    return answer_to(exc)
+    return problem_for_error(exc)
 
 
 _DETAILS = {
@@ -155,7 +165,7 @@ async def _on_http(request: Request, exc: Exception) -> Response:
     headers = {"Allow": _methods_here(request)} if exc.status_code == 405 else exc.headers
     if exc.status_code == 405 and request.method == "OPTIONS":
         return Response(status_code=204, headers=headers)
-    return problem(exc.status_code, detail, kind="invalid-request" if exc.status_code == 422 else "", headers=headers)
+    return problem_response(exc.status_code, detail, kind="invalid-request" if exc.status_code == 422 else "", headers=headers)
 
 
 def _methods_here(request: Request) -> str:
@@ -168,11 +178,11 @@ def _methods_here(request: Request) -> str:
 
 async def _on_invalid(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError | ValidationError)
-    return invalid(with_hints(exc.errors(), request))
+    return validation_problem(add_field_suggestions(exc.errors(), request))
 
 
 async def _on_disconnect(request: Request, exc: Exception) -> Response:
-    return problem(400, "the request ended before its body did")
+    return problem_response(400, "the request ended before its body did")
 
 
 class InvalidField(BaseModel):
@@ -192,7 +202,7 @@ class Problem(BaseModel):
     errors: list[InvalidField] = Field(default_factory=list, description="of a request that fails validation")
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may refuse with these statuses."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {status: {"description": _SAID[status], "content": {"application/problem+json": {"schema": schema}}} for status in statuses}

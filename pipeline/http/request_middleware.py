@@ -13,13 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
 from livedex.pipeline.http.authentication import Admission
-from livedex.pipeline.http.problems import problem, unexpected
-from livedex.pipeline.http.request_path import read_path
+from livedex.pipeline.http.problems import internal_error, problem_response
+from livedex.pipeline.http.request_path import decode_path
 from livedex.pipeline.runtime.tenant_shares import metered
 
 log = logging.getLogger(__name__)
 
-SECURITY = {
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -30,10 +30,10 @@ SECURITY = {
 """On every answer that does not say otherwise: answers are data of one caller, never a page, never to be shown in one."""
 
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-_OTHER_HOST = "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists its names"
+_HOST_NOT_ALLOWED = "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists its names"
 
 
-class Edge:
+class RequestMiddleware:
     """Gives each request an id and each answer its headers, reads paths to the letter, and answers what nobody foresaw.
 
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
@@ -59,17 +59,17 @@ class Edge:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
-                for name, value in SECURITY.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 for name, value in (admission.headers if (admission := _admission(state)) else {}).items():
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            if not read_path(scope):
-                await problem(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
+            if not decode_path(scope):
+                await problem_response(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
             elif self._hosts is not None and scope["path"] not in _PROBES and not self._hosts.allow(Headers(scope=scope)):
-                await problem(403, _OTHER_HOST)(scope, receive, send_with_id)
+                await problem_response(403, _HOST_NOT_ALLOWED)(scope, receive, send_with_id)
             else:
                 is_head = scope["method"] == "HEAD"  # the server leaves the body out
                 call = self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)
@@ -78,7 +78,7 @@ class Edge:
             log.exception("request %s: %s failed", request_id, scope["method"])
             if status:
                 raise
-            await unexpected(request_id)(scope, receive, send_with_id)
+            await internal_error(request_id)(scope, receive, send_with_id)
         finally:
             if admission := _admission(state):
                 admission.release()

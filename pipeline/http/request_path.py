@@ -8,7 +8,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.types import Scope
 
-WHOLE = "whole"
+PATH_REMAINDER = "whole"
 """The convertor of a route's last parameter that takes slashes and line breaks, too."""
 
 
@@ -22,10 +22,10 @@ class _Whole(Convertor[str]):
         return value
 
 
-register_url_convertor(WHOLE, _Whole())
+register_url_convertor(PATH_REMAINDER, _Whole())
 
 
-def read_path(scope: Scope) -> bool:
+def decode_path(scope: Scope) -> bool:
     """Put the path as it was sent, decoded once from its bytes and not normalised, into the scope.
 
     Returns:
@@ -40,7 +40,7 @@ def read_path(scope: Scope) -> bool:
     return True
 
 
-def rest_of_path(request: Request, prefix: str) -> str:
+def path_after(request: Request, prefix: str) -> str:
     """What follows a prefix in the path of a request."""
     path: str = request.scope["path"]
     return path.removeprefix(request.scope.get("root_path", "")).removeprefix(prefix)

@@ -20,7 +20,7 @@ _SYNONYMS: Mapping[str, str] = {
 """What other services call the parameters of ours; counts only where the operation has that parameter."""
 
 
-def check_query_names(request: Request) -> None:
+def check_query_parameters(request: Request) -> None:
     """Go on only if every parameter in the query is one of the operation's, and none but a list is given twice.
 
     Args:

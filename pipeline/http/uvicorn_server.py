@@ -13,26 +13,26 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from livedex.pipeline.http.connection_limits import (
+    ANONYMOUS_IDLE_TIMEOUT_S,
+    AUTHENTICATED_IDLE_TIMEOUT_S,
     BACKLOG,
-    BODY_BYTES_PER_S,
     BODY_GRACE_S,
-    FIRST_BYTE_S,
-    HEAD_BYTES,
-    HEAD_S,
-    KNOWN_IDLE_S,
-    MOST_HEADERS,
-    MOST_PIPELINED,
-    STALLED_ANSWER_S,
-    STRANGER_IDLE_S,
+    FIRST_BYTE_TIMEOUT_S,
+    HEADER_TIMEOUT_S,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED_REQUESTS,
+    MIN_BODY_BYTES_PER_S,
+    STALLED_RESPONSE_TIMEOUT_S,
     UNREAD_BODY_S,
-    ConnectionLimits,
+    ConnectionLimiter,
     Phase,
-    most_connections,
+    connection_limit,
 )
-from livedex.pipeline.http.problems import problem
-from livedex.pipeline.http.request_middleware import SECURITY
+from livedex.pipeline.http.problems import problem_response
+from livedex.pipeline.http.request_middleware import SECURITY_HEADERS
 
-MOST_ADDRESS_BYTES = 65_535
+MAX_REQUEST_TARGET_BYTES = 65_535
 """Of path and query together; the parser takes no more."""
 _MOST_OVERHEAD = 1024 * 1024  # of a chunked body, beside 16 bytes for each of its own
 
@@ -40,9 +40,9 @@ _log = logging.getLogger("livedex.wire")
 _log.setLevel(logging.ERROR)  # what strangers send is no news
 
 _REFUSALS = {
-    400: f"this is no HTTP request, or its path and query have more than {MOST_ADDRESS_BYTES} bytes",
+    400: f"this is no HTTP request, or its path and query have more than {MAX_REQUEST_TARGET_BYTES} bytes",
     408: "the request did not come in time: send it faster, or less at once",
-    431: f"a request has at most {MOST_HEADERS} headers of {HEAD_BYTES} bytes together",
+    431: f"a request has at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes together",
     503: "too many connections are open: try again later",
 }
 _PHRASES = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
@@ -52,10 +52,10 @@ class _RefusedError(Exception):
     """What is read cannot be taken."""
 
 
-class _Wire(HttpToolsProtocol):
+class _LimitedHttpProtocol(HttpToolsProtocol):
     """HTTP/1.1 by httptools, as uvicorn reads it."""
 
-    limits: ConnectionLimits
+    limits: ConnectionLimiter
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -91,11 +91,11 @@ class _Wire(HttpToolsProtocol):
         super().data_received(data)
         if self.transport is None or self.transport.is_closing():
             return
-        if was == self.phase == "head" and self._raw_bytes > MOST_ADDRESS_BYTES + HEAD_BYTES:
+        if was == self.phase == "head" and self._raw_bytes > MAX_REQUEST_TARGET_BYTES + MAX_HEADER_BYTES:
             self._refuse(431)
         elif self.phase == "body" and self._raw_bytes > _MOST_OVERHEAD + 16 * self._body_bytes:
             self._refuse(400)
-        elif len(self.pipeline) > MOST_PIPELINED:
+        elif len(self.pipeline) > MAX_PIPELINED_REQUESTS:
             self.transport.abort()
 
     def pause_writing(self) -> None:
@@ -114,7 +114,7 @@ class _Wire(HttpToolsProtocol):
             return
         self._head_bytes += len(name) + len(value)
         self._head_count += 1
-        if self._head_bytes > HEAD_BYTES or self._head_count > MOST_HEADERS:
+        if self._head_bytes > MAX_HEADER_BYTES or self._head_count > MAX_HEADERS:
             self._refusal = 431
             raise _RefusedError
         super().on_header(name, value)
@@ -150,22 +150,24 @@ class _Wire(HttpToolsProtocol):
             return False
         took_s = now - self.since
         if self.flow.write_paused:
-            return took_s > STALLED_ANSWER_S
+            return took_s > STALLED_RESPONSE_TIMEOUT_S
         if self.phase == "head":
-            return took_s > HEAD_S and not self._owes_an_answer
+            return took_s > HEADER_TIMEOUT_S and not self._response_pending
         if self.phase == "body":
             if self.cycle is not None and self.cycle.response_complete:
                 return took_s > UNREAD_BODY_S
             if self.flow.read_paused:  # we do not read on
                 self.since += 1.0
                 return False
-            return took_s > BODY_GRACE_S + self._body_bytes / BODY_BYTES_PER_S
+            return took_s > BODY_GRACE_S + self._body_bytes / MIN_BODY_BYTES_PER_S
         if self.phase == "idle":
-            return took_s > (FIRST_BYTE_S if self._is_new else KNOWN_IDLE_S if self._is_known else STRANGER_IDLE_S)
+            return took_s > (
+                FIRST_BYTE_TIMEOUT_S if self._is_new else AUTHENTICATED_IDLE_TIMEOUT_S if self._is_known else ANONYMOUS_IDLE_TIMEOUT_S
+            )
         return False
 
     @property
-    def _owes_an_answer(self) -> bool:
+    def _response_pending(self) -> bool:
         """Whether an earlier request has not been answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -174,7 +176,7 @@ class _Wire(HttpToolsProtocol):
         if self.transport is None or self.transport.is_closing():
             if self.transport is not None:
                 self.transport.abort()
-        elif self.flow.write_paused or self.phase == "idle" or (self.phase == "head" and self._owes_an_answer):
+        elif self.flow.write_paused or self.phase == "idle" or (self.phase == "head" and self._response_pending):
             self.transport.abort()
         else:
             self._refuse(408)
@@ -196,9 +198,9 @@ class _Wire(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_started and (self.phase == "body" or not self.cycle.response_complete):
             self.transport.abort()  # it was answered, or is being answered
             return
-        answer = problem(status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None)
+        answer = problem_response(status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None)
         headers = MutableHeaders(raw=answer.raw_headers)
-        headers.update(SECURITY)
+        headers.update(SECURITY_HEADERS)
         headers.update({"X-Request-ID": uuid.uuid4().hex, "Connection": "close"})
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers.raw)
         head = f"HTTP/1.1 {status} {_PHRASES[status]}\r\n".encode()
@@ -206,16 +208,16 @@ class _Wire(HttpToolsProtocol):
         self.transport.close()
 
 
-def on_wire(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
+def server_config(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
     """How an app is served.
 
     Args:
         most: connections at once; None: as many as the limit on open files allows.
     """
-    limits = ConnectionLimits(most_connections() if most is None else most)
+    limits = ConnectionLimiter(connection_limit() if most is None else most)
     return uvicorn.Config(
         app,
-        http=type("Wire", (_Wire,), {"limits": limits}),
+        http=type("Wire", (_LimitedHttpProtocol,), {"limits": limits}),
         ws="none",
         log_config=None,
         access_log=False,
@@ -223,7 +225,7 @@ def on_wire(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
         backlog=BACKLOG,
         proxy_headers=False,  # who asks follows from the credential, and bounds by address from the connection
         timeout_graceful_shutdown=5,
-        timeout_keep_alive=int(KNOWN_IDLE_S) + 5,  # `connection_limits` ends idle connections
+        timeout_keep_alive=int(AUTHENTICATED_IDLE_TIMEOUT_S) + 5,  # `connection_limits` ends idle connections
         server_header=False,
         date_header=False,
     )

@@ -9,36 +9,36 @@ import orjson
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from livedex.pipeline.events.json_budget import MOST_VALUES, has_more_values, objection
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.http.bodies import OFF_LOOP_BYTES
+from livedex.pipeline.events.json_budget import MAX_VALUES, exceeds_value_limit, oversize_reason
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.http.bodies import MAX_INLINE_PARSE_BYTES
 from livedex.pipeline.runtime.tenant_shares import in_thread
 
 Model = TypeVar("Model", bound=BaseModel)
 Read = TypeVar("Read")
-Place = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 
-def parsed(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """The value of a body.
 
     Raises:
         RequestValidationError: it is no JSON, or holds too many values.
     """
-    if has_more_values(body):
-        raise refused(("body",), f"a body holds at most {MOST_VALUES} values")
+    if exceeds_value_limit(body):
+        raise refused(("body",), f"a body holds at most {MAX_VALUES} values")
     try:
-        return read_json(body)
+        return decode_json(body)
     except orjson.JSONDecodeError as exc:
         raise refused(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
 
 
-async def off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
+async def parse_off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
     """Return what is read of a body, beside the loop where it is large."""
-    return read(body) if len(body) <= OFF_LOOP_BYTES else await in_thread(read, body)
+    return read(body) if len(body) <= MAX_INLINE_PARSE_BYTES else await in_thread(read, body)
 
 
-def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
+def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Model:
     """A value as its model.
 
     Args:
@@ -49,7 +49,7 @@ def validated(model: type[Model], value: Any, place: Place = ()) -> Model:
     """
     if not isinstance(value, dict):
         raise refused(place or ("body",), "it is a JSON object")
-    if (why := objection(value)) is not None:
+    if (why := oversize_reason(value)) is not None:
         raise refused(place or ("body",), why)
     try:
         return model.model_validate(value)

@@ -15,18 +15,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from livedex.pipeline.acl import Acl
-from livedex.pipeline.events.version_limits import MOST_DIGITS, number_of, objection
+from livedex.pipeline.events.version_limits import MAX_VERSION_DIGITS, parse_version, version_problem
 from livedex.pipeline.extract.sanitizer import MAX_DEPTH
-from livedex.pipeline.extract.text_formats import format_of
+from livedex.pipeline.extract.text_formats import detect_format
 from livedex.pipeline.http.validation import refused
-from livedex.pipeline.model import DEFAULT_COLLECTION, WITHOUT_NUL, DocumentId
+from livedex.pipeline.model import DEFAULT_COLLECTION, NO_NUL_PATTERN, DocumentId
 
 MAX_ID_BYTES = 2000
 MAX_METADATA_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class ChangeRequest:
     """A change that somebody sent.
 
     Attributes:
@@ -49,8 +49,8 @@ class Incoming:
     seen_at: str | None = None
     listing: bool = False
     version: int | None = None
-    at_ns: int | None = None
-    exact_ns: int = 1
+    occurred_at_ns: int | None = None
+    precision_ns: int = 1
     delivery_id: str | None = None
     mime_type: str | None = None
     title: str | None = None
@@ -107,84 +107,88 @@ def _url(value: str) -> str:
     return f"{scheme.lower()}:{rest}"
 
 
-Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=WITHOUT_NUL), AfterValidator(_id)]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=WITHOUT_NUL)]
+DocumentIdField = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=NO_NUL_PATTERN), AfterValidator(_id)]
+NameField = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL_PATTERN)]
 
 
-def version_in_bounds(value: int) -> int:
+def check_version(value: int) -> int:
     """The version.
 
     Raises:
         PydanticCustomError: nobody may give it.
     """
-    if (why := objection(value)) is not None:
+    if (why := version_problem(value)) is not None:
         raise PydanticCustomError("version", "{why}", {"why": why})
     return value
 
 
 _VERSION: dict[str, Any] = {
-    "anyOf": [{"type": "integer", "format": "int64", "minimum": 0}, {"type": "string", "pattern": f"^[0-9]{{1,{MOST_DIGITS}}}$"}],
+    "anyOf": [{"type": "integer", "format": "int64", "minimum": 0}, {"type": "string", "pattern": f"^[0-9]{{1,{MAX_VERSION_DIGITS}}}$"}],
     "description": "at most the present time in nanoseconds since 1970, and a day; a string of digits where numbers above 2^53 are not exact",
 }
-Version = Annotated[int, BeforeValidator(number_of), AfterValidator(version_in_bounds), WithJsonSchema(_VERSION)]
-Url = Annotated[str, Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}), AfterValidator(_url)]
-Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+VersionField = Annotated[int, BeforeValidator(parse_version), AfterValidator(check_version), WithJsonSchema(_VERSION)]
+UrlField = Annotated[str, Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}), AfterValidator(_url)]
+MetadataField = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """What a request says: nothing unknown in it, and no value bent into another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def once(*names: str) -> dict[str, Any]:
+def exactly_one_of(*names: str) -> dict[str, Any]:
     """In a schema: exactly one of these properties has a value. Said behind two negations: tools that make types out of a schema make one for
     each choice of a bare `oneOf`, and leave out every other property."""
     choices = [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]
     return {"not": {"not": {"oneOf": choices}}}
 
 
-class DocumentBody(Body):
+class DocumentBody(RequestBody):
     """A document: `text`, or `content_base64`, and what goes with it."""
 
-    model_config = ConfigDict(json_schema_extra=once("text", "content_base64"))
+    model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64"))
 
     text: str | None = Field(default=None, description="its text, as Markdown where neither the id nor `mime_type` says otherwise")
     content_base64: str | None = Field(default=None, description="its bytes, instead of a text", json_schema_extra={"format": "byte"})
-    mime_type: Name | None = None
+    mime_type: NameField | None = None
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
-    metadata: Metadata | None = None
-    collection: Name | None = None
+    metadata: MetadataField | None = None
+    collection: NameField | None = None
     acl: Acl | None = Field(
         default=None, description="the principals that may read it; default, and with `*`: everybody of the tenant; an empty list: nobody"
     )
-    version: Version | None = Field(default=None, description="grows with each change at its source; default: newer than every one before")
+    version: VersionField | None = Field(
+        default=None, description="grows with each change at its source; default: newer than every one before"
+    )
 
 
 class LinkedBody(DocumentBody):
     """A document: its content, or the URL of it."""
 
-    model_config = ConfigDict(json_schema_extra=once("text", "content_base64", "url"))
+    model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64", "url"))
 
-    url: Url | None = Field(default=None, description="where the content is to be had, instead of it")
+    url: UrlField | None = Field(default=None, description="where the content is to be had, instead of it")
 
 
-class PatchBody(Body):
+class PatchBody(RequestBody):
     """What changes of a document, besides its content; what is not named stays, and null takes it away."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
-    metadata: Metadata | None = Field(default=None, description="merged with those that are there (RFC 7396): null takes a member away")
+    metadata: MetadataField | None = Field(
+        default=None, description="merged with those that are there (RFC 7396): null takes a member away"
+    )
     acl: Acl | None = Field(
         default=None, description="the principals that may read it; null, and with `*`: everybody of the tenant; an empty list: nobody"
     )
-    collection: Name | None = Field(default=None, description="null: the default collection")
+    collection: NameField | None = Field(default=None, description="null: the default collection")
 
 
-def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:
+def decode_content(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:
     """The bytes of a document, None where it says where they are, and their MIME type.
 
     Args:
@@ -198,7 +202,7 @@ def content_of(body: LinkedBody, document_id: str, place: tuple[str | int, ...] 
     if body.url is not None:
         return None, body.mime_type
     if body.text is not None:
-        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or mime_type_of_text(document_id)
+        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or guess_text_mime_type(document_id)
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
@@ -209,7 +213,7 @@ _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _SECRET = re.compile(r"(?:^|[&;])(?=[^=&;]*+=)[^=&;]*(?:sig|token|secret|passw|credential|key|auth)", re.I)
 
 
-def shown(url: str | None) -> str | None:
+def redact_url(url: str | None) -> str | None:
     """A URL as people may see it: without a password, and without what follows its path where that holds what looks like a signature or a key."""
     if url is None:
         return None
@@ -218,7 +222,7 @@ def shown(url: str | None) -> str | None:
     return bare if _SECRET.search("&".join(rest)) else url
 
 
-def mime_type_of_text(document_id: str) -> str | None:
+def guess_text_mime_type(document_id: str) -> str | None:
     """A text is Markdown, unless its id ends like something else that is text: `report.pdf` may be called so and be text all the same."""
     last = document_id.rsplit("/", 1)[-1]
-    return None if "." in last and format_of(document_id, None) is not None else "text/markdown"
+    return None if "." in last and detect_format(document_id, None) is not None else "text/markdown"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from livedex.pipeline.errors import OutageError, RetryableError, TenantDeletedError
-from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed, Event, changed
+from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed, Event, change_event
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.store.protocol import Blobs, Guard, Guarded
+from livedex.pipeline.store.protocol import AccessUpdate, AccessUpdater, BlobStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Change:
     content: bytes | None = None
 
 
-class Publisher(Protocol):
+class ChangePublisher(Protocol):
     """Puts events of changes on `livedex.changed`."""
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
@@ -40,7 +40,7 @@ class Publisher(Protocol):
         ...
 
 
-class Accepting(Protocol):
+class ChangeSink(Protocol):
     """Accepts changes."""
 
     async def accept(self, changes: Sequence[Change]) -> None:
@@ -52,7 +52,7 @@ class Accepting(Protocol):
         ...
 
 
-class NoIntake:
+class UnavailableIngester:
     """`Accepting` where no broker is reached."""
 
     async def accept(self, changes: Sequence[Change]) -> None:
@@ -60,13 +60,13 @@ class NoIntake:
         raise OutageError("broker", f"{len(changes)} changes: not connected")
 
 
-class LateIntake:
+class DeferredIngester:
     """`Accepting` for who is there before the broker is."""
 
     def __init__(self) -> None:
-        self._accepting: Accepting = NoIntake()
+        self._accepting: ChangeSink = UnavailableIngester()
 
-    def connect(self, accepting: Accepting) -> None:
+    def connect(self, accepting: ChangeSink) -> None:
         """Pass changes on from now on."""
         self._accepting = accepting
 
@@ -75,14 +75,14 @@ class LateIntake:
         await self._accepting.accept(changes)
 
 
-class Intake:
+class Ingester:
     """Accepts changes: when `accept` returns, nothing of them can be lost, and whom they shut out is shut out.
 
     Args:
         guard: lets rights and deletes hold before the changes are processed, however long they wait.
     """
 
-    def __init__(self, publisher: Publisher, blobs: Blobs, guard: Guard) -> None:
+    def __init__(self, publisher: ChangePublisher, blobs: BlobStore, guard: AccessUpdater) -> None:
         self._publisher = publisher
         self._blobs = blobs
         self._guard = guard
@@ -93,17 +93,17 @@ class Intake:
         Raises:
             OutageError: the broker, the blob store or the database is away: try all of them again, repetition does no harm.
         """
-        events = [changed(await self._with_content(change)) for change in changes]
+        events = [change_event(await self._with_content(change)) for change in changes]
         await self._publisher.publish(events)
-        guarded = defaultdict[TenantId, list[Guarded]](list)
+        guarded = defaultdict[TenantId, list[AccessUpdate]](list)
         for event in events:
             data = event.data
             acl = data.acl if data.patch is None else data.patch.get("acl")
             if (data.deleted or acl is not None) and not data.listing:
-                guarded[event.tenant_id].append(Guarded(event.document_id, data.fence, None if acl is None else tuple(acl)))
+                guarded[event.tenant_id].append(AccessUpdate(event.document_id, data.fence, None if acl is None else tuple(acl)))
         for tenant_id, of_tenant in guarded.items():
             try:
-                await self._guard.guard(tenant_id, of_tenant)
+                await self._guard.apply_access_updates(tenant_id, of_tenant)
             except TenantDeletedError:
                 continue
             except RetryableError as exc:

@@ -16,15 +16,15 @@ from typing import Any
 
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import Changed
-from livedex.pipeline.ingest.change_request import Incoming
-from livedex.pipeline.ingest.ingester import Accepting, Change
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.ingest.change_request import ChangeRequest
+from livedex.pipeline.ingest.ingester import Change, ChangeSink
+from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.runtime.micro_batch import Together
-from livedex.pipeline.stages.remote_content import Fetcher
-from livedex.pipeline.store.documents.version_allocator import Versions, Wanted, delivery_key, from_now_on
+from livedex.pipeline.runtime.micro_batch import MicroBatcher
+from livedex.pipeline.stages.remote_content import ContentFetcher
+from livedex.pipeline.store.documents.version_allocator import VersionAllocator, VersionRequest, delivery_key, range_from
 
-ACCEPT_S = 8.0
+ACCEPT_TIMEOUT_S = 8.0
 """Less than the 10 seconds after which GitHub, GitLab and others give up on an answer."""
 
 _AHEAD_NS = 24 * 3600 * 1_000_000_000
@@ -33,7 +33,7 @@ _MOST_TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedChange:
     """A change that was accepted.
 
     Attributes:
@@ -46,13 +46,13 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _ChangeBatch:
     """What is accepted as a whole."""
 
     tenant_id: TenantId
     sender: str
     source: str
-    incoming: Sequence[Incoming]
+    incoming: Sequence[ChangeRequest]
 
     @property
     def size(self) -> int:
@@ -60,22 +60,24 @@ class _Request:
         return len(self.incoming) + sum(len(item.content or b"") for item in self.incoming) // _SHARE_BYTES
 
 
-class Receiver:
+class RequestIngester:
     """Accepts what was sent. What is sent at the same time goes to the database and to the broker together.
 
     Args:
         fetcher: gets the content of changes that only say where it is; None: nothing does.
     """
 
-    def __init__(self, versions: Versions, intake: Accepting, fetcher: Fetcher | None = None) -> None:
+    def __init__(self, versions: VersionAllocator, intake: ChangeSink, fetcher: ContentFetcher | None = None) -> None:
         self._versions = versions
         self._intake = intake
-        self._together: Together[_Request, list[Accepted]] = Together(
+        self._together: MicroBatcher[_ChangeBatch, list[AcceptedChange]] = MicroBatcher(
             self._accept, group=lambda request: request.tenant_id, size=lambda request: request.size, most_size=_MOST_TOGETHER, at_once=2
         )
         self.fetcher = fetcher
 
-    async def accept(self, tenant_id: TenantId, sender: str, incoming: Sequence[Incoming], *, source: str = "") -> list[Accepted]:
+    async def accept(
+        self, tenant_id: TenantId, sender: str, incoming: Sequence[ChangeRequest], *, source: str = ""
+    ) -> list[AcceptedChange]:
         """Accept changes as a whole.
 
         Args:
@@ -91,10 +93,10 @@ class Receiver:
         """
         if not incoming:
             return []
-        async with _bounded(len(incoming)):
-            return await self._together(_Request(tenant_id, sender, source, incoming))
+        async with _accept_deadline(len(incoming)):
+            return await self._together(_ChangeBatch(tenant_id, sender, source, incoming))
 
-    async def patch(self, tenant_id: TenantId, document_id: DocumentId, patch: Mapping[str, Any]) -> Accepted:
+    async def patch(self, tenant_id: TenantId, document_id: DocumentId, patch: Mapping[str, Any]) -> AcceptedChange:
         """Accept a change of what a document carries besides its content: a new version, built on the newest that was accepted.
 
         Args:
@@ -104,8 +106,8 @@ class Receiver:
             NotFoundError: there is no such document.
             OutageError, RetryableError, ConflictError: as `accept`.
         """
-        async with _bounded(1):
-            given = await self._versions.give_patch(tenant_id, document_id)
+        async with _accept_deadline(1):
+            given = await self._versions.allocate_patch(tenant_id, document_id)
             data = Changed(
                 tenant_id=tenant_id, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=dict(patch),
                 builds_on=given.builds_on, held=given.held,
@@ -114,12 +116,12 @@ class Receiver:
             await self._versions.accepted(tenant_id, {document_id: given.version})
         return _accepted(tenant_id, document_id, given.version)
 
-    async def _accept(self, requests: Sequence[_Request]) -> list[list[Accepted]]:
+    async def _accept(self, requests: Sequence[_ChangeBatch]) -> list[list[AcceptedChange]]:
         """Accept requests of one tenant."""
         tenant_id, now_ns = requests[0].tenant_id, time.time_ns()
         items = [(request, item) for request in requests for item in request.incoming]
-        async with _bounded(len(items)):
-            versions = await self._versions.give(tenant_id, [_wanted(request.sender, item, now_ns) for request, item in items])
+        async with _accept_deadline(len(items)):
+            versions = await self._versions.give(tenant_id, [_version_request(request.sender, item, now_ns) for request, item in items])
             await self._intake.accept([
                 Change(_changed(tenant_id, request.source, item, version, can_look=self.fetcher is not None), item.content)
                 for (request, item), version in zip(items, versions, strict=True)
@@ -134,31 +136,31 @@ class Receiver:
 
 
 @asynccontextmanager
-async def _bounded(changes: int) -> AsyncIterator[None]:
+async def _accept_deadline(changes: int) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(ACCEPT_S):
+        async with asyncio.timeout(ACCEPT_TIMEOUT_S):
             yield
     except TimeoutError as exc:
-        raise OutageError("broker", f"{changes} changes: not held within {ACCEPT_S:.0f} s") from exc
+        raise OutageError("broker", f"{changes} changes: not held within {ACCEPT_TIMEOUT_S:.0f} s") from exc
 
 
-def _accepted(tenant_id: TenantId, document_id: DocumentId, version: int) -> Accepted:
-    return Accepted(document_id, version, make_token(tenant_id, document_id, version))
+def _accepted(tenant_id: TenantId, document_id: DocumentId, version: int) -> AcceptedChange:
+    return AcceptedChange(document_id, version, make_sync_token(tenant_id, document_id, version))
 
 
-def _wanted(sender: str, item: Incoming, now_ns: int) -> Wanted:
+def _version_request(sender: str, item: ChangeRequest, now_ns: int) -> VersionRequest:
     if item.version is not None:
-        return Wanted(item.document_id, item.version, deletes=item.deleted)
-    least, room = now_ns, from_now_on(now_ns)
+        return VersionRequest(item.document_id, item.version, deletes=item.deleted)
+    least, room = now_ns, range_from(now_ns)
     if (
-        item.at_ns is not None and item.at_ns < now_ns + _AHEAD_NS
+        item.occurred_at_ns is not None and item.occurred_at_ns < now_ns + _AHEAD_NS
     ):  # a clock that is more wrong would keep everything after it from being seen
-        least, room = item.at_ns, item.exact_ns
+        least, room = item.occurred_at_ns, item.precision_ns
     key = None if item.delivery_id is None else delivery_key(sender, item.delivery_id, item.document_id)
-    return Wanted(item.document_id, least, room, key, deletes=item.deleted)
+    return VersionRequest(item.document_id, least, room, key, deletes=item.deleted)
 
 
-def _changed(tenant_id: TenantId, source: str, item: Incoming, version: int, *, can_look: bool) -> Changed:
+def _changed(tenant_id: TenantId, source: str, item: ChangeRequest, version: int, *, can_look: bool) -> Changed:
     deleted = item.deleted and (item.url is None or not can_look)
     return Changed(
         tenant_id=tenant_id, document_id=item.document_id, version=version, deleted=deleted, url=None if deleted else item.url,

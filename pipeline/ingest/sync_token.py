@@ -12,19 +12,19 @@ import orjson
 
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.store.documents.version_allocator import LIMIT
+from livedex.pipeline.store.documents.version_allocator import VERSION_LIMIT
 
 _CHECK_BYTES = 8
 _MAX_LENGTH = 20_000  # of an id of 2,000 bytes that JSON escapes to six each, and room
 
 
-def make_token(tenant_id: TenantId, document_id: DocumentId, version: int) -> str:
+def make_sync_token(tenant_id: TenantId, document_id: DocumentId, version: int) -> str:
     """The token of a version of a document, for `GET /v1/sync/{token}` and `after`."""
     body = orjson.dumps([document_id, version])
     return base64.urlsafe_b64encode(_check(tenant_id, body) + body).decode().rstrip("=")
 
 
-def read_token(tenant_id: TenantId, token: str) -> tuple[DocumentId, int]:
+def read_sync_token(tenant_id: TenantId, token: str) -> tuple[DocumentId, int]:
     """The document and version that a token names.
 
     Raises:
@@ -47,7 +47,7 @@ def _named(body: object) -> tuple[DocumentId, int]:
     """What the body of a token says; anybody can give a body of their own the right check bytes."""
     match body:
         case [str(document_id), int(version)] if (
-            type(version) is int and 0 <= version < LIMIT and document_id and "\x00" not in document_id
+            type(version) is int and 0 <= version < VERSION_LIMIT and document_id and "\x00" not in document_id
         ):
             return DocumentId(document_id), version
     raise ValueError("not a document and a version")

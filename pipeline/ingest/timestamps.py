@@ -8,7 +8,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def nanoseconds(at: datetime) -> int:
+def epoch_ns(at: datetime) -> int:
     """Nanoseconds since 1970; of what lies before, 0.
 
     Args:
@@ -17,7 +17,7 @@ def nanoseconds(at: datetime) -> int:
     return max((at - _EPOCH) // _MICROSECOND, 0) * 1000
 
 
-def exactness_ns(at: datetime) -> int:
+def precision_ns(at: datetime) -> int:
     """How many nanoseconds a written time stands for: a second, a millisecond or a microsecond, by the zeros at its end."""
     if at.microsecond == 0:
         return 1_000_000_000

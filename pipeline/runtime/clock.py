@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from livedex.pipeline.runtime.backoff import exponential_s
+from livedex.pipeline.runtime.backoff import exponential_backoff_s
 
 
 def utc_now() -> datetime:
@@ -40,4 +40,4 @@ class Clock:
             attempt: tries that have failed, >= 1.
             base_s, cap_s: the most that is waited after the first, and after any.
         """
-        return self.uniform(0.0, exponential_s(base_s, attempt, cap_s))
+        return self.uniform(0.0, exponential_backoff_s(base_s, attempt, cap_s))

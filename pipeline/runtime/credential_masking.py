@@ -33,7 +33,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-def masked(text: str, *secrets: str | None) -> str:
+def mask_credentials(text: str, *secrets: str | None) -> str:
     """Return a text in which credentials are replaced by `***`.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class FairTexts(Generic[K]):
+class FairQueue(Generic[K]):
     """Texts by their keys. Of one owner, first come first served; owners take turns, text by text.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-Tell: TypeAlias = Callable[[str, str | None], None]
+ReportHealth: TypeAlias = Callable[[str, str | None], None]
 """Called with a component and why it is unavailable, or None once it works."""
 
 
@@ -19,7 +19,7 @@ class ProcessHealth:
         on_change: called with component and reason, or None, whenever one is told.
     """
 
-    def __init__(self, on_change: Tell = lambda component, reason: None) -> None:
+    def __init__(self, on_change: ReportHealth = lambda component, reason: None) -> None:
         self._on_change = on_change
         self._down: dict[str, str] = {}
 

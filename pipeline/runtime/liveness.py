@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-Check: TypeAlias = Callable[[], str | None]
+LivenessCheck: TypeAlias = Callable[[], str | None]
 
 
-class Liveness:
+class LivenessChecks:
     """What stands still, by checks that whoever does the work puts here."""
 
     def __init__(self) -> None:
-        self._checks: list[tuple[str, Check]] = []
+        self._checks: list[tuple[str, LivenessCheck]] = []
 
-    def watch(self, check: Check, name: str = "work") -> None:
+    def watch(self, check: LivenessCheck, name: str = "work") -> None:
         """Ask this from now on.
 
         Args:

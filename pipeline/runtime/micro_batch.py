@@ -22,7 +22,7 @@ def _alike(item: object) -> Hashable:
     return None
 
 
-class Together(Generic[T, R]):
+class MicroBatcher(Generic[T, R]):
     """Does something for many.
 
     Args:

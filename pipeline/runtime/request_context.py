@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-credential: ContextVar[str] = ContextVar("credential", default="")
+current_credential: ContextVar[str] = ContextVar("credential", default="")
 """Who reads, within its tenant."""

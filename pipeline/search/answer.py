@@ -35,7 +35,7 @@ class Hit(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchAnswer:
+class SearchResult:
     """What a search found.
 
     Attributes:

@@ -19,7 +19,7 @@ _RANK_OF_ONE = 0.1 / 1.64493406685
 _RANKS = np.cumsum(1 / np.arange(1, 256) ** 2.0) * _RANK_OF_ONE * (1 - 1e-6)
 
 
-def inverse_frequencies(frequencies: ArrayLike, passages: int) -> NDArray[np.float64]:
+def inverse_document_frequencies(frequencies: ArrayLike, passages: int) -> NDArray[np.float64]:
     """The idf of words, > 0.
 
     Args:
@@ -31,13 +31,13 @@ def inverse_frequencies(frequencies: ArrayLike, passages: int) -> NDArray[np.flo
     return np.log(1 + (absent + 0.5) / (found + 0.5))
 
 
-def occurrences(ranks: ArrayLike) -> NDArray[np.float64]:
+def term_frequencies(ranks: ArrayLike) -> NDArray[np.float64]:
     """How often words stand in passages, from 0 to 255, by the `ts_rank` of each word alone; of the same shape."""
     found = np.asarray(ranks, dtype=np.float64)
     return np.where(found > 0, np.minimum(np.searchsorted(_RANKS, found, side="right"), len(_RANKS)), 0).astype(np.float64)
 
 
-def scores(counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float) -> NDArray[np.float64]:
+def bm25_scores(counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float) -> NDArray[np.float64]:
     """The BM25 score of each candidate.
 
     Args:

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from livedex.pipeline.search.word_statistics import Counts, quoted
+from livedex.pipeline.search.word_statistics import WordStatistics, tsquery_literal
 
-COMBINED = 7  # words that are looked at together, the rarest: with each one more the query to the index doubles at worst
-LIGHT = 1.5  # a word that weighs less, being in more than a fifth of the passages, says too little to be looked up
+MAX_COMBINED_WORDS = 7  # words that are looked at together, the rarest: with each one more the query to the index doubles at worst
+MIN_WORD_WEIGHT = 1.5  # a word that weighs less, being in more than a fifth of the passages, says too little to be looked up
 _ALONE = 0.4  # share of what shall be read that the rarest words may bring, each by itself
 _EVERY = 4  # times what shall be read: where any word brings no more, there is nothing to narrow
 _EXACT = 1e-9  # below this a sum of weights is zero
 
 
-class Narrowed(NamedTuple):
+class CandidateQuery(NamedTuple):
     """What a passage must hold to be read.
 
     Attributes:
@@ -32,8 +32,8 @@ class Narrowed(NamedTuple):
         is_all: whether everything that holds a word of the query meets it.
     """
 
-    matching: str
-    is_all: bool
+    tsquery: str
+    matches_any_word: bool
 
 
 class _Word(NamedTuple):
@@ -42,7 +42,7 @@ class _Word(NamedTuple):
     weight: float  # > 0
 
 
-def narrowed(words: Sequence[str], counts: Counts, expected: int) -> Narrowed:
+def build_candidate_query(words: Sequence[str], counts: WordStatistics, expected: int) -> CandidateQuery:
     """A condition that about `expected` passages meet, or everything that holds a word where that is not many times more.
 
     Args:
@@ -56,15 +56,17 @@ def narrowed(words: Sequence[str], counts: Counts, expected: int) -> Narrowed:
         alone += 1
     rest = [_Word(w, f / passages, math.log((passages + 1) / f)) for w, f in zip(words[alone:], frequencies[alone:], strict=True)]
     if passages * (1 - math.prod(1 - word.share for word in rest)) <= _EVERY * expected:
-        return Narrowed(any_of(words), True)
-    combined = [word for n, word in enumerate(rest[:COMBINED]) if n < 2 or word.weight >= LIGHT]
+        return CandidateQuery(any_word_query(words), True)
+    combined = [word for n, word in enumerate(rest[:MAX_COMBINED_WORDS]) if n < 2 or word.weight >= MIN_WORD_WEIGHT]
     together = _as_query(combined, _bound(combined, expected / passages))
-    return Narrowed(" | ".join([*map(quoted, words[:alone]), *together]), {*together} == {quoted(word.lexeme) for word in rest})
+    return CandidateQuery(
+        " | ".join([*map(tsquery_literal, words[:alone]), *together]), {*together} == {tsquery_literal(word.lexeme) for word in rest}
+    )
 
 
-def any_of(words: Iterable[str]) -> str:
+def any_word_query(words: Iterable[str]) -> str:
     """The tsquery of passages that hold one of some words."""
-    return " | ".join(map(quoted, words))
+    return " | ".join(map(tsquery_literal, words))
 
 
 def _bound(words: Sequence[_Word], share: float) -> float:
@@ -100,8 +102,8 @@ def _as_query(words: Sequence[_Word], bound: float) -> tuple[str, ...]:
         without = alternatives(n + 1, lacking) or ()
         more = alternatives(n + 1, lacking - words[n].weight)
         if more is None:
-            return (quoted(words[n].lexeme), *without)
+            return (tsquery_literal(words[n].lexeme), *without)
         new = [way for way in more if way not in without]
-        return (f"{quoted(words[n].lexeme)} & ({' | '.join(new)})", *without) if new else without
+        return (f"{tsquery_literal(words[n].lexeme)} & ({' | '.join(new)})", *without) if new else without
 
     return alternatives(0, bound) or ()

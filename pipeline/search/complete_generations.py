@@ -12,7 +12,7 @@ _BELIEVED_S = 1.0
 _MOST = 10_000
 
 
-class CompleteGenerations:
+class GenerationCompleteness:
     """Remembers for a second that a generation is complete, and asks about all others."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from livedex.pipeline.model import Reader
-from livedex.pipeline.search.metadata_filter import compile_where, parse_where
+from livedex.pipeline.search.metadata_filter import compile_filter, parse_filter
 from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.store.database import principals_of
+from livedex.pipeline.store.database import principals_parameter
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class DocumentFilter:
     """Collections, documents, a predicate on the metadata, and rights; None means any.
 
     Attributes:
@@ -29,14 +29,14 @@ class Selection:
     principals: Sequence[str] | None = None
 
     @property
-    def asks_for_all(self) -> bool:
+    def has_no_request_filter(self) -> bool:
         """Whether the request leaves nothing out."""
         return self.collections is None and self.document_ids is None and self.path is None
 
     @property
-    def is_everything(self) -> bool:
+    def is_unrestricted(self) -> bool:
         """Whether nothing is left out, by rights neither."""
-        return self.asks_for_all and self.principals is None
+        return self.has_no_request_filter and self.principals is None
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -44,7 +44,7 @@ class Selection:
         return self.collections, self.document_ids, self.path, self.values, self.principals
 
 
-def selection_of(request: SearchRequest, reader: Reader) -> Selection:
+def document_filter(request: SearchRequest, reader: Reader) -> DocumentFilter:
     """What an answer to a reader is restricted to."""
-    path, values = compile_where(parse_where(request.where)) if request.where else (None, None)
-    return Selection(request.collection, request.document_ids, path, values, principals_of(reader))
+    path, values = compile_filter(parse_filter(request.where)) if request.where else (None, None)
+    return DocumentFilter(request.collection, request.document_ids, path, values, principals_parameter(reader))

@@ -15,21 +15,28 @@ from pgvector import HalfVector
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
 from livedex.pipeline.model import GenerationId, Reader, TenantId
 from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.search.answer import Hit, SearchAnswer
-from livedex.pipeline.search.complete_generations import CompleteGenerations
-from livedex.pipeline.search.document_filter import Selection, selection_of
+from livedex.pipeline.search.answer import Hit, SearchResult
+from livedex.pipeline.search.complete_generations import GenerationCompleteness
+from livedex.pipeline.search.document_filter import DocumentFilter, document_filter
 from livedex.pipeline.search.hits import read_hits
-from livedex.pipeline.search.keyword_retriever import Keyword, KeywordLeg
-from livedex.pipeline.search.ranking import Legs, places_of, rank
-from livedex.pipeline.search.relevance_feedback import moved
+from livedex.pipeline.search.keyword_retriever import KeywordResult, KeywordRetriever
+from livedex.pipeline.search.ranking import RetrieverResults, chunk_positions, rank
+from livedex.pipeline.search.relevance_feedback import apply_relevance_feedback
 from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.search.vector_retriever import EXACT_PASSAGES, Space, score, similarities, unit_vector, vector_leg
-from livedex.pipeline.search.word_statistics import Counts, read_counts
+from livedex.pipeline.search.vector_retriever import (
+    MAX_EXACT_SCAN_PASSAGES,
+    VectorQuery,
+    displayed_score,
+    retrieve_nearest,
+    similarities,
+    unit_vector,
+)
+from livedex.pipeline.search.word_statistics import WordStatistics, read_word_statistics
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.vector_index import index_name
-from livedex.pipeline.store.keyword_analyzer import QueryWords, for_query
+from livedex.pipeline.store.keyword_analyzer import KeywordQuery, analyze_query
 
-__all__ = ["SearchAnswer", "SearchEngine"]
+__all__ = ["SearchEngine", "SearchResult"]
 
 
 class QueryEmbedder(Protocol):
@@ -64,7 +71,7 @@ class SearchEngine:
 
     def __init__(
         self, database: Database, embeddings: QueryEmbedder, generation: Generation, *, text_search_config: str = "english",
-        metrics: Metrics | None = None, exact_passages: int = EXACT_PASSAGES,
+        metrics: Metrics | None = None, exact_passages: int = MAX_EXACT_SCAN_PASSAGES,
     ) -> None:  # fmt: skip
         self._database = database
         self._embeddings = embeddings
@@ -72,9 +79,9 @@ class SearchEngine:
         self._config = text_search_config
         self._metrics = metrics
         self._exact_passages = exact_passages
-        self._complete = CompleteGenerations()
+        self._complete = GenerationCompleteness()
 
-    async def search(self, reader: Reader, request: SearchRequest) -> SearchAnswer:
+    async def search(self, reader: Reader, request: SearchRequest) -> SearchResult:
         """Answer a request; `after` is left to the caller.
 
         Args:
@@ -86,8 +93,8 @@ class SearchEngine:
         """
         begin = time.perf_counter()
         vector, degraded = await self._query_vector(request)
-        selection = selection_of(request, reader)
-        async with self._database.reading(reader, "search", snapshot=True) as connection:
+        selection = document_filter(request, reader)
+        async with self._database.read_transaction(reader, "search", snapshot=True) as connection:
             search = _Search(connection, reader.tenant_id, request, selection)
             generation_id = self._generation.generation_id
             hits = await search.run(vector, generation_id, self._config, self._exact_passages)
@@ -97,7 +104,7 @@ class SearchEngine:
         took_s = time.perf_counter() - begin
         if self._metrics is not None:
             self._metrics.search_seconds.labels(request.mode).observe(took_s)
-        return SearchAnswer(hits, degraded, round(took_s * 1000, 3))
+        return SearchResult(hits, degraded, round(took_s * 1000, 3))
 
     async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
         """The vector to compare with; without one, which leg that was asked for cannot run."""
@@ -126,7 +133,7 @@ class SearchEngine:
 class _Search:
     """One search in one transaction."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId, request: SearchRequest, selection: Selection) -> None:
+    def __init__(self, connection: Connection, tenant_id: TenantId, request: SearchRequest, selection: DocumentFilter) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._request = request
@@ -135,40 +142,40 @@ class _Search:
 
     async def run(self, vector: HalfVector | None, generation_id: GenerationId | None, config: str, exact_passages: int) -> list[Hit]:
         request = self._request
-        query = for_query(request.query or "")
-        counts, indexed = await read_counts(self._connection, self._tenant_id, config, query, index_name(generation_id))
+        query = analyze_query(request.query or "")
+        counts, indexed = await read_word_statistics(self._connection, self._tenant_id, config, query, index_name(generation_id))
         space = None
         if vector is not None and generation_id is not None:
             enough = indexed and counts.passages > exact_passages
-            space = Space(generation_id, vector, counts.passages if enough else 0, request.ef_search)
+            space = VectorQuery(generation_id, vector, counts.passages if enough else 0, request.ef_search)
         legs = await self._legs(query, counts, space)
-        places = await places_of(self._connection, self._tenant_id, legs, self._selection, self._wanted)
+        places = await chunk_positions(self._connection, self._tenant_id, legs, self._selection, self._wanted)
         ranked = rank(legs, places, request, self._wanted)[: request.limit]
         return await read_hits(self._connection, self._tenant_id, ranked, request, self._selection, legs, space)
 
-    async def _legs(self, query: QueryWords, counts: Counts, space: Space | None) -> Legs:
+    async def _legs(self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None) -> RetrieverResults:
         request = self._request
         keyword = None
         if request.mode != "vector" and request.query is not None:
-            keyword = await KeywordLeg(self._connection, self._tenant_id, self._selection, self._wanted).run(query, counts)
+            keyword = await KeywordRetriever(self._connection, self._tenant_id, self._selection, self._wanted).run(query, counts)
         if request.mode == "keyword" or space is None:
-            return Legs(None, keyword)
+            return RetrieverResults(None, keyword)
         target = space
-        if keyword is not None and not keyword.is_lookup and request.query_vector is None and request.fusion == "rrf":
-            target = await moved(self._connection, self._tenant_id, space, keyword)
+        if keyword is not None and not keyword.is_exact_lookup and request.query_vector is None and request.fusion == "rrf":
+            target = await apply_relevance_feedback(self._connection, self._tenant_id, space, keyword)
         vectors = await self._vectors(target, keyword)
         if request.min_score is not None:
             vectors = await self._near_enough(vectors, space, request.min_score, is_moved=target is not space)
-        return Legs(vectors, keyword, is_moved=target is not space)
+        return RetrieverResults(vectors, keyword, used_feedback=target is not space)
 
-    async def _vectors(self, space: Space, keyword: Keyword | None) -> dict[int, float]:
-        if keyword is not None and keyword.is_lookup:
+    async def _vectors(self, space: VectorQuery, keyword: KeywordResult | None) -> dict[int, float]:
+        if keyword is not None and keyword.is_exact_lookup:
             return (await similarities(self._connection, self._tenant_id, space, list(keyword.scores)))[0]
-        return await vector_leg(self._connection, self._tenant_id, space, self._selection, self._wanted)
+        return await retrieve_nearest(self._connection, self._tenant_id, space, self._selection, self._wanted)
 
-    async def _near_enough(self, vectors: dict[int, float], space: Space, bound: float, *, is_moved: bool) -> dict[int, float]:
+    async def _near_enough(self, vectors: dict[int, float], space: VectorQuery, bound: float, *, is_moved: bool) -> dict[int, float]:
         """Those whose similarity to the query itself is not below a bound."""
         found = vectors
         if is_moved:
             found, _ = await similarities(self._connection, self._tenant_id, space, list(vectors))
-        return {passage_id: value for passage_id, value in vectors.items() if score(found[passage_id]) >= bound}
+        return {passage_id: value for passage_id, value in vectors.items() if displayed_score(found[passage_id]) >= bound}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class ChunkPosition(NamedTuple):
     """A chunk: document, position in it, and the document's number in the database; ordered."""
 
     document_id: str
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     doc_id: int
 
 
-def reciprocal_ranks(legs: Sequence[Sequence[Place]], *, k: int) -> list[tuple[Place, float]]:
+def reciprocal_rank_fusion(legs: Sequence[Sequence[ChunkPosition]], *, k: int) -> list[tuple[ChunkPosition, float]]:
     """Sum 1 / (k + rank) over the legs, ranks from 1.
 
     Args:
@@ -30,14 +30,14 @@ def reciprocal_ranks(legs: Sequence[Sequence[Place]], *, k: int) -> list[tuple[P
 
     Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion", SIGIR 2009.
     """
-    fused: dict[Place, float] = {}
+    fused: dict[ChunkPosition, float] = {}
     for leg in legs:
         for rank, place in enumerate(leg, 1):
             fused[place] = fused.get(place, 0.0) + 1.0 / (k + rank)
     return _ordered(fused)
 
 
-def weighted_scores(legs: Sequence[tuple[Mapping[Place, float], float]]) -> list[tuple[Place, float]]:
+def weighted_score_fusion(legs: Sequence[tuple[Mapping[ChunkPosition, float], float]]) -> list[tuple[ChunkPosition, float]]:
     """Sum weight * score over the legs.
 
     Args:
@@ -48,13 +48,13 @@ def weighted_scores(legs: Sequence[tuple[Mapping[Place, float], float]]) -> list
         Every place once with its sum, best first; of equal sums first what stands first in the first leg: similarities that count as 0
         are not equal.
     """
-    fused: dict[Place, float] = {}
+    fused: dict[ChunkPosition, float] = {}
     for scores, weight in legs:
         for place, score in scores.items():
             fused[place] = fused.get(place, 0.0) + weight * score
     return _ordered(fused, {place: n for n, place in enumerate(legs[0][0])})
 
 
-def _ordered(fused: Mapping[Place, float], first: Mapping[Place, int] | None = None) -> list[tuple[Place, float]]:
+def _ordered(fused: Mapping[ChunkPosition, float], first: Mapping[ChunkPosition, int] | None = None) -> list[tuple[ChunkPosition, float]]:
     before = first or {}
     return sorted(fused.items(), key=lambda item: (-item[1], before.get(item[0], len(before)), item[0]))

@@ -7,10 +7,10 @@ from typing import Any
 
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.answer import Hit
-from livedex.pipeline.search.document_filter import Selection
-from livedex.pipeline.search.ranking import Legs, Ranked
+from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.ranking import RankedChunk, RetrieverResults
 from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.search.vector_retriever import Space, score, similarities
+from livedex.pipeline.search.vector_retriever import VectorQuery, displayed_score, similarities
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -18,11 +18,11 @@ from livedex.pipeline.store.postgres.statements import sql
 async def read_hits(
     connection: Connection,
     tenant_id: TenantId,
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedChunk],
     request: SearchRequest,
-    selection: Selection,
-    legs: Legs,
-    space: Space | None,
+    selection: DocumentFilter,
+    legs: RetrieverResults,
+    space: VectorQuery | None,
 ) -> list[Hit]:
     """The chunks of an answer, in its order.
 
@@ -37,7 +37,7 @@ async def read_hits(
         sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include,
         selection.principals,
     )  # fmt: skip
-    known = {} if legs.is_moved else dict(legs.vectors or {})
+    known = {} if legs.used_feedback else dict(legs.vectors or {})
     vectors: Mapping[int, list[float]] = {}
     passages = {row["passage_id"] for row in rows}
     if space is not None and ("embedding" in include or passages - known.keys()):
@@ -55,9 +55,9 @@ async def read_hits(
     return hits
 
 
-def _hit(one: Ranked, row: Mapping[str, Any], found: float | None, include: set[str]) -> Hit:
+def _hit(one: RankedChunk, row: Mapping[str, Any], found: float | None, include: set[str]) -> Hit:
     hit: Hit = {
-        "document_id": row["document_id"], "chunk_index": row["chunk_index"], "score": None if found is None else score(found),
+        "document_id": row["document_id"], "chunk_index": row["chunk_index"], "score": None if found is None else displayed_score(found),
         "fused_score": one.fused_score, "vector_rank": one.vector_rank, "keyword_rank": one.keyword_rank,
         "heading": row["heading"], "start": row["start"], "end": row["end"], "title": row["title"], "uri": row["uri"],
         "collection": row["collection"], "version": row["version"], "synced_at": row["synced_at"],
@@ -69,14 +69,16 @@ def _hit(one: Ranked, row: Mapping[str, Any], found: float | None, include: set[
     return hit
 
 
-def _explanation(one: Ranked, passage_id: int, similarity: float | None, request: SearchRequest, legs: Legs) -> dict[str, Any]:
+def _explanation(
+    one: RankedChunk, passage_id: int, similarity: float | None, request: SearchRequest, legs: RetrieverResults
+) -> dict[str, Any]:
     """How a hit came to its place: the scores of the legs and what joined them."""
     keyword = legs.keyword
     return {
         "similarity": similarity if one.vector_rank else None,
         "bm25": keyword.scores.get(passage_id) if keyword is not None and one.keyword_rank else None,
         "words": list(keyword.words) if keyword is not None else [],
-        "lookup": keyword is not None and keyword.is_lookup,
-        "feedback": legs.is_moved,
+        "lookup": keyword is not None and keyword.is_exact_lookup,
+        "feedback": legs.used_feedback,
         "fusion": {"kind": "rrf", "k": request.rrf_k} if request.fusion == "rrf" else {"kind": "weighted", "alpha": request.alpha},
     }

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.bm25 import inverse_frequencies, occurrences, scores
-from livedex.pipeline.search.candidate_query import any_of, narrowed
-from livedex.pipeline.search.document_filter import Selection
-from livedex.pipeline.search.word_statistics import Counts, quoted
+from livedex.pipeline.search.bm25 import bm25_scores, inverse_document_frequencies, term_frequencies
+from livedex.pipeline.search.candidate_query import any_word_query, build_candidate_query
+from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.word_statistics import WordStatistics, tsquery_literal
 from livedex.pipeline.store.database import Connection
-from livedex.pipeline.store.keyword_analyzer import QueryWords
+from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
 
 MAX_WORDS = 64  # that count in a query: the rarest
@@ -31,7 +31,7 @@ COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more t
 
 
 @dataclass(frozen=True, slots=True)
-class Breadth:
+class CandidateLimits:
     """How far the leg looks.
 
     Attributes:
@@ -43,11 +43,11 @@ class Breadth:
     most: int = 1_000
 
 
-_DEFAULT_BREADTH = Breadth()
+_DEFAULT_BREADTH = CandidateLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Keyword:
+class KeywordResult:
     """What the keyword leg found.
 
     Attributes:
@@ -58,12 +58,12 @@ class Keyword:
     """
 
     scores: Mapping[int, float]
-    is_lookup: bool = False
+    is_exact_lookup: bool = False
     words: Sequence[str] = ()
     weight: float = 1.0
 
 
-class KeywordLeg:
+class KeywordRetriever:
     """The keyword leg of one search.
 
     Args:
@@ -72,7 +72,7 @@ class KeywordLeg:
     """
 
     def __init__(
-        self, connection: Connection, tenant_id: TenantId, selection: Selection, wanted: int, breadth: Breadth = _DEFAULT_BREADTH
+        self, connection: Connection, tenant_id: TenantId, selection: DocumentFilter, wanted: int, breadth: CandidateLimits = _DEFAULT_BREADTH
     ) -> None:  # fmt: skip
         self._connection = connection
         self._tenant_id = tenant_id
@@ -81,28 +81,28 @@ class KeywordLeg:
         self._expected = max(breadth.expected, 3 * wanted)
         self._most = max(breadth.most, 2 * wanted)
 
-    async def run(self, query: QueryWords, counts: Counts) -> Keyword:
+    async def run(self, query: KeywordQuery, counts: WordStatistics) -> KeywordResult:
         """The best passages for the words of a query."""
         words = sorted(counts.words, key=lambda word: counts.frequencies.get(word, 0))[:MAX_WORDS]
         if not words:
-            return Keyword({})
+            return KeywordResult({})
         scale = _Scale(words, counts, query)
         if query.only_identifiers:
-            found = await self._found(any_of(query.identifiers), scale)
+            found = await self._found(any_word_query(query.identifiers), scale)
             if found:
-                return Keyword(found, True, words, scale.weight)
+                return KeywordResult(found, True, words, scale.weight)
         for expected in (self._expected, 10 * self._expected):
-            narrow = narrowed(words, counts, expected)
-            found = await self._found(narrow.matching, scale)
-            if len(found) >= self._wanted or narrow.is_all:
-                return Keyword(found, False, words, scale.weight)
-        return Keyword(await self._found(any_of(words), scale), False, words, scale.weight)
+            narrow = build_candidate_query(words, counts, expected)
+            found = await self._found(narrow.tsquery, scale)
+            if len(found) >= self._wanted or narrow.matches_any_word:
+                return KeywordResult(found, False, words, scale.weight)
+        return KeywordResult(await self._found(any_word_query(words), scale), False, words, scale.weight)
 
     async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
         """BM25 of the best that match and are visible: the wanted, and those as good as the last of them."""
         if scale.is_one_of_many:
-            matching = f"({matching}) & {quoted(_tenant_lexeme(self._tenant_id))}"
-        arguments = (matching, list(map(quoted, scale.words)), list(scale.idf), scale.mean_terms, self._most)
+            matching = f"({matching}) & {tsquery_literal(_tenant_lexeme(self._tenant_id))}"
+        arguments = (matching, list(map(tsquery_literal, scale.words)), list(scale.idf), scale.mean_terms, self._most)
         rows = await self._connection.fetch(sql("keyword_candidates"), *arguments)
         found = await self._visible(scale.scores(rows))
         if len(rows) == self._most and len(found) < self._wanted:
@@ -113,7 +113,7 @@ class KeywordLeg:
     async def _visible(self, scores: Mapping[int, float]) -> dict[int, float]:
         """The visible ones; not all of them where the best are enough."""
         parts = [scores]
-        if self._selection.asks_for_all:  # hardly any is not
+        if self._selection.has_no_request_filter:  # hardly any is not
             parts.insert(0, _best(scores, self._wanted + self._wanted // 4 + 20))
         visible: set[int] = set()
         for part in parts:
@@ -134,7 +134,7 @@ class _Scale:
         is_one_of_many: whether the index is told whose passages are meant; for speed alone, the statements see to it that no other's come.
     """
 
-    def __init__(self, words: Sequence[str], counts: Counts, query: QueryWords) -> None:
+    def __init__(self, words: Sequence[str], counts: WordStatistics, query: KeywordQuery) -> None:
         self.words = words
         self.mean_terms = counts.mean_terms
         self.is_one_of_many = counts.is_one_of_many
@@ -142,17 +142,17 @@ class _Scale:
         self._known = np.array([counts.frequencies.get(word, 1) for word in words])
         weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
         self._weights = np.array([weights.get(word, 1.0) for word in words])
-        self.idf = self._weights * inverse_frequencies(self._known, self._passages)
+        self.idf = self._weights * inverse_document_frequencies(self._known, self._passages)
         self.weight = float(self.idf.sum())
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
         """BM25 by passage; a word that more candidates hold than were known to counts as what was seen."""
         if not rows:
             return {}
-        often = occurrences([row["ranks"] for row in rows])
+        often = term_frequencies([row["ranks"] for row in rows])
         seen = np.count_nonzero(often, axis=0)
-        idf = self._weights * inverse_frequencies(np.maximum(self._known, seen), max(self._passages, len(rows)))
-        values = scores(often, [row["terms"] for row in rows], idf, self.mean_terms)
+        idf = self._weights * inverse_document_frequencies(np.maximum(self._known, seen), max(self._passages, len(rows)))
+        values = bm25_scores(often, [row["terms"] for row in rows], idf, self.mean_terms)
         return {row["passage_id"]: value for row, value in zip(rows, values.tolist(), strict=True)}
 
 

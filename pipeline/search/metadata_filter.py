@@ -36,7 +36,7 @@ class Equals:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class RangeCondition:
     """The key's value, or one in its list, stands in this order to a text or number."""
 
     key: str
@@ -72,10 +72,10 @@ class AnyOf:
     conditions: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Equals | Ordered | Exists | Not | All | AnyOf
+Condition: TypeAlias = Equals | RangeCondition | Exists | Not | All | AnyOf
 
 
-def parse_where(where: Mapping[str, Any]) -> Condition:
+def parse_filter(where: Mapping[str, Any]) -> Condition:
     """Check a filter.
 
     Args:
@@ -95,7 +95,7 @@ def parse_where(where: Mapping[str, Any]) -> Condition:
     return condition
 
 
-def compile_where(condition: Condition) -> tuple[str, dict[str, Any]]:
+def compile_filter(condition: Condition) -> tuple[str, dict[str, Any]]:
     """The condition as a jsonpath predicate on the metadata, and the values it names."""
     values: dict[str, Any] = {}
     return _path(condition, values), values
@@ -140,7 +140,7 @@ def _operator(key: str, name: object, operand: object, depth: int) -> Condition:
         value = _scalar(operand)
         if value is None or isinstance(value, bool):
             raise ValueError(f"`{name}` takes a text or a number")
-        return Ordered(key, _ORDER[str(name)], value)
+        return RangeCondition(key, _ORDER[str(name)], value)
     if name == "exists":
         if not isinstance(operand, bool):
             raise ValueError("`exists` takes true or false")
@@ -194,7 +194,7 @@ def _values(condition: Condition) -> Iterator[Scalar]:
             yield from _values(inner)
         case Equals(_, values):
             yield from values
-        case Ordered(_, _, value):
+        case RangeCondition(_, _, value):
             yield value
         case _:
             pass
@@ -206,7 +206,7 @@ def _path(condition: Condition, values: dict[str, Any]) -> str:
             found = f"@ == {_variable(list(wanted), values)}[*]"
             numbers = [value for value in wanted if isinstance(value, int | float) and not isinstance(value, bool)]
             return f"exists({_member(key)} ? ({_or_as_number(found, f'== {_variable(numbers, values)}[*]') if numbers else found}))"
-        case Ordered(key, sign, value):
+        case RangeCondition(key, sign, value):
             order = f"{sign} {_variable(value, values)}"
             return f"exists({_member(key)} ? ({f'@ {order}' if isinstance(value, str) else _or_as_number(f'@ {order}', order)}))"
         case Exists(key):

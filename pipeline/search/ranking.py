@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.document_filter import Selection
-from livedex.pipeline.search.fusion import Place, reciprocal_ranks, weighted_scores
-from livedex.pipeline.search.keyword_retriever import Keyword
+from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.fusion import ChunkPosition, reciprocal_rank_fusion, weighted_score_fusion
+from livedex.pipeline.search.keyword_retriever import KeywordResult
 from livedex.pipeline.search.request import SearchRequest
-from livedex.pipeline.search.vector_retriever import score
+from livedex.pipeline.search.vector_retriever import displayed_score
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
 
-Places = Mapping[int, list[Place]]  # of each passage
+PassagePositions = Mapping[int, list[ChunkPosition]]  # of each passage
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class RetrieverResults:
     """What the legs found; None where one did not run.
 
     Attributes:
@@ -32,33 +32,35 @@ class Legs:
     """
 
     vectors: Mapping[int, float] | None
-    keyword: Keyword | None
-    is_moved: bool = False
+    keyword: KeywordResult | None
+    used_feedback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedChunk:
     """A place in the order of the answer; ranks count from 1 and are None where the leg did not find it."""
 
-    place: Place
+    place: ChunkPosition
     fused_score: float
     vector_rank: int | None
     keyword_rank: int | None
 
 
-async def places_of(connection: Connection, tenant_id: TenantId, legs: Legs, selection: Selection, most: int) -> Places:
+async def chunk_positions(
+    connection: Connection, tenant_id: TenantId, legs: RetrieverResults, selection: DocumentFilter, most: int
+) -> PassagePositions:
     """Where the passages of the legs stand, of each at most `most` places."""
     passages = list(dict.fromkeys([*(legs.vectors or ()), *(legs.keyword.scores if legs.keyword else ())]))
     if not passages:
         return {}
     rows = await connection.fetch(sql("chunks_of_passages"), tenant_id, passages, most, *selection.arguments)
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[ChunkPosition]] = {}
     for row in rows:
-        found.setdefault(row["passage_id"], []).append(Place(row["document_id"], row["position"], row["doc_id"]))
+        found.setdefault(row["passage_id"], []).append(ChunkPosition(row["document_id"], row["position"], row["doc_id"]))
     return found
 
 
-def rank(legs: Legs, places: Places, request: SearchRequest, most: int) -> list[Ranked]:
+def rank(legs: RetrieverResults, places: PassagePositions, request: SearchRequest, most: int) -> list[RankedChunk]:
     """Join the legs by the fusion that the request asks for.
 
     Args:
@@ -67,18 +69,18 @@ def rank(legs: Legs, places: Places, request: SearchRequest, most: int) -> list[
     vectors = _ordered(legs.vectors or {}, places, most)
     keywords = _ordered(legs.keyword.scores if legs.keyword else {}, places, most)
     if request.fusion == "rrf":
-        fused = reciprocal_ranks([list(vectors), list(keywords)], k=request.rrf_k)
+        fused = reciprocal_rank_fusion([list(vectors), list(keywords)], k=request.rrf_k)
     else:
         both = legs.vectors is not None and legs.keyword is not None
         best = max(keywords.values(), default=1.0) or 1.0
         shares = {place: score / best for place, score in keywords.items()}
-        similarities = {place: score(found) for place, found in vectors.items()}
-        fused = weighted_scores([(similarities, request.alpha if both else 1.0), (shares, 1.0 - request.alpha if both else 1.0)])
+        similarities = {place: displayed_score(found) for place, found in vectors.items()}
+        fused = weighted_score_fusion([(similarities, request.alpha if both else 1.0), (shares, 1.0 - request.alpha if both else 1.0)])
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}
     keyword_ranks = {place: n for n, place in enumerate(keywords, 1)}
-    return [Ranked(place, score, vector_ranks.get(place), keyword_ranks.get(place)) for place, score in fused]
+    return [RankedChunk(place, score, vector_ranks.get(place), keyword_ranks.get(place)) for place, score in fused]
 
 
-def _ordered(scores: Mapping[int, float], places: Places, most: int) -> dict[Place, float]:
+def _ordered(scores: Mapping[int, float], places: PassagePositions, most: int) -> dict[ChunkPosition, float]:
     found = [(-value, place) for passage_id, value in scores.items() for place in places.get(passage_id, ())]
     return {place: -negative for negative, place in sorted(found)[:most]}

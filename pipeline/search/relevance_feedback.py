@@ -16,26 +16,26 @@ from dataclasses import replace
 import numpy as np
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.keyword_retriever import Keyword
-from livedex.pipeline.search.vector_retriever import Space, similarities, unit_vector
+from livedex.pipeline.search.keyword_retriever import KeywordResult
+from livedex.pipeline.search.vector_retriever import VectorQuery, similarities, unit_vector
 from livedex.pipeline.store.database import Connection
 
-PASSAGES = 3  # that are taken for relevant
-WEIGHT = 0.5  # of their mean, beside the query's 1
+FEEDBACK_PASSAGES = 3  # that are taken for relevant
+FEEDBACK_WEIGHT = 0.5  # of their mean, beside the query's 1
 
 
-async def moved(connection: Connection, tenant_id: TenantId, space: Space, keyword: Keyword) -> Space:
+async def apply_relevance_feedback(connection: Connection, tenant_id: TenantId, space: VectorQuery, keyword: KeywordResult) -> VectorQuery:
     """Where the vector leg shall look; the space as it is where no words were found.
 
     Args:
         connection: in a transaction of the tenant.
     """
-    best = sorted(keyword.scores, key=lambda passage_id: (-keyword.scores[passage_id], passage_id))[:PASSAGES]
+    best = sorted(keyword.scores, key=lambda passage_id: (-keyword.scores[passage_id], passage_id))[:FEEDBACK_PASSAGES]
     if not best:
         return space
     _, vectors = await similarities(connection, tenant_id, space, best, vectors=True)
     target = space.query.to_numpy().astype(np.float32)
     for passage_id, vector in vectors.items():
         share = min(1.0, keyword.scores[passage_id] / keyword.weight)
-        target += WEIGHT * share / PASSAGES * np.asarray(vector, dtype=np.float32)
+        target += FEEDBACK_WEIGHT * share / FEEDBACK_PASSAGES * np.asarray(vector, dtype=np.float32)
     return replace(space, query=unit_vector(target))

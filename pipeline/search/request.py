@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from livedex.pipeline.model import WITHOUT_NUL
-from livedex.pipeline.search.metadata_filter import parse_where
+from livedex.pipeline.model import NO_NUL_PATTERN
+from livedex.pipeline.search.metadata_filter import parse_filter
 
 MAX_QUERY_CHARACTERS = 20_000
 MAX_NAMES = 1_000
 Mode = Literal["hybrid", "vector", "keyword"]
-Field_ = Literal["content", "metadata", "embedding", "explain"]
+IncludeField = Literal["content", "metadata", "embedding", "explain"]
 
 
 def _without_controls(value: object) -> object:
@@ -41,7 +41,7 @@ def _as_list(value: object) -> object:
 
 
 Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), BeforeValidator(_without_controls), AfterValidator(_not_blank)]
-_Name = Annotated[str, Field(json_schema_extra={"pattern": WITHOUT_NUL}), AfterValidator(_name)]
+_Name = Annotated[str, Field(json_schema_extra={"pattern": NO_NUL_PATTERN}), AfterValidator(_name)]
 _Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES, fail_fast=True)]
 Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -81,7 +81,7 @@ class SearchRequest(BaseModel):
     fusion: Literal["rrf", "weighted"] = "rrf"
     rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
     alpha: Share = 0.5
-    include: list[Field_] = Field(default=["content", "metadata"], max_length=16, fail_fast=True)
+    include: list[IncludeField] = Field(default=["content", "metadata"], max_length=16, fail_fast=True)
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
 
@@ -96,7 +96,7 @@ class SearchRequest(BaseModel):
     @classmethod
     def _makes_sense(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value:
-            parse_where(value)
+            parse_filter(value)
         return value
 
     @model_validator(mode="after")

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from livedex.pipeline.model import GenerationId, TenantId
-from livedex.pipeline.search.document_filter import Selection
+from livedex.pipeline.search.document_filter import DocumentFilter
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
 
-EXACT_PASSAGES = 20_000  # of a tenant: scanned in 9 ms at 256 dimensions; Source: measured, see bench/search.py
-SCANNED_SHARE = 1 / 40  # of a tenant's passages: what the index looks at before the exact scan is quicker, and better: where few match, a
+MAX_EXACT_SCAN_PASSAGES = 20_000  # of a tenant: scanned in 9 ms at 256 dimensions; Source: measured, see bench/search.py
+INDEX_SCAN_SHARE = (
+    1 / 40
+)  # of a tenant's passages: what the index looks at before the exact scan is quicker, and better: where few match, a
 # scan of the index far from the query finds what it happens to meet. Source: measured, 50,000 passages and a filter of a thousandth: 180 ms
 # and recall@10 0.78 where the index may look at most of them, 8 ms for the exact scan
 EF_SEARCH = 200
@@ -29,7 +31,7 @@ MAX_EF_SEARCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class VectorQuery:
     """Where a query's vector is compared.
 
     Attributes:
@@ -55,12 +57,14 @@ def unit_vector(values: Sequence[float] | NDArray[np.float32]) -> HalfVector:
     return HalfVector(vector / np.linalg.norm(vector))
 
 
-def score(similarity: float) -> float:
+def displayed_score(similarity: float) -> float:
     """A cosine similarity as it is shown: in [0, 1], negative ones as 0."""
     return min(1.0, max(0.0, similarity))
 
 
-async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, selection: Selection, wanted: int) -> dict[int, float]:
+async def retrieve_nearest(
+    connection: Connection, tenant_id: TenantId, space: VectorQuery, selection: DocumentFilter, wanted: int
+) -> dict[int, float]:
     """The cosine similarity of the nearest passages, best first; as many as wanted, and those as near as the last.
 
     Args:
@@ -70,7 +74,7 @@ async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, 
         rows = await _indexed(connection, tenant_id, space, selection, wanted)
         if len(rows) >= wanted:
             return _similarities(rows)
-    elif selection.is_everything:
+    elif selection.is_unrestricted:
         taken = wanted + wanted // 4 + 20  # some are of documents that are gone
         rows = await connection.fetch(sql("nearest_passages", space.generation_id), tenant_id, space.query, taken)
         visible = [row for row in rows if row["visible"]]
@@ -80,15 +84,15 @@ async def vector_leg(connection: Connection, tenant_id: TenantId, space: Space, 
     return _similarities(rows)
 
 
-async def _indexed(connection: Connection, tenant_id: TenantId, space: Space, selection: Selection, wanted: int) -> list[Any]:
+async def _indexed(connection: Connection, tenant_id: TenantId, space: VectorQuery, selection: DocumentFilter, wanted: int) -> list[Any]:
     breadth = min(MAX_EF_SEARCH, max(space.ef_search or EF_SEARCH, wanted))
-    scanned = max(int(space.indexed_passages * SCANNED_SHARE), 4 * wanted)
+    scanned = max(int(space.indexed_passages * INDEX_SCAN_SHARE), 4 * wanted)
     await connection.fetchrow(sql("tune_vector_index"), str(breadth), str(scanned))
     return list(await connection.fetch(sql("nearest_indexed", space.generation_id), tenant_id, space.query, wanted, *selection.arguments))
 
 
 async def similarities(
-    connection: Connection, tenant_id: TenantId, space: Space, passage_ids: Sequence[int], *, vectors: bool = False
+    connection: Connection, tenant_id: TenantId, space: VectorQuery, passage_ids: Sequence[int], *, vectors: bool = False
 ) -> tuple[dict[int, float], dict[int, list[float]]]:
     """The similarity of known passages, and their vectors where these are wanted; those without a vector are left out."""
     rows = await connection.fetch(sql("distances", space.generation_id), tenant_id, space.query, list(passage_ids), vectors)

@@ -12,17 +12,17 @@ from typing import Any
 
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.database import Connection, Database
-from livedex.pipeline.store.keyword_analyzer import QueryWords
+from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
 
-LAG = 0.1  # share of the passages that may have come or gone since the words were counted
+MAX_STALE_SHARE = 0.1  # share of the passages that may have come or gone since the words were counted
 MIN_COUNTED_PASSAGES = 3  # a word in fewer passages is rare without being counted
-SAMPLED = 500  # passages that stand for all while the counts lag
+SAMPLE_SIZE = 500  # passages that stand for all while the counts lag
 MAX_PASSAGES = 50_000  # passages beyond these are not told apart while the counts lag
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class WordStatistics:
     """A query's words in a tenant's index.
 
     Attributes:
@@ -40,41 +40,45 @@ class Counts:
     is_one_of_many: bool = True
 
 
-async def read_counts(connection: Connection, tenant_id: TenantId, config: str, query: QueryWords, index: str) -> tuple[Counts, bool]:
+async def read_word_statistics(
+    connection: Connection, tenant_id: TenantId, config: str, query: KeywordQuery, index: str
+) -> tuple[WordStatistics, bool]:
     """What is known of a query's words, and whether the vector index of this name can be used."""
-    row: Any = await connection.fetchrow(sql("query_words"), tenant_id, config, query.text, list(query.exact), LAG, index)
+    row: Any = await connection.fetchrow(sql("query_words"), tenant_id, config, query.text, list(query.exact), MAX_STALE_SHARE, index)
     words, counts = row["words"] or [], row["counts"] or []
     if not row["passages"] or row["lags"]:
         return await _sampled(connection, tenant_id, words), bool(row["indexed"])
     frequencies = {word: count for word, count in zip(words, counts, strict=True) if count is not None}
     passages, mean_terms = row["passages"], max(1.0, row["terms"] / row["passages"])
-    return Counts(words, frequencies, passages, mean_terms, 2 * passages < row["stored"]), bool(row["indexed"])
+    return WordStatistics(words, frequencies, passages, mean_terms, 2 * passages < row["stored"]), bool(row["indexed"])
 
 
-async def _sampled(connection: Connection, tenant_id: TenantId, words: Sequence[str]) -> Counts:
-    row: Any = await connection.fetchrow(sql("sample_words"), tenant_id, [quoted(word) for word in words], SAMPLED, MAX_PASSAGES)
+async def _sampled(connection: Connection, tenant_id: TenantId, words: Sequence[str]) -> WordStatistics:
+    row: Any = await connection.fetchrow(
+        sql("sample_words"), tenant_id, [tsquery_literal(word) for word in words], SAMPLE_SIZE, MAX_PASSAGES
+    )
     if not row["sampled"]:
-        return Counts(words, {}, 0, 1.0)
+        return WordStatistics(words, {}, 0, 1.0)
     share = row["passages"] / row["sampled"]
     frequencies = {word: round(count * share) for word, count in zip(words, row["counts"], strict=True) if count}
-    return Counts(words, frequencies, row["passages"], max(1.0, row["terms"] / row["sampled"]))
+    return WordStatistics(words, frequencies, row["passages"], max(1.0, row["terms"] / row["sampled"]))
 
 
-def quoted(word: str) -> str:
+def tsquery_literal(word: str) -> str:
     """A lexeme as PostgreSQL reads it in a tsquery."""
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-async def refresh_word_counts(database: Database, tenant_id: TenantId) -> bool:
+async def refresh_word_statistics(database: Database, tenant_id: TenantId) -> bool:
     """Count a tenant's words anew when more than `LAG` of its passages came or went since the last time.
 
     Returns:
         Whether they were counted.
     """
     async with database.tenant(tenant_id, "count words") as connection:
-        row: Any = await connection.fetchrow(sql("word_count_changes"), tenant_id, LAG)
+        row: Any = await connection.fetchrow(sql("word_count_changes"), tenant_id, MAX_STALE_SHARE)
         counted = row["counted"] or 0
-        if row["added"] <= LAG * counted and row["chunks"] >= (1 - LAG) * counted:
+        if row["added"] <= MAX_STALE_SHARE * counted and row["chunks"] >= (1 - MAX_STALE_SHARE) * counted:
             return False
         if not await connection.fetchval(sql("lock_word_counts"), tenant_id):
             return False

@@ -8,15 +8,15 @@ from pathlib import PurePosixPath
 from typing import Literal, cast, get_args
 from urllib.parse import unquote, urlsplit
 
-Kind = Literal["s3", "gs", "az", "file"]
+StorageKind = Literal["s3", "gs", "az", "file"]
 
 _ALLOWED = "use s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-_LONGEST_PREFIX = 500  # of the 1024 bytes of a key; ours take 215
+_MAX_PREFIX_BYTES = 500  # of the 1024 bytes of a key; ours take 215
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectPlace:
+class BlobLocation:
     """A place in object storage that belongs to one installation.
 
     Attributes:
@@ -24,7 +24,7 @@ class ObjectPlace:
         path: the prefix without slashes around it, or the absolute path of the folder.
     """
 
-    kind: Kind
+    kind: StorageKind
     bucket: str
     path: str
 
@@ -32,7 +32,7 @@ class ObjectPlace:
         return f"file://{self.path}" if self.kind == "file" else f"{self.kind}://{self.bucket}/{self.path}".rstrip("/")
 
 
-def object_place(url: str) -> ObjectPlace:
+def parse_blob_url(url: str) -> BlobLocation:
     """Read a URL.
 
     Raises:
@@ -42,7 +42,7 @@ def object_place(url: str) -> ObjectPlace:
         parts = urlsplit(url)
     except ValueError:
         raise ValueError(f"this is no URL: {_ALLOWED}") from None
-    if parts.scheme not in get_args(Kind):
+    if parts.scheme not in get_args(StorageKind):
         raise ValueError(f"{parts.scheme or 'no scheme'} is not offered: {_ALLOWED}")
     if "@" in parts.netloc:
         raise ValueError(
@@ -55,16 +55,16 @@ def object_place(url: str) -> ObjectPlace:
     if not _BUCKET.fullmatch(parts.netloc):
         raise ValueError(f"{parts.netloc!r} is no name of a bucket: {_ALLOWED}")
     path = parts.path.strip("/")
-    if (path and not all(map(_is_name, path.split("/")))) or len(path.encode()) > _LONGEST_PREFIX:
-        raise ValueError(f"the prefix has to be names between single slashes, without . and .., {_LONGEST_PREFIX} bytes at most")
-    return ObjectPlace(cast(Kind, parts.scheme), parts.netloc, path)
+    if (path and not all(map(_is_valid_segment, path.split("/")))) or len(path.encode()) > _MAX_PREFIX_BYTES:
+        raise ValueError(f"the prefix has to be names between single slashes, without . and .., {_MAX_PREFIX_BYTES} bytes at most")
+    return BlobLocation(cast(StorageKind, parts.scheme), parts.netloc, path)
 
 
-def _folder(host: str, path: str) -> ObjectPlace:
+def _folder(host: str, path: str) -> BlobLocation:
     if host not in ("", "localhost") or not path.startswith("/") or "\x00" in path or ".." in path.split("/") or not path.strip("/"):
         raise ValueError("a folder is named by its whole path after three slashes: file:///var/lib/livedex")
-    return ObjectPlace("file", "", str(PurePosixPath("/", path.lstrip("/"))))
+    return BlobLocation("file", "", str(PurePosixPath("/", path.lstrip("/"))))
 
 
-def _is_name(part: str) -> bool:
+def _is_valid_segment(part: str) -> bool:
     return part not in ("", ".", "..") and part.isprintable()

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 _SHOWN = "shown_default"
 
 
-def setting(default: Any, description: str, *, shown: str | None = None, **bounds: Any) -> Any:
+def setting_field(default: Any, description: str, *, shown: str | None = None, **bounds: Any) -> Any:
     """Return the field of a setting, for the class body of a settings model.
 
     Args:
@@ -47,7 +47,7 @@ class Setting:
     secret: bool
 
 
-def settings_of(
+def list_settings(
     model: type[BaseModel], *, prefix: str, groups: Mapping[str, type[BaseModel]], without: Sequence[str] = ()
 ) -> list[Setting]:
     """Return every setting of a model, in the order in which they are declared, those of its groups last.

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from livedex.pipeline.settings.catalog import setting
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from livedex.pipeline.settings.catalog import setting_field
 
-DOUBT_S = 180.0
+MAX_UNEXPECTED_RETRY_S = 180.0
 
 
 class FetchSettings(BaseModel):
@@ -20,19 +20,19 @@ class FetchSettings(BaseModel):
         allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though they are not public, as `host` or `host:port`,
             separated by commas. For a configured system `allow_hosts` of its source says that, and nothing here.
         timeout_s: for one content, from the name of the host to the last byte.
-        retry_s: for so long at least a content of a configured source is tried again whose server is away, in trouble or asks for patience; `DOUBT_S` at most where it
+        retry_s: for so long at least a content of a configured source is tried again whose server is away, in trouble or asks for patience; `MAX_UNEXPECTED_RETRY_S` at most where it
             answers that there is nothing, or not for us.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = setting(True, "Whether Livedex fetches content by URL. `false` refuses changes that only have a URL")
-    allow_hosts: str = setting(
+    enabled: bool = setting_field(True, "Whether Livedex fetches content by URL. `false` refuses changes that only have a URL")
+    allow_hosts: str = setting_field(
         "",
         "Private hosts from which content may be fetched, as `HOST` or `HOST:PORT`, separated by commas. It applies to content sent with a key or over Kafka; webhook sources have an `allow_hosts` of their own",
     )
-    timeout_s: float = setting(30, "Seconds for fetching one content, redirects included", gt=0, le=600)
-    retry_s: float = setting(
+    timeout_s: float = setting_field(30, "Seconds for fetching one content, redirects included", gt=0, le=600)
+    retry_s: float = setting_field(
         1800,
         "Minimum seconds for which a failed fetch of a webhook source is retried while its server is unavailable, answers 5xx or rate-limits; 180 seconds at most if the server answers with something else than the content. 0 means five attempts",
         ge=0,
@@ -48,10 +48,10 @@ class FetchSettings(BaseModel):
         return listed
 
     @property
-    def hosts(self) -> Hosts:
+    def hosts(self) -> HostAllowlist:
         """`allow_hosts` as they are looked at."""
         return _hosts(self.allow_hosts)
 
 
-def _hosts(listed: str) -> Hosts:
-    return Hosts(host.strip() for host in listed.split(",") if host.strip())
+def _hosts(listed: str) -> HostAllowlist:
+    return HostAllowlist(host.strip() for host in listed.split(",") if host.strip())

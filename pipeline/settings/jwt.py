@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from livedex.pipeline.settings.catalog import setting
+from livedex.pipeline.settings.catalog import setting_field
 
 
 class JwtSettings(BaseModel):
@@ -25,15 +25,15 @@ class JwtSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    jwks_url: str | None = setting(
+    jwks_url: str | None = setting_field(
         None,
         "URL of the public keys of a token issuer (JWKS). Livedex then accepts tokens (JWT) of this issuer beside API keys. Requires the issuer and the audience",
     )
-    issuer: str | None = setting(None, "Required issuer of a token (`iss`)", min_length=1)
-    audience: str | None = setting(None, "Required audience of a token (`aud`)", min_length=1)
-    tenant_claim: str = setting("tenant", "Claim that names the tenant; dots name a nested claim", min_length=1)
-    scopes_claim: str = setting("scope", "Claim that lists the scopes", min_length=1)
-    principals_claim: str | None = setting(
+    issuer: str | None = setting_field(None, "Required issuer of a token (`iss`)", min_length=1)
+    audience: str | None = setting_field(None, "Required audience of a token (`aud`)", min_length=1)
+    tenant_claim: str = setting_field("tenant", "Claim that names the tenant; dots name a nested claim", min_length=1)
+    scopes_claim: str = setting_field("scope", "Claim that lists the scopes", min_length=1)
+    principals_claim: str | None = setting_field(
         None,
         "Claim that lists the principals that a token reads for. Without it, a token reads only documents that everyone in the tenant may read",
         min_length=1,

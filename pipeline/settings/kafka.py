@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-from livedex.pipeline.runtime.credential_masking import masked
-from livedex.pipeline.settings.catalog import setting
+from livedex.pipeline.runtime.credential_masking import mask_credentials
+from livedex.pipeline.settings.catalog import setting_field
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -29,33 +29,37 @@ class KafkaSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    prefix: str = setting(
+    prefix: str = setting_field(
         "",
         "Prefix of the names of topics and consumer groups, for several installations on one cluster",
         pattern=r"^[A-Za-z0-9._-]*$",
         max_length=100,
     )
-    partitions: int = setting(12, "Partitions of new topics: the maximum number of processes that a stage can use", ge=1, le=10_000)
-    replication: int | None = setting(
+    partitions: int = setting_field(12, "Partitions of new topics: the maximum number of processes that a stage can use", ge=1, le=10_000)
+    replication: int | None = setting_field(
         None, "Replication factor of new topics", shown="3, or the number of brokers if that is less", ge=1, le=100
     )
-    retention_days: float = setting(
+    retention_days: float = setting_field(
         30, "Days for which records are kept. A stage that is down for longer loses records that it did not read", gt=0, le=100_000
     )
-    session_timeout_s: float = setting(10, "Seconds without a heartbeat after which a consumer is removed from its group", ge=1, le=300)
-    max_poll_interval_s: float = setting(300, "Seconds without a poll after which a consumer is removed from its group", ge=1, le=86_400)
-    security_protocol: Protocol = setting("PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
-    sasl_mechanism: Mechanism | None = setting(None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`")
-    sasl_username: str | None = setting(None, "User name for `PLAIN` and `SCRAM-…`")
-    sasl_password: SecretStr | None = setting(None, "Password for `PLAIN` and `SCRAM-…`")
-    oauth_token_url: str | None = setting(None, "Token endpoint for `OAUTHBEARER` (OAuth 2.0 client credentials)")
-    oauth_client_id: str | None = setting(None, "Client id for `OAUTHBEARER`")
-    oauth_client_secret: SecretStr | None = setting(None, "Client secret for `OAUTHBEARER`")
-    oauth_scope: str | None = setting(None, "Scope to request for `OAUTHBEARER`")
-    ssl_ca_file: Path | None = setting(None, "PEM file with the trusted certificate authorities", shown="the system's")
-    ssl_cert_file: Path | None = setting(None, "PEM file with the client certificate")
-    ssl_key_file: Path | None = setting(None, "PEM file with the private key of the client certificate")
-    ssl_key_password: SecretStr | None = setting(None, "Password of the private key")
+    session_timeout_s: float = setting_field(
+        10, "Seconds without a heartbeat after which a consumer is removed from its group", ge=1, le=300
+    )
+    max_poll_interval_s: float = setting_field(
+        300, "Seconds without a poll after which a consumer is removed from its group", ge=1, le=86_400
+    )
+    security_protocol: Protocol = setting_field("PLAINTEXT", "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`")
+    sasl_mechanism: Mechanism | None = setting_field(None, "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`")
+    sasl_username: str | None = setting_field(None, "User name for `PLAIN` and `SCRAM-…`")
+    sasl_password: SecretStr | None = setting_field(None, "Password for `PLAIN` and `SCRAM-…`")
+    oauth_token_url: str | None = setting_field(None, "Token endpoint for `OAUTHBEARER` (OAuth 2.0 client credentials)")
+    oauth_client_id: str | None = setting_field(None, "Client id for `OAUTHBEARER`")
+    oauth_client_secret: SecretStr | None = setting_field(None, "Client secret for `OAUTHBEARER`")
+    oauth_scope: str | None = setting_field(None, "Scope to request for `OAUTHBEARER`")
+    ssl_ca_file: Path | None = setting_field(None, "PEM file with the trusted certificate authorities", shown="the system's")
+    ssl_cert_file: Path | None = setting_field(None, "PEM file with the client certificate")
+    ssl_key_file: Path | None = setting_field(None, "PEM file with the private key of the client certificate")
+    ssl_key_password: SecretStr | None = setting_field(None, "Password of the private key")
 
     @model_validator(mode="after")
     def _whole(self) -> KafkaSettings:
@@ -102,5 +106,5 @@ def check_servers(servers: str) -> None:
             or (":" in host and host[0] + host[-1] != "[]")
         ):
             raise ValueError(
-                f"{masked(server)!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
+                f"{mask_credentials(server)!r} is no HOST:PORT: write kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of IPv6"
             )

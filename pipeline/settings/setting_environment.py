@@ -27,7 +27,7 @@ def is_service_variable(name: str, value: str) -> bool:
     return _SERVICE.search(name) is not None or (_SERVICE_PORT.search(name) is not None and _SERVICE_URL.match(value) is not None)
 
 
-def settings_in(environment: Mapping[str, str], *, prefix: str, known: Collection[str]) -> tuple[dict[str, str], str | None]:
+def settings_from_environment(environment: Mapping[str, str], *, prefix: str, known: Collection[str]) -> tuple[dict[str, str], str | None]:
     """Return the variables that are settings, and what is wrong with the first one that is none.
 
     Args:

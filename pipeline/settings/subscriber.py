@@ -11,16 +11,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from livedex.pipeline.fetch.urls import Place, place_of
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from livedex.pipeline.fetch.urls import ParsedUrl, parse_url
 
 SECRET_PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)  # Source: Standard Webhooks 1.0.0, "Signature scheme"
 
-Told = Literal["synced", "deleted", "dead"]
+NotificationKind = Literal["synced", "deleted", "dead"]
 
 
-class Subscriber(BaseModel):
+class SubscriberSettings(BaseModel):
     """Somebody who is told.
 
     Attributes:
@@ -39,7 +39,7 @@ class Subscriber(BaseModel):
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
     url: SecretStr | None = None
     secret_env: tuple[str, ...] = ()
-    events: tuple[Told, ...] = Field(default=("synced", "deleted", "dead"), min_length=1)
+    events: tuple[NotificationKind, ...] = Field(default=("synced", "deleted", "dead"), min_length=1)
     tenant: str = Field(default="default", min_length=1, max_length=200)
     collection: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Subscriber(BaseModel):
         return (given,) if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _whole(self) -> Subscriber:
+    def _whole(self) -> SubscriberSettings:
         hosts = self.hosts
         if self.url is None:
             given = [name for name in ("secret_env", "allow_hosts", "attempts") if name in self.model_fields_set]
@@ -65,17 +65,17 @@ class Subscriber(BaseModel):
         return self
 
     @property
-    def hosts(self) -> Hosts:
+    def hosts(self) -> HostAllowlist:
         """`allow_hosts` as they are looked at."""
-        return Hosts(self.allow_hosts)
+        return HostAllowlist(self.allow_hosts)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ParsedUrl:
         """Where it is told; only of one that has a URL."""
         assert self.url is not None
-        return place_of(self.url.get_secret_value())
+        return parse_url(self.url.get_secret_value())
 
-    def _check_place(self, hosts: Hosts) -> None:
+    def _check_place(self, hosts: HostAllowlist) -> None:
         try:
             place = self.place
         except ValueError as exc:
@@ -84,7 +84,7 @@ class Subscriber(BaseModel):
             raise ValueError(f"subscriber {self.name}: what is told goes over https, or to a host that its allow_hosts names")
 
 
-def signing_keys(subscriber: Subscriber, environment: Mapping[str, str] | None = None) -> tuple[bytes, ...]:
+def signing_keys(subscriber: SubscriberSettings, environment: Mapping[str, str] | None = None) -> tuple[bytes, ...]:
     """The keys that sign what a subscriber is sent.
 
     Args:

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from livedex.pipeline.runtime.name_suggestions import did_you_mean, nearest_name
 
-Tables = Mapping[str, Mapping[str, type[BaseModel]]]
+TableModels = Mapping[str, Mapping[str, type[BaseModel]]]
 """Lists of tables in the file, by name; of each, the models of its entries by their `kind`, "" where there is one kind alone."""
 
 _SECRET = ("key", "url", "secret", "token")
@@ -23,8 +23,8 @@ _LISTS = frozenset({"tuple_type", "list_type", "principals"})
 _SHOWN_CHARACTERS = 100
 
 
-def first_problem(
-    exc: ValidationError, file: Mapping[str, Any], *, prefix: str, groups: Collection[str], known: Sequence[str], tables: Tables
+def first_error_message(
+    exc: ValidationError, file: Mapping[str, Any], *, prefix: str, groups: Collection[str], known: Sequence[str], tables: TableModels
 ) -> str:
     """The first problem that was found.
 
@@ -48,14 +48,14 @@ def first_problem(
     return f"{prefix}{'_'.join(whole).upper()}: {_plain(problem).replace('Input should be', 'it has to be')}{_given(problem, whole)}"
 
 
-def _meant(given: str, known: Sequence[str], groups: Collection[str], tables: Tables) -> str:
+def _meant(given: str, known: Sequence[str], groups: Collection[str], tables: TableModels) -> str:
     found = nearest_name(given, [*tables, *groups, *known])
     if found is None:
         return f": remove it, or use one of {', '.join([*known, *(f'[[{table}]]' for table in tables)])}"
     return f": did you mean {f'[[{found}]]' if found in tables else f'[{found}]' if found in groups else found}?"
 
 
-def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | str], file: Mapping[str, Any], tables: Tables) -> str:
+def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | str], file: Mapping[str, Any], tables: TableModels) -> str:
     """Of one entry of a list of tables, by its name."""
     entries = file.get(table)
     entry = entries[n] if isinstance(entries, list) and n < len(entries) else None

@@ -10,15 +10,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 
 from livedex.pipeline.acl import Acl
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from livedex.pipeline.fetch.urls import place_of
-from livedex.pipeline.names import not_reserved
-from livedex.pipeline.settings.webhook_source_checks import misplaced, unmatched
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from livedex.pipeline.fetch.urls import parse_url
+from livedex.pipeline.names import require_unreserved
+from livedex.pipeline.settings.webhook_source_checks import unmatchable_value_problem, unused_setting_problem
 
 Signature = Literal["standard-webhooks", "github", "gitlab", "hmac", "token"]
 Preset = Literal["github-push", "gitlab-push", "s3", "confluence", "notion"]
 
-_SIGNED_BY: Mapping[str, dict[str, Any]] = {
+_PRESET_SIGNATURES: Mapping[str, dict[str, Any]] = {
     "github-push": {"signature": "github"},
     "gitlab-push": {"signature": "gitlab"},
     "s3": {"signature": "token", "header": "Authorization", "prefix": "Bearer "},
@@ -28,10 +28,10 @@ _SIGNED_BY: Mapping[str, dict[str, Any]] = {
 """How the senders of the presets sign, as their documentation has it; `signature` in the file wins."""
 
 
-_MAKES_ITS_SECRET = frozenset({"notion"})
+_SENDER_CREATES_SECRET = frozenset({"notion"})
 
 
-class WebhookMap(BaseModel):
+class WebhookMapping(BaseModel):
     """JMESPath expressions on a payload, or on each of its `items`.
 
     Attributes:
@@ -88,7 +88,7 @@ class WebhookSource(BaseModel):
 
     kind: Literal["webhook"] = "webhook"
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
-    tenant: Annotated[str, AfterValidator(not_reserved)] = Field(default="default", min_length=1, max_length=200)
+    tenant: Annotated[str, AfterValidator(require_unreserved)] = Field(default="default", min_length=1, max_length=200)
     collection: str = Field(default="default", min_length=1, max_length=200)
     metadata: dict[str, Any] = Field(default_factory=dict)
     acl: Acl | None = None
@@ -98,7 +98,7 @@ class WebhookSource(BaseModel):
     prefix: str = ""
     encoding: Literal["hex", "base64"] = "hex"
     preset: Preset | None = None
-    map: WebhookMap | None = None
+    map: WebhookMapping | None = None
     base_url: str | None = Field(default=None, pattern=r"^https?://[^?#]+$")
     token_env: str | None = None
     allow_hosts: tuple[str, ...] = ()
@@ -112,8 +112,8 @@ class WebhookSource(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _signed_as_the_preset_says(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "signature" not in given and str(given.get("preset")) in _SIGNED_BY:
-            return {**_SIGNED_BY[str(given["preset"])], **given}
+        if isinstance(given, dict) and "signature" not in given and str(given.get("preset")) in _PRESET_SIGNATURES:
+            return {**_PRESET_SIGNATURES[str(given["preset"])], **given}
         return given
 
     @field_validator("secret_env", mode="before")
@@ -141,13 +141,15 @@ class WebhookSource(BaseModel):
     @model_validator(mode="after")
     def _of_use(self) -> WebhookSource:
         given = {name for name in self.model_fields_set if getattr(self, name)}
-        problem = misplaced(
+        problem = unused_setting_problem(
             given,
             preset=self.preset,
             signature=self.signature,
             gives_url=self.may_fetch,
             gives_version=self.map is not None and self.map.version is not None,
-        ) or unmatched(preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude)
+        ) or unmatchable_value_problem(
+            preset=self.preset, branch=self.branch, repository=self.repository, include=self.include, exclude=self.exclude
+        )
         if problem is not None:
             raise ValueError(f"source {self.name}: {problem}")
         if self.token_env is not None and self.base_url is None and self.preset in (None, "confluence"):
@@ -160,22 +162,22 @@ class WebhookSource(BaseModel):
         return self.map is None or self.map.url is not None
 
     @property
-    def has_to_fetch(self) -> bool:
+    def requires_fetch(self) -> bool:
         """Whether nothing of it ever comes with its content."""
         return self.may_fetch and (self.map is None or self.map.text is None)
 
     @model_validator(mode="after")
     def _reachable(self) -> WebhookSource:
         try:
-            Hosts(self.allow_hosts)
+            HostAllowlist(self.allow_hosts)
             if self.base_url is not None:
-                place_of(self.base_url)
+                parse_url(self.base_url)
         except ValueError as exc:
             raise ValueError(f"source {self.name}: allow_hosts or base_url: {exc}") from exc
         return self
 
 
-def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[SecretStr, ...]:
+def signing_secrets(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[SecretStr, ...]:
     """The secrets that a source signs with; of one whose sender makes them up, those that are there.
 
     Args:
@@ -185,19 +187,19 @@ def secrets_of(source: WebhookSource, environment: Mapping[str, str] | None = No
         ConfigError: one of its variables is not set, or empty: what it sends could not be told from what anybody sends.
     """
     missing = _unset(source, environment)
-    if missing and source.preset not in _MAKES_ITS_SECRET:
+    if missing and source.preset not in _SENDER_CREATES_SECRET:
         raise ConfigError(f"source {source.name}: {missing[0]} is not set: put the secret there that the sender signs with")
     values = os.environ if environment is None else environment
     return tuple(SecretStr(values[name]) for name in source.secret_env if name not in missing)
 
 
-def secrets_to_come(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def unset_secret_variables(source: WebhookSource, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The variables for secrets that the sender makes up, and tells once the receiver runs.
 
     Args:
         environment: default: the process's.
     """
-    return _unset(source, environment) if source.preset in _MAKES_ITS_SECRET else ()
+    return _unset(source, environment) if source.preset in _SENDER_CREATES_SECRET else ()
 
 
 def _unset(source: WebhookSource, environment: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -33,7 +33,9 @@ _REPOSITORIES: Mapping[str, tuple[re.Pattern[str], str]] = {
 _ABOUT = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/@\s]+@[^/:\s]+:|/+)|\.git/?$|(?<!/)/++$", re.I)
 
 
-def misplaced(given: Collection[str], *, preset: str | None, signature: str, gives_url: bool, gives_version: bool = False) -> str | None:
+def unused_setting_problem(
+    given: Collection[str], *, preset: str | None, signature: str, gives_url: bool, gives_version: bool = False
+) -> str | None:
     """What is wrong with a setting that changes nothing beside the others; None: nothing.
 
     Args:
@@ -58,7 +60,7 @@ def misplaced(given: Collection[str], *, preset: str | None, signature: str, giv
     return None
 
 
-def unmatched(
+def unmatchable_value_problem(
     *, preset: str | None, branch: str | None, repository: str | None, include: Sequence[str], exclude: Sequence[str]
 ) -> str | None:
     """What is wrong with a value that nothing ever matches; None: nothing."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.runtime.micro_batch import Together
-from livedex.pipeline.stages.chunk import Cut, Cutter, Cutting, cut_document
-from livedex.pipeline.stages.process_pool import Process, ProcessCutter, ProcessEndedError
-from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.runtime.micro_batch import MicroBatcher
+from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, DocumentChunker, chunk_document
+from livedex.pipeline.stages.process_pool import ProcessChunker, WorkerProcess, WorkerProcessDiedError
+from livedex.pipeline.store.keyword_analyzer import analyze_text
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _AT_ONCE = 2  # one is cut, one waits
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ChunkJob:
     """What is cut; see `Cutter.cut`."""
 
     content: bytes
@@ -39,7 +39,7 @@ class Document:
     mime_type: str | None
 
 
-def cut_documents(documents: Sequence[Document], cutting: Cutting) -> list[Cut | None]:
+def chunk_documents(documents: Sequence[ChunkJob], cutting: ChunkerConfig) -> list[ChunkedDocument | None]:
     """Cut documents, and find the words of their pieces as well; runs in another process.
 
     Returns:
@@ -48,12 +48,12 @@ def cut_documents(documents: Sequence[Document], cutting: Cutting) -> list[Cut |
     return [_cut(document, cutting) for document in documents]
 
 
-def _cut(document: Document, cutting: Cutting) -> Cut | None:
+def _cut(document: ChunkJob, cutting: ChunkerConfig) -> ChunkedDocument | None:
     try:
-        cut = cut_document(document.content, document.name, document.mime_type, cutting)
+        cut = chunk_document(document.content, document.name, document.mime_type, cutting)
     except Exception:  # noqa: BLE001  # it is cut once more alone, and then raised
         return None
-    pieces = tuple(piece._replace(words=for_index(piece.content)) for piece in cut.pieces)
+    pieces = tuple(piece._replace(words=analyze_text(piece.content)) for piece in cut.pieces)
     return replace(cut, extracted=cut.extracted and replace(cut.extracted, text=""), pieces=pieces)
 
 
@@ -61,7 +61,7 @@ def _ready() -> None:
     """What is run to have the process started."""
 
 
-class BulkCutter:
+class BatchChunker:
     """`Cutter` for whatever comes.
 
     Args:
@@ -70,10 +70,10 @@ class BulkCutter:
         batch_s: seconds that a batch may take.
     """
 
-    def __init__(self, cutting: Cutting, alone: Cutter, elsewhere: ProcessCutter, *, batch_s: float = _BATCH_S) -> None:
+    def __init__(self, cutting: ChunkerConfig, alone: DocumentChunker, elsewhere: ProcessChunker, *, batch_s: float = _BATCH_S) -> None:
         self._cutting, self._alone, self._elsewhere, self._batch_s = cutting, alone, elsewhere, batch_s
-        self._process = Process()
-        self._together: Together[Document, Cut | None] = Together(
+        self._process = WorkerProcess()
+        self._together: MicroBatcher[ChunkJob, ChunkedDocument | None] = MicroBatcher(
             self._cut_together, size=lambda document: len(document.content), most=_BATCH_DOCUMENTS, most_size=_BATCH_BYTES, at_once=_AT_ONCE
         )
         self._under_way = 0
@@ -82,13 +82,13 @@ class BulkCutter:
         self._starting: asyncio.Task[None] | None = None
         self._ending: asyncio.TimerHandle | None = None
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
         """Extract the text and cut it; the pieces have their words where it was cut with others."""
         self._under_way += 1
         try:
             if len(content) > _SMALL_BYTES or not self._are_many():
                 return await self._alone.cut(content, name=name, mime_type=mime_type)
-            found = await self._together(Document(content, name, mime_type))
+            found = await self._together(ChunkJob(content, name, mime_type))
             return found or await self._elsewhere(content, name, mime_type, self._cutting)
         finally:
             self._under_way -= 1
@@ -131,12 +131,12 @@ class BulkCutter:
         self._is_ready = False
         self._process.close()
 
-    async def _cut_together(self, documents: Sequence[Document]) -> list[Cut | None]:
+    async def _cut_together(self, documents: Sequence[ChunkJob]) -> list[ChunkedDocument | None]:
         """A batch; when it takes too long or takes the process down, each is to be cut alone."""
         self._end_later()
         try:
-            return await self._process.run(cut_documents, documents, self._cutting, timeout_s=self._batch_s)
-        except (TimeoutError, ProcessEndedError):
+            return await self._process.run(chunk_documents, documents, self._cutting, timeout_s=self._batch_s)
+        except (TimeoutError, WorkerProcessDiedError):
             self._is_ready = False
             log.warning("%d documents could not be cut together: they are cut one by one", len(documents))
             return [None] * len(documents)

@@ -7,22 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from livedex.pipeline.chunking import chunk_text, cut_id
-from livedex.pipeline.errors import LivedexError, NoTextError, NoTurnError, RejectedError
-from livedex.pipeline.events.event import CHUNKED, Changed, Event, step
-from livedex.pipeline.extract import Extracted, clean_json, clean_optional, extract, is_readable
+from livedex.pipeline.chunking import chunk_text, chunker_config_id
+from livedex.pipeline.errors import LivedexError, NoTextError, NotScheduledError, RejectedError
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, next_stage_event
+from livedex.pipeline.extract import ExtractedText, extract, is_supported_file, sanitize_json, sanitize_optional_text
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.stages.outcome import Finished, Forward
-from livedex.pipeline.stages.patch import PatchKeeper, patch
-from livedex.pipeline.stages.remote_content import Fetched, Linked, LinkedContents, with_own
-from livedex.pipeline.store.protocol import Contents, Draft, Guarded, Own, Piece, VectorStore
+from livedex.pipeline.stages.patch import PatchStore, patch
+from livedex.pipeline.stages.remote_content import FetchedContent, RemoteContent, RemoteDraft, with_extracted_metadata
+from livedex.pipeline.store.protocol import AccessUpdate, Contents, Draft, DraftChunk, ExtractedMetadata, VectorStore
 
 _VAGUE = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """What servers say of files that they know nothing of: a name that says more wins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cutting:
+class ChunkerConfig:
     """How documents are cut.
 
     Attributes:
@@ -38,11 +38,11 @@ class Cutting:
     @property
     def id(self) -> str:
         """Names this way of cutting; another one means: cut anew."""
-        return cut_id(self.size, self.overlap)
+        return chunker_config_id(self.size, self.overlap)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ChunkedDocument:
     """A document taken apart.
 
     Attributes:
@@ -52,20 +52,20 @@ class Cut:
     """
 
     state: str
-    extracted: Extracted | None = None
-    pieces: tuple[Piece, ...] = ()
+    extracted: ExtractedText | None = None
+    pieces: tuple[DraftChunk, ...] = ()
     error: str | None = None
 
 
-class Cutter(Protocol):
+class DocumentChunker(Protocol):
     """Takes documents apart without holding up the event loop."""
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
         """Extract the text and cut it."""
         ...
 
 
-class Keeper(Protocol):
+class DraftStore(Protocol):
     """Keeps manifests."""
 
     async def keep(self, draft: Draft) -> int | None:
@@ -73,7 +73,7 @@ class Keeper(Protocol):
         ...
 
 
-def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutting) -> Cut:
+def chunk_document(content: bytes, name: str, mime_type: str | None, cutting: ChunkerConfig) -> ChunkedDocument:
     """Extract the text of a document and cut it; runs in another thread or process.
 
     Args:
@@ -83,23 +83,23 @@ def cut_document(content: bytes, name: str, mime_type: str | None, cutting: Cutt
     try:
         extracted = extract(content, name=name, mime_type=mime_type, max_bytes=cutting.max_bytes)
     except NoTextError as exc:
-        return Cut(exc.state, error=str(exc))
-    pieces = pieces_of(extracted, cutting)
-    return Cut(
+        return ChunkedDocument(exc.state, error=str(exc))
+    pieces = chunk_extracted(extracted, cutting)
+    return ChunkedDocument(
         "synced" if pieces else "empty", extracted, pieces, None if pieces else "The document holds no text: write some, or leave it out."
     )
 
 
-def pieces_of(extracted: Extracted, cutting: Cutting) -> tuple[Piece, ...]:
+def chunk_extracted(extracted: ExtractedText, cutting: ChunkerConfig) -> tuple[DraftChunk, ...]:
     """The chunks of a text, each with the hash of what is embedded for it."""
     pieces, end = [], 0
     chunks = chunk_text(
-        extracted.text, format=extracted.format, size=cutting.size, overlap=cutting.overlap, start=extracted.start, front=extracted.front,
+        extracted.text, format=extracted.format, size=cutting.size, overlap=cutting.overlap, start=extracted.start, front=extracted.searchable_front_matter,
         left_out=extracted.left_out,
     )  # fmt: skip
     for chunk in chunks:
         content = extracted.text[chunk.start : chunk.end]
-        pieces.append(Piece(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
+        pieces.append(DraftChunk(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
         end = chunk.end
     return tuple(pieces)
 
@@ -108,13 +108,13 @@ async def chunk(
     event: Event[Changed],
     *,
     store: VectorStore,
-    keeper: Keeper,
+    keeper: DraftStore,
     blobs: Contents,
-    cutter: Cutter,
-    cutting: Cutting,
+    cutter: DocumentChunker,
+    cutting: ChunkerConfig,
     reused: Callable[[int], None],
-    linked: LinkedContents | None = None,
-    patches: PatchKeeper | None = None,
+    linked: RemoteContent | None = None,
+    patches: PatchStore | None = None,
 ) -> Forward | Finished:
     """Cut a changed document, accept its version, and keep the manifest.
 
@@ -128,7 +128,7 @@ async def chunk(
         OutageError, RetryableError, RejectedError: as the store and the blobs do.
     """
     if event.data.any_version:
-        version = await store.clear_before(event.tenant_id, event.document_id, event.arrival)
+        version = await store.delete_arrived_before(event.tenant_id, event.document_id, event.arrival)
         if version is None:
             return Finished(superseded=True)
         event = event.model_copy(update={"data": event.data.model_copy(update={"version": version})})
@@ -138,12 +138,17 @@ async def chunk(
         return await patch(event, patches)
     data, fence = event.data, event.data.fence
     attributes = replace(
-        data.attributes, title=clean_optional(data.title), uri=clean_optional(data.uri), metadata=clean_json(data.metadata)
+        data.attributes,
+        title=sanitize_optional_text(data.title),
+        uri=sanitize_optional_text(data.uri),
+        metadata=sanitize_json(data.metadata),
     )
     if data.acl is not None and not data.deleted and (data.url is not None or data.blob is not None):
-        await store.guard(event.tenant_id, [Guarded(event.document_id, fence, data.acl)])  # they hold while its content is slow or away
+        await store.apply_access_updates(
+            event.tenant_id, [AccessUpdate(event.document_id, fence, data.acl)]
+        )  # they hold while its content is slow or away
     base = Draft(event.tenant_id, event.document_id, fence, "deleted", attributes, event.accepted, cut=cutting.id, arrival=event.arrival)
-    found: Linked | None = None
+    found: RemoteDraft | None = None
     try:
         if linked is not None and data.url is not None and not data.deleted and data.unreadable is None:
             found = await _draft_of_url(event, base, cutter, linked)
@@ -160,10 +165,10 @@ async def chunk(
     if found is not None and linked is not None:
         await linked.remember(found)
     reused(len({piece.hash for piece in draft.pieces}) - new)
-    return Forward(step(CHUNKED, event, fence))
+    return Forward(next_stage_event(CHUNKED, event, fence))
 
 
-async def _follow(event: Event[Changed], linked: LinkedContents | None) -> Finished:
+async def _follow(event: Event[Changed], linked: RemoteContent | None) -> Finished:
     """Have the changes looked up that an event stands for."""
     if linked is None:
         raise RejectedError("changes are not looked up here: send each document", reason="not_listed")
@@ -171,7 +176,7 @@ async def _follow(event: Event[Changed], linked: LinkedContents | None) -> Finis
     return Finished()
 
 
-async def _draft(event: Event[Changed], base: Draft, blobs: Contents, cutter: Cutter, cutting: Cutting) -> Draft:
+async def _draft(event: Event[Changed], base: Draft, blobs: Contents, cutter: DocumentChunker, cutting: ChunkerConfig) -> Draft:
     data = event.data
     if data.deleted:
         return base
@@ -185,16 +190,16 @@ async def _draft(event: Event[Changed], base: Draft, blobs: Contents, cutter: Cu
         )
     if data.url is not None:
         raise RejectedError("the content stands at a URL, and none is fetched here: send it along", reason="not_fetched")
-    content = data.inline() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
+    content = data.content_bytes() if data.blob is None else await blobs.get(event.tenant_id, event.document_id, data.version, data.blob)
     return (await _cut(base, cutter, content, data.name or data.document_id, data.mime_type))[0]
 
 
-async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, linked: LinkedContents) -> Linked | None:
+async def _draft_of_url(event: Event[Changed], base: Draft, cutter: DocumentChunker, linked: RemoteContent) -> RemoteDraft | None:
     """What is made of a content at a URL; None where a newer version is known, before anybody was asked or meanwhile."""
     data = event.data
 
-    async def cut(found: Fetched) -> tuple[Draft, Own]:
-        names = [name for name in (data.name, data.document_id, found.name) if is_readable(name)]
+    async def cut(found: FetchedContent) -> tuple[Draft, ExtractedMetadata]:
+        names = [name for name in (data.name, data.document_id, found.name) if is_supported_file(name)]
         mime_type = None if names and found.mime_type in _VAGUE else found.mime_type
         return await _cut(base, cutter, found.content, names[0] if names else data.name or data.document_id, data.mime_type or mime_type)
 
@@ -203,8 +208,8 @@ async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, link
     try:
         return await linked.draft(event, base, cut)
     except NoTextError as exc:
-        return Linked(replace(base, outcome=exc.state, error=str(exc)))
-    except NoTurnError:
+        return RemoteDraft(replace(base, outcome=exc.state, error=str(exc)))
+    except NotScheduledError:
         raise
     except LivedexError:
         if await linked.is_ended(base):
@@ -212,17 +217,17 @@ async def _draft_of_url(event: Event[Changed], base: Draft, cutter: Cutter, link
         raise
 
 
-async def _cut(base: Draft, cutter: Cutter, content: bytes, name: str, mime_type: str | None) -> tuple[Draft, Own]:
+async def _cut(base: Draft, cutter: DocumentChunker, content: bytes, name: str, mime_type: str | None) -> tuple[Draft, ExtractedMetadata]:
     cut = await cutter.cut(content, name=name, mime_type=mime_type)
     found = cut.extracted
-    own = Own() if found is None else Own(found.title, found.mime_type, found.metadata)
-    return with_own(replace(base, outcome=cut.state, pieces=cut.pieces, error=cut.error), own), own
+    own = ExtractedMetadata() if found is None else ExtractedMetadata(found.title, found.mime_type, found.metadata)
+    return with_extracted_metadata(replace(base, outcome=cut.state, pieces=cut.pieces, error=cut.error), own), own
 
 
-Elsewhere = Callable[[bytes, str, str | None, Cutting], Awaitable[Cut]]
+OutOfProcessChunker = Callable[[bytes, str, str | None, ChunkerConfig], Awaitable[ChunkedDocument]]
 
 
-class ThreadCutter:
+class ThreadChunker:
     """Cuts small documents in a thread and leaves large ones to another process, so that the event loop stays free.
 
     Args:
@@ -230,12 +235,12 @@ class ThreadCutter:
         small_bytes: up to this size a thread does.
     """
 
-    def __init__(self, cutting: Cutting, elsewhere: Elsewhere | None = None, small_bytes: int = 262_144) -> None:
+    def __init__(self, cutting: ChunkerConfig, elsewhere: OutOfProcessChunker | None = None, small_bytes: int = 262_144) -> None:
         self._cutting = cutting
         self._elsewhere = elsewhere
         self._small_bytes = small_bytes
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
         if self._elsewhere is None or len(content) <= self._small_bytes:
-            return await in_thread(cut_document, content, name, mime_type, self._cutting)
+            return await in_thread(chunk_document, content, name, mime_type, self._cutting)
         return await self._elsewhere(content, name, mime_type, self._cutting)

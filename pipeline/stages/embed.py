@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.event import EMBEDDED, Event, Step, step
-from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, brief
+from livedex.pipeline.events.event import EMBEDDED, Event, ManifestRef, next_stage_event
+from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, shorten_id
 from livedex.pipeline.stages.outcome import Finished, Forward
 
 
-class Generations(Protocol):
+class ActiveGenerationProvider(Protocol):
     """Which vector space is active."""
 
     async def active(self) -> GenerationId:
@@ -23,7 +23,7 @@ class Generations(Protocol):
         ...
 
 
-class Gatherer(Protocol):
+class PassageEmbedder(Protocol):
     """Embeds the texts of many documents together, each text once, and keeps every vector as soon as it is paid for."""
 
     async def embed(
@@ -37,7 +37,7 @@ class Gatherer(Protocol):
         ...
 
 
-class Manifests(Protocol):
+class MissingVectorLookup(Protocol):
     """Knows what manifests lack."""
 
     async def missing_vectors(
@@ -47,7 +47,9 @@ class Manifests(Protocol):
         ...
 
 
-async def embed(event: Event[Step], *, store: Manifests, generations: Generations, gatherer: Gatherer) -> Forward | Finished:
+async def embed(
+    event: Event[ManifestRef], *, store: MissingVectorLookup, generations: ActiveGenerationProvider, gatherer: PassageEmbedder
+) -> Forward | Finished:
     """Embed what a manifest lacks.
 
     Raises:
@@ -63,7 +65,7 @@ async def embed(event: Event[Step], *, store: Manifests, generations: Generation
         refused = await gatherer.embed(tenant_id, generation_id, passages)
         if refused:
             raise RejectedError(
-                f"{brief(document_id)} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
+                f"{shorten_id(document_id)} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
                 reason=refused[0].reason,
             )
-    return Forward(step(EMBEDDED, event, fence))
+    return Forward(next_stage_event(EMBEDDED, event, fence))

@@ -7,7 +7,7 @@ from typing import Protocol
 from livedex.pipeline.events.event import Changed, Event
 
 
-class Lister(Protocol):
+class ChangeLister(Protocol):
     """Looks up changes, and accepts each that is found."""
 
     async def follow(self, event: Event[Changed]) -> None:

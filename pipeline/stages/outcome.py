@@ -7,28 +7,28 @@ from typing import TypeAlias
 
 from livedex.pipeline.errors import (
     LivedexError,
-    NoTurnError,
+    NotScheduledError,
     OutageError,
     PartialOutageError,
     RejectedError,
     RetryableError,
     TenantDeletedError,
 )
-from livedex.pipeline.events.event import Event, Step
-from livedex.pipeline.runtime.backoff import exponential_s
+from livedex.pipeline.events.event import Event, ManifestRef
+from livedex.pipeline.runtime.backoff import exponential_backoff_s
 
 MAX_ATTEMPTS = 5
 _MOST_SAID = 300
-FIRST_WAIT_S = 0.1  # and four times as long before each further attempt
+FIRST_RETRY_DELAY_S = 0.1  # and four times as long before each further attempt
 _PART_AGAIN_S = 1.0
-LONGEST_WAIT_S = 120.0  # of those that grow
+MAX_RETRY_DELAY_S = 120.0  # of those that grow
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
     """It goes on to the next stage."""
 
-    event: Event[Step]
+    event: Event[ManifestRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadLettered:
     """It can never work: a dead letter with the exact bytes.
 
     Attributes:
@@ -56,7 +56,7 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """Try it again.
 
     Attributes:
@@ -84,7 +84,7 @@ class Pause:
     cause: str
 
 
-Outcome: TypeAlias = Forward | Finished | Dead | Again | Pause
+Outcome: TypeAlias = Forward | Finished | DeadLettered | Retry | Pause
 
 
 def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
@@ -95,25 +95,25 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
         outages: how often in a row it was tried in vain before, because a dependency was away.
     """
     if isinstance(error, PartialOutageError):  # others go on, so no worker is held by it
-        return Again(error.retry_after_s or _PART_AGAIN_S, str(error), counted=False)
+        return Retry(error.retry_after_s or _PART_AGAIN_S, str(error), counted=False)
     if isinstance(error, OutageError):
-        return Pause(error.component, error.retry_after_s or exponential_s(0.5, outages + 1, 5.0), str(error), error.cause)
+        return Pause(error.component, error.retry_after_s or exponential_backoff_s(0.5, outages + 1, 5.0), str(error), error.cause)
     if isinstance(error, TenantDeletedError):
         return Finished(superseded=True)
     if isinstance(error, RejectedError):
-        return Dead(error.reason, str(error))
-    if isinstance(error, NoTurnError):
-        return Again(error.retry_after_s or FIRST_WAIT_S, str(error), counted=False)
+        return DeadLettered(error.reason, str(error))
+    if isinstance(error, NotScheduledError):
+        return Retry(error.retry_after_s or FIRST_RETRY_DELAY_S, str(error), counted=False)
     detail = str(error) if isinstance(error, LivedexError) else _unexpected(error)
     known = error if isinstance(error, RetryableError) else RetryableError(detail)
-    waits = waits_s(known.first_wait_s or FIRST_WAIT_S, known.lasts_s)
+    waits = retry_delays_s(known.first_retry_delay_s or FIRST_RETRY_DELAY_S, known.retry_for_s)
     if attempt > len(waits):
         reason = "retries_exhausted" if isinstance(error, RetryableError) else "failed"
-        return Dead(reason, f"after {attempt} attempts: {detail}")
-    return Again(known.retry_after_s or waits[attempt - 1], detail)
+        return DeadLettered(reason, f"after {attempt} attempts: {detail}")
+    return Retry(known.retry_after_s or waits[attempt - 1], detail)
 
 
-def waits_s(first_s: float, lasts_s: float) -> list[float]:
+def retry_delays_s(first_s: float, lasts_s: float) -> list[float]:
     """Seconds between attempts: each four times the one before, up to `LONGEST_WAIT_S`.
 
     Args:
@@ -123,7 +123,7 @@ def waits_s(first_s: float, lasts_s: float) -> list[float]:
     while len(found) < MAX_ATTEMPTS - 1 or whole_s < lasts_s:
         found.append(next_s)
         whole_s += next_s
-        next_s = min(4 * next_s, LONGEST_WAIT_S)
+        next_s = min(4 * next_s, MAX_RETRY_DELAY_S)
     return found
 
 

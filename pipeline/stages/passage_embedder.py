@@ -17,8 +17,8 @@ from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
 from livedex.pipeline.runtime.clock import Clock
-from livedex.pipeline.runtime.fair_queue import FairTexts
-from livedex.pipeline.runtime.rounds import Slots
+from livedex.pipeline.runtime.fair_queue import FairQueue
+from livedex.pipeline.runtime.rounds import RoundLimiter
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class RoundObserver(Protocol):
         ...
 
 
-class TextGatherer(Generic[K]):
+class BatchedPassageEmbedder(Generic[K]):
     """Collects texts for a moment, and for as long as enough requests are under way; then embeds them together.
 
     Args:
@@ -65,9 +65,9 @@ class TextGatherer(Generic[K]):
     ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
         self._permit, self._share, self._observer = permit, share, observer
-        self._slots = Slots(service.limits.concurrency)
+        self._slots = RoundLimiter(service.limits.concurrency)
         self._endings: dict[K, asyncio.Future[Exception | None]] = {}
-        self._waiting: FairTexts[K] = FairTexts(share)
+        self._waiting: FairQueue[K] = FairQueue(share)
         self._kept: dict[K, Vector] = {}
         self._not_stored: RetryableError | None = None
         self._stored: OrderedDict[K, float] = OrderedDict()

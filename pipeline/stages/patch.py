@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from livedex.pipeline.errors import NoTurnError, RejectedError, RetryableError
-from livedex.pipeline.events.event import CHUNKED, Changed, Event, step
-from livedex.pipeline.model import brief
+from livedex.pipeline.errors import NotScheduledError, RejectedError, RetryableError
+from livedex.pipeline.events.event import CHUNKED, Changed, Event, next_stage_event
+from livedex.pipeline.model import shorten_id
 from livedex.pipeline.stages.outcome import Finished, Forward
 from livedex.pipeline.store.protocol import Draft
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 3600.0
 _LOOK_AGAIN_S = 0.2
 
 
-class PatchKeeper(Protocol):
+class PatchStore(Protocol):
     """Keeps patches."""
 
     async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> Literal["kept", "superseded", "waits"]:
@@ -30,7 +30,7 @@ class PatchKeeper(Protocol):
         ...
 
 
-async def patch(event: Event[Changed], patches: PatchKeeper | None) -> Forward | Finished:
+async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | Finished:
     """Keep a version that changes the newest one before it, once that is known.
 
     Raises:
@@ -45,12 +45,12 @@ async def patch(event: Event[Changed], patches: PatchKeeper | None) -> Forward |
     builds_on, held = data.builds_on or 0, data.held if data.held is not None else -1
     kept = await patches.keep(base, data.patch, builds_on if age_s < _UNSURE_S else min(builds_on, max(held, 0)))
     if kept == "kept":
-        return Forward(step(CHUNKED, event, data.fence))
+        return Forward(next_stage_event(CHUNKED, event, data.fence))
     if kept == "superseded":
         return Finished(superseded=True)
-    why = f"{brief(data.document_id)} v{data.version} changes v{builds_on}, which has not been processed yet"
+    why = f"{shorten_id(data.document_id)} v{data.version} changes v{builds_on}, which has not been processed yet"
     if age_s < _AT_ONCE_S:
-        raise NoTurnError(why, retry_after_s=_LOOK_AGAIN_S)
+        raise NotScheduledError(why, retry_after_s=_LOOK_AGAIN_S)
     error = RetryableError(why)
-    error.lasts_s = _PATIENCE_S
+    error.retry_for_s = _PATIENCE_S
     raise error

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from livedex.pipeline.errors import RetryableError
-from livedex.pipeline.stages.chunk import Cut, Cutting, cut_document
+from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, chunk_document
 
 _PARENT_CHECK_S = 1.0
 _NICE = 5  # large documents and many at once leave the processor to whoever waits for an answer
@@ -35,11 +35,11 @@ def _begin(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class ProcessEndedError(RetryableError):
+class WorkerProcessDiedError(RetryableError):
     """The process died, or was ended because it took too long."""
 
 
-class Process:
+class WorkerProcess:
     """Another process that runs functions, one after the other; started at the first, and anew after it ended."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Process:
             return work.result()
         except (BrokenProcessPool, asyncio.CancelledError) as exc:
             self._end(pool)
-            raise ProcessEndedError("the process that read documents died") from exc
+            raise WorkerProcessDiedError("the process that read documents died") from exc
 
     def close(self) -> None:
         """End the process, whatever it does."""
@@ -83,7 +83,7 @@ class Process:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-class ProcessCutter:
+class ProcessChunker:
     """Runs `cut_document` in another process.
 
     Args:
@@ -92,10 +92,10 @@ class ProcessCutter:
 
     def __init__(self, timeout_s: float = 120.0) -> None:
         self._timeout_s = timeout_s
-        self._process = Process()
+        self._process = WorkerProcess()
         self._turn = asyncio.Lock()
 
-    async def __call__(self, content: bytes, name: str, mime_type: str | None, cutting: Cutting) -> Cut:
+    async def __call__(self, content: bytes, name: str, mime_type: str | None, cutting: ChunkerConfig) -> ChunkedDocument:
         """Cut a document; one at a time, so that the time limit counts its own time only.
 
         Raises:
@@ -103,12 +103,12 @@ class ProcessCutter:
         """
         async with self._turn:
             try:
-                return await self._process.run(cut_document, content, name, mime_type, cutting, timeout_s=self._timeout_s)
+                return await self._process.run(chunk_document, content, name, mime_type, cutting, timeout_s=self._timeout_s)
             except TimeoutError:
-                return Cut(
+                return ChunkedDocument(
                     "timeout", error=f"It took longer than {self._timeout_s:.0f} s to read: split it, or look at what is odd about it."
                 )
-            except ProcessEndedError as exc:
+            except WorkerProcessDiedError as exc:
                 raise RetryableError(f"the process that read {name} died") from exc
 
     def close(self) -> None:

@@ -14,18 +14,18 @@ from typing import Any, Protocol, TypeAlias
 
 import orjson
 
-from livedex.pipeline.errors import MissingError, NoTextError, RejectedError
+from livedex.pipeline.errors import ContentNotFoundError, NoTextError, RejectedError
 from livedex.pipeline.events.event import Changed, Event
-from livedex.pipeline.model import Arrival, DocumentId, Fence, TenantId, Validator
-from livedex.pipeline.stages.listing import Lister
-from livedex.pipeline.store.protocol import Draft, Known, Own, Piece
+from livedex.pipeline.model import Arrival, CacheValidator, DocumentId, Fence, TenantId
+from livedex.pipeline.stages.listing import ChangeLister
+from livedex.pipeline.store.protocol import CachedContent, Draft, DraftChunk, ExtractedMetadata
 
 _REMEMBERED = frozenset({"synced", "empty"})
 """Outcomes that the same content has again; a format that cannot be read today may be one that can tomorrow."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedContent:
     """What stood at a URL.
 
     Attributes:
@@ -37,15 +37,15 @@ class Fetched:
     content: bytes
     mime_type: str | None = None
     name: str = ""
-    validator: Validator | None = None
+    validator: CacheValidator | None = None
 
 
-class Fetcher(Protocol):
+class ContentFetcher(Protocol):
     """Gets contents by their URL."""
 
     def fetch(
-        self, tenant_id: TenantId, source: str, url: str, validator: Validator | None = None
-    ) -> AbstractAsyncContextManager[Fetched | None]:
+        self, tenant_id: TenantId, source: str, url: str, validator: CacheValidator | None = None
+    ) -> AbstractAsyncContextManager[FetchedContent | None]:
         """Get it, and hold its room in memory for as long as the block lasts. None: it is what the validator is of.
 
         Args:
@@ -79,32 +79,32 @@ class Fetcher(Protocol):
         ...
 
 
-class Memory(Protocol):
+class ContentCache(Protocol):
     """Remembers what contents are recognised by. Every method may raise OutageError and RetryableError."""
 
     async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival) -> bool:
         """Whether a version is the visible one, or a newer one is known, or it arrived before a delete without a version."""
         ...
 
-    async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> Known | None:
+    async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> CachedContent | None:
         """What is known of the content that the visible version was made of on this basis."""
         ...
 
-    async def remember(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, basis: bytes, known: Known) -> None:
+    async def remember(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, basis: bytes, known: CachedContent) -> None:
         """Keep what is known of the content that a version is made of."""
         ...
 
-    async def visible_pieces(self, tenant_id: TenantId, document_id: DocumentId) -> Sequence[Piece]:
+    async def visible_pieces(self, tenant_id: TenantId, document_id: DocumentId) -> Sequence[DraftChunk]:
         """The pieces of the visible version, in order."""
         ...
 
 
-Cut: TypeAlias = Callable[[Fetched], Awaitable[tuple[Draft, Own]]]
+DraftBuilder: TypeAlias = Callable[[FetchedContent], Awaitable[tuple[Draft, ExtractedMetadata]]]
 """Makes a draft of a content, and finds what it says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class RemoteDraft:
     """What was made of a content at a URL.
 
     Attributes:
@@ -114,17 +114,17 @@ class Linked:
 
     draft: Draft
     basis: bytes = b""
-    known: Known | None = None
+    known: CachedContent | None = None
 
 
-class LinkedContents:
+class RemoteContent:
     """Drafts of contents that stand at URLs. Every method may raise what `Fetcher` and `Memory` do.
 
     Args:
         lister: looks up changes that were not told; None: nobody does.
     """
 
-    def __init__(self, fetcher: Fetcher, memory: Memory, lister: Lister | None = None) -> None:
+    def __init__(self, fetcher: ContentFetcher, memory: ContentCache, lister: ChangeLister | None = None) -> None:
         self._fetcher, self._memory, self._lister = fetcher, memory, lister
 
     async def follow(self, event: Event[Changed]) -> None:
@@ -137,7 +137,7 @@ class LinkedContents:
         """Whether nobody needs to be asked for a version, since it has ended or a newer one is known."""
         return await self._memory.is_ended(base.tenant_id, base.document_id, base.fence, base.arrived)
 
-    async def draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
+    async def draft(self, event: Event[Changed], base: Draft, cut: DraftBuilder) -> RemoteDraft:
         """The draft of a version whose content stands at a URL, or of its delete, where it stands there no more.
 
         Args:
@@ -145,10 +145,10 @@ class LinkedContents:
         """
         try:
             return await self._draft(event, base, cut)
-        except MissingError:
+        except ContentNotFoundError:
             if not event.data.gone_if_missing or not await self._was_there(event):
                 raise
-            return Linked(replace(base, outcome="deleted"))
+            return RemoteDraft(replace(base, outcome="deleted"))
 
     async def _was_there(self, event: Event[Changed]) -> bool:
         """Whether who finds nothing would find something, were it there: the place at which the content was announced is shown to us, too."""
@@ -160,10 +160,10 @@ class LinkedContents:
                 return True
         except NoTextError:
             return True  # too large to be read, and there
-        except MissingError:
+        except ContentNotFoundError:
             return False
 
-    async def _draft(self, event: Event[Changed], base: Draft, cut: Cut) -> Linked:
+    async def _draft(self, event: Event[Changed], base: Draft, cut: DraftBuilder) -> RemoteDraft:
         basis = self._basis(event, base.cut)
         known = await self._memory.recall(base.tenant_id, base.document_id, basis)
         found = None if known is None else await self._fetched(event, base, basis, cut, known)
@@ -172,23 +172,25 @@ class LinkedContents:
         assert found is not None
         return found
 
-    async def remember(self, found: Linked) -> None:
+    async def remember(self, found: RemoteDraft) -> None:
         """Keep what a content is recognised by, once its draft is kept."""
         draft = found.draft
         if found.known is not None:
             await self._memory.remember(draft.tenant_id, draft.document_id, draft.fence, found.basis, found.known)
 
-    async def _fetched(self, event: Event[Changed], base: Draft, basis: bytes, cut: Cut, known: Known | None) -> Linked | None:
+    async def _fetched(
+        self, event: Event[Changed], base: Draft, basis: bytes, cut: DraftBuilder, known: CachedContent | None
+    ) -> RemoteDraft | None:
         """What was made; None where nothing changed since what is known, and what is visible is not that."""
         assert event.data.url is not None
         validator = None if known is None else known.validator
         async with self._fetcher.fetch(base.tenant_id, event.data.source, event.data.url, validator) as found:
             if found is not None:
                 draft, own = await cut(found)
-                return Linked(draft, basis, _known(found, draft, own))
+                return RemoteDraft(draft, basis, _known(found, draft, own))
         assert known is not None
         pieces = await self._memory.visible_pieces(base.tenant_id, base.document_id)
-        return Linked(_as_before(base, known, pieces), basis, known) if made_of(pieces) == known.made else None
+        return RemoteDraft(_as_before(base, known, pieces), basis, known) if pieces_digest(pieces) == known.chunks_digest else None
 
     def _basis(self, event: Event[Changed], cut: str) -> bytes:
         """Everything that decides what a version is made of but the content itself."""
@@ -197,7 +199,7 @@ class LinkedContents:
         return hashlib.sha256(orjson.dumps(parts)).digest()
 
 
-def made_of(pieces: Sequence[Piece]) -> bytes:
+def pieces_digest(pieces: Sequence[DraftChunk]) -> bytes:
     """Names the pieces of a document: their texts, places and headings."""
     found = hashlib.sha256()
     for piece in pieces:
@@ -205,7 +207,7 @@ def made_of(pieces: Sequence[Piece]) -> bytes:
     return found.digest()
 
 
-def with_own(draft: Draft, own: Own) -> Draft:
+def with_extracted_metadata(draft: Draft, own: ExtractedMetadata) -> Draft:
     """A draft with what its content says of itself."""
     before = draft.attributes
     attributes = replace(
@@ -214,11 +216,11 @@ def with_own(draft: Draft, own: Own) -> Draft:
     return replace(draft, attributes=attributes)
 
 
-def _known(found: Fetched, draft: Draft, own: Own) -> Known | None:
+def _known(found: FetchedContent, draft: Draft, own: ExtractedMetadata) -> CachedContent | None:
     if found.validator is None or draft.outcome not in _REMEMBERED:
         return None
-    return Known(found.validator, made_of(draft.pieces), draft.outcome, draft.error, own)
+    return CachedContent(found.validator, pieces_digest(draft.pieces), draft.outcome, draft.error, own)
 
 
-def _as_before(base: Draft, known: Known, pieces: Sequence[Piece]) -> Draft:
-    return with_own(replace(base, outcome=known.outcome, pieces=pieces, error=known.error), known.own)
+def _as_before(base: Draft, known: CachedContent, pieces: Sequence[DraftChunk]) -> Draft:
+    return with_extracted_metadata(replace(base, outcome=known.outcome, pieces=pieces, error=known.error), known.own)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from livedex.pipeline.events.event import SYNCED, Event, Step, step
+from livedex.pipeline.events.event import SYNCED, Event, ManifestRef, next_stage_event
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
-from livedex.pipeline.stages.embed import Generations
+from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.outcome import Finished, Forward
-from livedex.pipeline.store.protocol import Synced
+from livedex.pipeline.store.protocol import SyncResult
 
 
-class Shelves(Protocol):
+class VersionPublisher(Protocol):
     """Makes manifests visible."""
 
-    async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
+    async def sync_document(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+    ) -> SyncResult:
         """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
 
-async def sync(event: Event[Step], *, store: Shelves, generations: Generations) -> Forward | Finished:
+async def sync(event: Event[ManifestRef], *, store: VersionPublisher, generations: ActiveGenerationProvider) -> Forward | Finished:
     """Make a version visible, unless a newer one is.
 
     Returns:
@@ -30,4 +32,4 @@ async def sync(event: Event[Step], *, store: Shelves, generations: Generations) 
     """
     fence = event.data.fence
     done = await store.sync_document(event.tenant_id, event.document_id, fence, await generations.active())
-    return Forward(step(SYNCED, event, fence)) if done.current else Finished(superseded=True)
+    return Forward(next_stage_event(SYNCED, event, fence)) if done.current else Finished(superseded=True)

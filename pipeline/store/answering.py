@@ -7,13 +7,13 @@ from typing import Any
 
 import asyncpg
 
-_ANSWERS_S = 2.0
+_RESPONSE_TIMEOUT_S = 2.0
 
 
-async def answers(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
+async def is_responsive(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
     """Return whether the server ends what was cancelled on a connection, and answers on it: one that does not is frozen or away, and not slow."""
     try:
-        async with asyncio.timeout(_ANSWERS_S):
+        async with asyncio.timeout(_RESPONSE_TIMEOUT_S):
             await connection.fetchval("select 1")
     except asyncpg.PostgresError:
         return True  # that the transaction failed is an answer

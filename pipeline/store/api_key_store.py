@@ -15,7 +15,7 @@ from livedex.pipeline.store.postgres.statements import sql
 
 REVOKED_CHANNEL = "livedex_keys"
 """Told the id of each key that opens nothing any more."""
-_LIMIT_S = 5.0
+_QUERY_TIMEOUT_S = 5.0
 """For what is asked of keys while a request waits."""
 
 
@@ -41,7 +41,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKey:
+class StoredKey:
     """A key as it is checked; times are seconds from when it was asked for, by the database's clock.
 
     Attributes:
@@ -58,7 +58,7 @@ class KnownKey:
     used_before_s: float | None
 
 
-class ApiKeys:
+class ApiKeyStore:
     """The keys of every tenant. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
@@ -101,22 +101,22 @@ class ApiKeys:
         async with self._database.tenant(known.tenant_id, f"key {key_id}") as connection:
             await connection.execute(sql("revoke_key"), known.tenant_id, key_id)
 
-    async def find(self, key_id: str) -> KnownKey | None:
+    async def find(self, key_id: str) -> StoredKey | None:
         """What is known of a key, whosever it is; None where there is none."""
-        async with self._database.system("find a key", limit_s=_LIMIT_S) as connection:
+        async with self._database.system("find a key", limit_s=_QUERY_TIMEOUT_S) as connection:
             row = await connection.fetchrow(sql("find_key"), key_id)
         if row is None:
             return None
-        return KnownKey(
+        return StoredKey(
             TenantId(row["tenant_id"]), row["sha256"], tuple(row["scopes"]), row["revoked"], row["expires_in_s"], row["used_before_s"]
         )
 
     async def ever_made(self) -> bool:
         """Return whether a key was ever made, also one that is revoked, expired or deleted."""
-        async with self._database.system("look for keys", limit_s=_LIMIT_S) as connection:
+        async with self._database.system("look for keys", limit_s=_QUERY_TIMEOUT_S) as connection:
             return bool(await connection.fetchval(sql("was_key_made")))
 
-    async def note_older(self) -> None:
+    async def record_earlier_keys(self) -> None:
         """Note that keys were made before this was noted at their making, if there are any, whatever they open."""
         if not await self.ever_made() and await self.all():
             async with self._database.system("note that there are keys") as connection:

@@ -18,10 +18,10 @@ from livedex.pipeline.store.postgres.statements import sql
 log = logging.getLogger(__name__)
 
 LEASE_S = 15.0
-_MARGIN_S = 1.0  # before its end a lease is not relied on any more
+_SAFETY_MARGIN_S = 1.0  # before its end a lease is not relied on any more
 
 
-def elapsed_s() -> float:
+def boot_time_s() -> float:
     """Seconds since some moment, counted on while the machine sleeps where the system can tell."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -44,7 +44,7 @@ class ClaimLease:
     @property
     def number(self) -> int | None:
         """The number that others respect at this moment; None while there is none."""
-        return self._number if elapsed_s() < self._valid_until else None
+        return self._number if boot_time_s() < self._valid_until else None
 
     async def hold(self) -> int:
         """Return a number whose lease lasts for a while.
@@ -53,11 +53,11 @@ class ClaimLease:
             OutageError, RetryableError: as the database does.
         """
         async with self._turn:
-            if elapsed_s() > self._valid_until - self.lease_s / 2:
+            if boot_time_s() > self._valid_until - self.lease_s / 2:
                 await self._renew()
             return self._number
 
-    async def renew_for_ever(self, is_needed: asyncio.Event) -> None:
+    async def renew_forever(self, is_needed: asyncio.Event) -> None:
         """Renew the lease again and again while it is needed; an error is logged and tried again."""
         failing = False
         while True:
@@ -92,7 +92,7 @@ class ClaimLease:
                 log.info("the claims of this process are left to run out: %s", exc or type(exc).__name__)
 
     async def _renew(self) -> None:
-        begin = elapsed_s()
+        begin = boot_time_s()
         async with self._database.system("renew claims") as connection:
             kept = self._number and await connection.fetchval(sql("renew_holder"), self._number, self.lease_s)
             if not kept:
@@ -101,4 +101,4 @@ class ClaimLease:
         if not kept:
             self._number = number
             self.numbers = [*self.numbers[-7:], number]
-        self._valid_until = begin + self.lease_s - _MARGIN_S
+        self._valid_until = begin + self.lease_s - _SAFETY_MARGIN_S

@@ -12,14 +12,14 @@ from livedex.pipeline.store.postgres.statements import sql
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class CollectionDocument:
     """A document of a collection; `newest` is the newest version that is known of it, visible or not."""
 
     document_id: DocumentId
     newest: int
 
 
-class Collections:
+class CollectionStore:
     """Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
@@ -39,7 +39,7 @@ class Collections:
             raise ConflictError("there is a collection of this name already")
         return CollectionView(**row)
 
-    async def members(self, tenant_id: TenantId, name: str, above: str, limit: int) -> list[Member]:
+    async def members(self, tenant_id: TenantId, name: str, above: str, limit: int) -> list[CollectionDocument]:
         """Documents of a collection that are there or on their way, in the order of their ids.
 
         Args:
@@ -48,7 +48,7 @@ class Collections:
         """
         async with self._database.tenant(tenant_id, "read a collection's documents") as connection:
             rows = await connection.fetch(sql("collection_members"), tenant_id, name, above, limit)
-        return [Member(DocumentId(row["document_id"]), row["newest"]) for row in rows]
+        return [CollectionDocument(DocumentId(row["document_id"]), row["newest"]) for row in rows]
 
     async def remove(self, tenant_id: TenantId, name: str) -> None:
         """Take away the collection itself; one that still has documents is seen until they are gone."""

@@ -9,17 +9,17 @@ from typing import Any
 
 import asyncpg
 
-GRACE_S = 2.0
+ROLLBACK_GRACE_S = 2.0
 """For a server to take back what was cut short, before its connection is closed."""
 
 
 @asynccontextmanager
-async def ended_soon(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> AsyncIterator[None]:
+async def terminate_if_stuck(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> AsyncIterator[None]:
     """Close a connection of a pool where it is not given back within `GRACE_S` after the block failed or was cancelled."""
     try:
         yield
     except BaseException:
-        asyncio.get_running_loop().call_later(GRACE_S, _close, connection)
+        asyncio.get_running_loop().call_later(ROLLBACK_GRACE_S, _close, connection)
         raise
 
 

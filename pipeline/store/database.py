@@ -16,19 +16,27 @@ import asyncpg
 import orjson
 from pgvector.asyncpg import register_vector
 
-from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, SlowReadError, TenantDeletedError
+from livedex.pipeline.errors import (
+    ConfigError,
+    LivedexError,
+    OutageError,
+    ReadTimeoutError,
+    RejectedError,
+    RetryableError,
+    TenantDeletedError,
+)
 from livedex.pipeline.model import Reader, TenantId
 from livedex.pipeline.runtime.tenant_shares import SHARE, TenantShares, charged_time
-from livedex.pipeline.store.answering import answers
-from livedex.pipeline.store.cut_short import ended_soon
-from livedex.pipeline.store.postgres.connection import connector
-from livedex.pipeline.store.postgres.errors import database_outage
-from livedex.pipeline.store.postgres.read_limiter import ReadLimits
-from livedex.pipeline.store.postgres.session_limits import SERVER_SETTINGS
+from livedex.pipeline.store.answering import is_responsive
+from livedex.pipeline.store.cut_short import terminate_if_stuck
+from livedex.pipeline.store.postgres.connection import connection_factory
+from livedex.pipeline.store.postgres.errors import outage_reason
+from livedex.pipeline.store.postgres.read_limiter import ReadLimiter
+from livedex.pipeline.store.postgres.session_limits import SESSION_SETTINGS
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
-from livedex.pipeline.store.schema.migrator import check_rights
-from livedex.pipeline.store.schema.version_checks import use_schemas
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
+from livedex.pipeline.store.schema.migrator import check_privileges
+from livedex.pipeline.store.schema.version_checks import set_search_path
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 ACQUIRE_TIMEOUT_S = 30.0
@@ -38,18 +46,18 @@ _BEGIN = (
 )
 _BEGIN_READ = _BEGIN + ", set_config('statement_timeout', $4, true)"
 READ_TIMEOUT_S = 10.0
-_PLAN_ANEW = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
-_TENANT_DELETED = "LX001"  # raised by the schema, see migrations/0004_access.sql
-_AGAIN = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
+_FORCE_CUSTOM_PLAN = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
+_TENANT_DELETED_SQLSTATE = "LX001"  # raised by the schema, see migrations/0004_access.sql
+_RETRYABLE = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
 
 
-def principals_of(reader: Reader) -> list[str] | None:
+def principals_parameter(reader: Reader) -> list[str] | None:
     """On whose behalf is read, as statements take it."""
     return None if reader.principals is None else sorted(reader.principals)
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """Turn the driver's errors into Livedex's.
 
     Args:
@@ -65,24 +73,24 @@ def translated(what: str) -> Iterator[None]:
         yield
     except LivedexError:
         raise
-    except _AGAIN as exc:
+    except _RETRYABLE as exc:
         raise RetryableError(f"{what}: {type(exc).__name__}") from exc
     except Exception as exc:
         if isinstance(exc, asyncpg.DataError | asyncpg.ProgramLimitExceededError | asyncpg.exceptions.DataError):
-            raise RejectedError(f"{what}: {_not_storable(exc)}", reason="not_storable") from exc
-        if (cause := database_outage(exc)) is not None:
-            raise OutageError("database", f"{what}: {cause} ({_kind(exc)})", cause=cause) from exc
-        if isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == _TENANT_DELETED:
+            raise RejectedError(f"{what}: {_rejection_reason(exc)}", reason="not_storable") from exc
+        if (cause := outage_reason(exc)) is not None:
+            raise OutageError("database", f"{what}: {cause} ({_error_name(exc)})", cause=cause) from exc
+        if isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == _TENANT_DELETED_SQLSTATE:
             raise TenantDeletedError(f"{what}: the tenant was deleted") from exc
         raise
 
 
-def _kind(exc: Exception) -> str:
+def _error_name(exc: Exception) -> str:
     """The driver's name for an error, and its words where these hold no values."""
     return f"{type(exc).__name__}: {exc}" if isinstance(exc, asyncpg.InterfaceError | OSError) and str(exc) else type(exc).__name__
 
 
-def _not_storable(exc: Exception) -> str:
+def _rejection_reason(exc: Exception) -> str:
     """Why values can never be stored, and what to do. What the driver says holds the values themselves, and hints for who owns the database."""
     if isinstance(exc, asyncpg.ProgramLimitExceededError):
         if "index row" in str(exc):
@@ -112,14 +120,14 @@ class Database:
         pool: asyncpg.Pool[asyncpg.Record],
         *,
         always_durable: bool = False,
-        roles: Roles = DEFAULT_ROLES,
+        roles: DatabaseRoles = DEFAULT_ROLES,
         read_timeout_s: float = READ_TIMEOUT_S,
         shares: TenantShares | None = None,
     ) -> None:
         self.roles = roles
         self._pool = pool
         self._read_timeout_s = read_timeout_s
-        self._reads = ReadLimits(pool.get_max_size(), wait_s=read_timeout_s)
+        self._reads = ReadLimiter(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
         self.shares = shares or TenantShares()
 
@@ -138,13 +146,13 @@ class Database:
         Raises:
             OutageError, RetryableError, RejectedError, TenantDeletedError: see `translated`.
         """
-        async with self._begun(
+        async with self._transaction(
             Reader(tenant_id), what, snapshot=snapshot, readonly=snapshot, durable=durable or self._always_durable
         ) as connection:
             yield connection
 
     @asynccontextmanager
-    async def reading(self, reader: Reader, what: str, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+    async def read_transaction(self, reader: Reader, what: str, *, snapshot: bool = False) -> AsyncIterator[Connection]:
         """A transaction that only reads, and sees only the documents that its reader may read.
 
         Args:
@@ -158,42 +166,42 @@ class Database:
         limit_s = self._read_timeout_s
         async with (
             self._reads.turn(reader.tenant_id),
-            self._begun(reader, what, snapshot=snapshot, readonly=True, durable=False, limit_s=limit_s) as connection,
+            self._transaction(reader, what, snapshot=snapshot, readonly=True, durable=False, limit_s=limit_s) as connection,
         ):
             try:
                 async with asyncio.timeout(limit_s):
                     yield connection
             except (asyncpg.QueryCanceledError, TimeoutError) as exc:
-                if isinstance(exc, TimeoutError) and not await answers(connection):
+                if isinstance(exc, TimeoutError) and not await is_responsive(connection):
                     connection.terminate()  # nothing more is waited for on it
                     raise OutageError("database", f"{what}: it does not answer in time", cause="it does not answer in time") from exc
-                raise SlowReadError(f"{what}: it took more than {limit_s:g} s") from exc
+                raise ReadTimeoutError(f"{what}: it took more than {limit_s:g} s") from exc
 
     @asynccontextmanager
-    async def _begun(
+    async def _transaction(
         self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool, limit_s: float | None = None
     ) -> AsyncIterator[Connection]:
-        with translated(what):
+        with translate_errors(what):
             async with (
                 asyncio.timeout(limit_s) as beginning,
                 self._connection() as connection,
                 charged_time(),
                 connection.transaction(isolation="repeatable_read" if snapshot else None, readonly=readonly),
-                ended_soon(connection),
+                terminate_if_stuck(connection),
             ):
                 limit = [] if limit_s is None else [f"{math.ceil(limit_s * 1000)}ms"]
-                whose = reader.tenant_id, "on" if durable else "off", principals_of(reader)
+                whose = reader.tenant_id, "on" if durable else "off", principals_parameter(reader)
                 await connection.execute(_BEGIN_READ if limit else _BEGIN, *whose, *limit)
                 if reader.principals is not None:
-                    await connection.execute(_PLAN_ANEW)
+                    await connection.execute(_FORCE_CUSTOM_PLAN)
                 beginning.reschedule(None)
                 yield connection
 
     @asynccontextmanager
     async def system(self, what: str = "transaction", *, limit_s: float | None = None) -> AsyncIterator[Connection]:
         """A transaction for what belongs to no tenant, for at most `limit_s`; rows of tenants are not visible in it."""
-        with translated(what):
-            async with asyncio.timeout(limit_s), self._connection() as connection, connection.transaction(), ended_soon(connection):
+        with translate_errors(what):
+            async with asyncio.timeout(limit_s), self._connection() as connection, connection.transaction(), terminate_if_stuck(connection):
                 yield connection
 
     @asynccontextmanager
@@ -201,7 +209,7 @@ class Database:
         """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again.
         Nor is one used again that refuses writes, with all that were opened before now: a session keeps what was so when it began, for as long as it lasts.
         """
-        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, ended_soon(connection):
+        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, terminate_if_stuck(connection):
             try:
                 yield connection
             except asyncpg.InternalClientError:
@@ -237,7 +245,7 @@ async def open_database(
     min_size: int = 1,
     max_size: int = 10,
     always_durable: bool = False,
-    roles: Roles = DEFAULT_ROLES,
+    roles: DatabaseRoles = DEFAULT_ROLES,
     read_timeout_s: float = READ_TIMEOUT_S,
     tenant_share: float = SHARE,
 ) -> AsyncIterator[Database]:
@@ -254,10 +262,10 @@ async def open_database(
         ConfigError: the role could bypass row level security, or the schema or rights on it are missing.
         OutageError: the database does not answer.
     """
-    with translated("connect"), _telling_the_role(roles):
+    with translate_errors("connect"), _explain_role_error(roles):
         pool = await asyncpg.create_pool(
-            connect=connector(url, {"role": roles.application, "application_name": "livedex", **SERVER_SETTINGS}),
-            min_size=min_size, max_size=max_size, init=_prepare, reset=_nothing_to_reset, command_timeout=120,
+            connect=connection_factory(url, {"role": roles.application, "application_name": "livedex", **SESSION_SETTINGS}),
+            min_size=min_size, max_size=max_size, init=_init_connection, reset=_skip_reset, command_timeout=120,
             max_inactive_connection_lifetime=0 if min_size == max_size else 300,  # what is held from the start on is not given to others
         )  # fmt: skip
     try:
@@ -272,21 +280,21 @@ async def open_database(
             pool.terminate()
 
 
-async def _prepare(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    await register_vector(connection, schema=await use_schemas(connection))
-    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=orjson.loads)
+async def _init_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    await register_vector(connection, schema=await set_search_path(connection))
+    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads)
 
 
-async def _nothing_to_reset(connection: object) -> None:
+async def _skip_reset(connection: object) -> None:
     """Every setting and lock belongs to a transaction and ends with it: the round trip of a reset is saved."""
 
 
-def _dump(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
 @contextmanager
-def _telling_the_role(roles: Roles) -> Iterator[None]:
+def _explain_role_error(roles: DatabaseRoles) -> Iterator[None]:
     """Say what to do where the application's role cannot be had."""
     try:
         yield
@@ -297,11 +305,11 @@ def _telling_the_role(roles: Roles) -> Iterator[None]:
         ) from exc
 
 
-async def _check_role(connection: Any, roles: Roles) -> None:
+async def _check_role(connection: Any, roles: DatabaseRoles) -> None:
     role = await connection.fetchrow("select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user")
     owned = await connection.fetchval("select count(*) from pg_tables where schemaname = 'public' and tableowner = current_user")
     if role["rolsuper"] or role["rolbypassrls"] or owned:
         raise ConfigError(
             f"role {role['rolname']} is superuser, bypasses row level security or owns tables: connect as {roles.application}"
         )
-    await check_rights(connection, roles)
+    await check_privileges(connection, roles)

@@ -22,7 +22,7 @@ ClaimKey: TypeAlias = tuple[TenantId, GenerationId, PassageId]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimResult:
     """What became of asking for passages.
 
     Attributes:
@@ -30,11 +30,11 @@ class Taken:
         there: have a vector. All others are under way in another process.
     """
 
-    ours: frozenset[PassageId]
-    there: frozenset[PassageId]
+    claimed: frozenset[PassageId]
+    already_embedded: frozenset[PassageId]
 
 
-class Claims:
+class EmbeddingClaims:
     """Claims of this process.
 
     Args:
@@ -48,7 +48,7 @@ class Claims:
         self._holding = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
-    async def take(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[PassageId]) -> Taken:
+    async def take(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[PassageId]) -> ClaimResult:
         """Claim passages before they are embedded.
 
         Raises:
@@ -65,8 +65,8 @@ class Claims:
         if claimed:
             self._holding.set()
             if self._renewing is None:
-                self._renewing = asyncio.create_task(self._lease.renew_for_ever(self._holding), name="renew claims")
-        return Taken(frozenset(claimed) - there, there)
+                self._renewing = asyncio.create_task(self._lease.renew_forever(self._holding), name="renew claims")
+        return ClaimResult(frozenset(claimed) - there, there)
 
     def check(self, keys: Iterable[ClaimKey]) -> None:
         """Pass only if everything that was claimed of some passages is still ours.
@@ -104,9 +104,9 @@ class Claims:
 
 
 @asynccontextmanager
-async def open_claims(database: Database) -> AsyncIterator[Claims]:
+async def open_embedding_claims(database: Database) -> AsyncIterator[EmbeddingClaims]:
     """Claims for as long as the block lasts."""
-    claims = Claims(database)
+    claims = EmbeddingClaims(database)
     try:
         yield claims
     finally:

@@ -16,25 +16,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-EXACT = "="  # before an exact token
+EXACT_PREFIX = "="  # before an exact token
 MAX_INDEXED_BYTES = 300_000  # of words and of exact tokens each: a tsvector holds a megabyte; Source: PostgreSQL, "Text Search Limitations"
 MAX_WORD_CHARACTERS = 200  # a lexeme holds 2,046 bytes
-MAX_QUERY_WORDS = 500
+MAX_QUERY_TERMS = 500
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_RUN = re.compile(f"[{_UNSPACED}]+")
-_PIECE = re.compile(r"[\w+\-#.@/:=&\\]+")
-_PARTS = re.compile(r"[/:=&\\]")
-_AROUND = ".:/=-@&\\+#"  # punctuation of the sentence where it stands at the ends of a piece
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_TOKEN = re.compile(r"[\w+\-#.@/:=&\\]+")
+_TOKEN_SEPARATOR = re.compile(r"[/:=&\\]")
+_EDGE_PUNCTUATION = ".:/=-@&\\+#"  # punctuation of the sentence where it stands at the ends of a piece
 _IDENTIFIER = re.compile(r"[\d_+#.@/:=&\\]")
-_CAPITALS = re.compile(r"(?:^|-)[A-Z]{2,}(?:-|$)")
+_UPPERCASE_WORD = re.compile(r"(?:^|-)[A-Z]{2,}(?:-|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class QueryWords:
+class KeywordQuery:
     """The words of a query.
 
     Attributes:
@@ -50,7 +50,7 @@ class QueryWords:
     only_identifiers: bool
 
 
-class _Translation(dict[int, str]):
+class _CharacterMap(dict[int, str]):
     """What becomes of a code point: letters, digits and marks stay, formats vanish, anything else parts words."""
 
     def __missing__(self, code: int) -> str:
@@ -60,10 +60,10 @@ class _Translation(dict[int, str]):
         return self[code]
 
 
-_TRANSLATION = _Translation()
+_CHARACTER_MAP = _CharacterMap()
 
 
-def for_index(text: str) -> tuple[str, list[str]]:
+def analyze_text(text: str) -> tuple[str, list[str]]:
     """What of a passage goes to the index.
 
     Args:
@@ -73,27 +73,27 @@ def for_index(text: str) -> tuple[str, list[str]]:
         Words with spaces between, for PostgreSQL's parser, and exact tokens as lexemes, each once, sorted.
     """
     normal = _normalised(text)
-    words = " ".join(_bounded(_words(normal, single=True)))
+    words = " ".join(_limit_bytes(_words(normal, single=True)))
     rest = " ".join({part for part in normal.split() if not _is_plain(part)})
-    tokens = {token for piece in set(_found(rest)) if not _is_plain(piece) and (token := _cut(piece)) and not token.isalpha()}
-    tokens |= {_trimmed(part) for piece in tokens for part in _PARTS.split(piece)}
-    parts = {_trimmed(part) for piece in tokens if "@" in piece for part in piece.split("@")}
-    return words, _bounded(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
+    tokens = {token for piece in set(_raw_tokens(rest)) if not _is_plain(piece) and (token := _truncate(piece)) and not token.isalpha()}
+    tokens |= {_strip_punctuation(part) for piece in tokens for part in _TOKEN_SEPARATOR.split(piece)}
+    parts = {_strip_punctuation(part) for piece in tokens if "@" in piece for part in piece.split("@")}
+    return words, _limit_bytes(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
 
 
-def for_query(text: str) -> QueryWords:
+def analyze_query(text: str) -> KeywordQuery:
     """What of a query is looked up; operators are only words or nothing.
 
     Args:
-        text: of any length and content; only the first `MAX_QUERY_WORDS` different words and exact tokens count.
+        text: of any length and content; only the first `MAX_QUERY_TERMS` different words and exact tokens count.
     """
     normal = _normalised(text)
-    words = list(dict.fromkeys(_words(normal, single=False)))[:MAX_QUERY_WORDS]
-    pieces = _pieces(normal)[:MAX_QUERY_WORDS]
+    words = list(dict.fromkeys(_words(normal, single=False)))[:MAX_QUERY_TERMS]
+    pieces = _tokens(normal)[:MAX_QUERY_TERMS]
     exact = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_exact(p)))
     identifiers = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_identifier(p)))
-    only = bool(pieces) and all(map(_is_identifier, pieces)) and not _RUN.search(normal)
-    return QueryWords(" ".join(words), exact, identifiers, only)
+    only = bool(pieces) and all(map(_is_identifier, pieces)) and not _UNSPACED_RUN.search(normal)
+    return KeywordQuery(" ".join(words), exact, identifiers, only)
 
 
 def _normalised(text: str) -> str:
@@ -102,27 +102,27 @@ def _normalised(text: str) -> str:
 
 def _words(normal: str, *, single: bool) -> list[str]:
     """The words in order; runs without spaces as pairs, and with `single` as characters too, so that one character is found."""
-    spaced = normal.casefold().translate(_TRANSLATION)
+    spaced = normal.casefold().translate(_CHARACTER_MAP)
     if not spaced.isascii():
-        spaced = _RUN.sub(lambda run: f" {' '.join(_pairs(run[0], single))} ", spaced)
+        spaced = _UNSPACED_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0], single))} ", spaced)
     words = spaced.split()
     return words if max(map(len, words), default=0) <= MAX_WORD_CHARACTERS else [word[:MAX_WORD_CHARACTERS] for word in words]
 
 
-def _pairs(run: str, single: bool) -> Iterable[str]:
+def _bigrams(run: str, single: bool) -> Iterable[str]:
     if single or len(run) == 1:
         yield from run
     for i in range(len(run) - 1):
         yield run[i : i + 2]
 
 
-def _pieces(normal: str) -> list[str]:
+def _tokens(normal: str) -> list[str]:
     """What stands between spaces and brackets, each once, without the sentence's punctuation, in the case it is written in."""
-    return [trimmed for piece in dict.fromkeys(_found(normal)) if (trimmed := piece if piece.isalpha() else _cut(piece))]
+    return [trimmed for piece in dict.fromkeys(_raw_tokens(normal)) if (trimmed := piece if piece.isalpha() else _truncate(piece))]
 
 
-def _found(normal: str) -> list[str]:
-    return _PIECE.findall(normal if normal.isascii() else _RUN.sub(" ", normal))
+def _raw_tokens(normal: str) -> list[str]:
+    return _TOKEN.findall(normal if normal.isascii() else _UNSPACED_RUN.sub(" ", normal))
 
 
 def _is_plain(piece: str) -> bool:
@@ -130,15 +130,15 @@ def _is_plain(piece: str) -> bool:
     return piece.isalpha() or (piece[-1] in ".,:;" and piece[:-1].isalpha())
 
 
-def _cut(piece: str) -> str:
-    return _trimmed(piece[: 4 * MAX_WORD_CHARACTERS])
+def _truncate(piece: str) -> str:
+    return _strip_punctuation(piece[: 4 * MAX_WORD_CHARACTERS])
 
 
-def _trimmed(piece: str) -> str:
+def _strip_punctuation(piece: str) -> str:
     """Without what surrounds it; the ends of `.NET`, `C++` and `C#` belong to them."""
-    inner = piece.lstrip(_AROUND)
+    inner = piece.lstrip(_EDGE_PUNCTUATION)
     before = piece[: len(piece) - len(inner)]
-    core = inner.rstrip(_AROUND)
+    core = inner.rstrip(_EDGE_PUNCTUATION)
     after = inner[len(core) :]
     if core.startswith("_") and core.endswith("_") and not core.startswith("__"):  # emphasis of Markdown
         return core.strip("_")
@@ -152,7 +152,7 @@ def _trimmed(piece: str) -> str:
 def _is_identifier(piece: str) -> bool:
     if not 2 <= len(piece) <= MAX_WORD_CHARACTERS or not any(map(str.isalnum, piece)):
         return False
-    return bool(_IDENTIFIER.search(piece) or ("-" in piece and _CAPITALS.search(piece)))
+    return bool(_IDENTIFIER.search(piece) or ("-" in piece and _UPPERCASE_WORD.search(piece)))
 
 
 def _is_exact(piece: str) -> bool:
@@ -160,10 +160,10 @@ def _is_exact(piece: str) -> bool:
 
 
 def _lexeme(piece: str) -> str:
-    return EXACT + piece.casefold()
+    return EXACT_PREFIX + piece.casefold()
 
 
-def _bounded(words: list[str]) -> list[str]:
+def _limit_bytes(words: list[str]) -> list[str]:
     """As many of the words as `MAX_INDEXED_BYTES` hold."""
     if 4 * sum(map(len, words)) + len(words) <= MAX_INDEXED_BYTES:
         return words

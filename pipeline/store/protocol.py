@@ -10,15 +10,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from livedex.pipeline.model import Arrival, Attributes, DocumentId, Entry, Fence, GenerationId, PassageId, TenantId, Validator
+from livedex.pipeline.model import Arrival, Attributes, CacheValidator, DocumentId, Fence, GenerationId, ManifestEntry, PassageId, TenantId
 
-Version: TypeAlias = tuple[DocumentId, Fence]
+VersionKey: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
-Missing: TypeAlias = list[tuple[PassageId, str]]
+MissingVectors: TypeAlias = list[tuple[PassageId, str]]
 """Passages without a vector, each once, with their texts."""
 
 
-class Piece(NamedTuple):
+class DraftChunk(NamedTuple):
     """A chunk on its way into a manifest.
 
     Attributes:
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
         content: the text, not blank.
         gap: code points from the end of the piece before; negative where they overlap.
         heading: the heading path.
-        words: what of it goes to the keyword index, as `livedex.pipeline.store.keyword_analyzer.for_index` has it; None: the store finds it out itself.
+        words: what of it goes to the keyword index, as `livedex.pipeline.store.keyword_analyzer.analyze_text` has it; None: the store finds it out itself.
     """
 
     hash: bytes
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PassageCounts:
     """What a version takes.
 
     Attributes:
@@ -66,12 +66,12 @@ class Draft:
     outcome: str
     attributes: Attributes
     accepted_at: datetime
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[DraftChunk] = ()
     cut: str = ""
     keep: bool = False
     error: str | None = None
     arrival: Arrival | None = None
-    work: Work | None = None
+    work: PassageCounts | None = None
 
     @property
     def arrived(self) -> Arrival:
@@ -80,7 +80,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class AccessUpdate:
     """What an accepted version does at once.
 
     Attributes:
@@ -93,7 +93,7 @@ class Guarded:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class ExtractedMetadata:
     """What a content says of itself; `metadata` wins over what its source says, the others where the source says nothing."""
 
     title: str | None = None
@@ -102,7 +102,7 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedContent:
     """What is known of a content that was fetched.
 
     Attributes:
@@ -110,15 +110,15 @@ class Known:
         outcome, error: of the document.
     """
 
-    validator: Validator
-    made: bytes
+    validator: CacheValidator
+    chunks_digest: bytes
     outcome: str
     error: str | None
-    own: Own
+    own: ExtractedMetadata
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedVersion:
     """A version whose passages are stored, and whose manifest is here alone.
 
     Attributes:
@@ -129,13 +129,13 @@ class Prepared:
 
     draft: Draft
     generation_id: GenerationId
-    entries: tuple[Entry, ...]
+    entries: tuple[ManifestEntry, ...]
     new: int
-    missing: Missing
+    missing: MissingVectors
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What a sync did.
 
     Attributes:
@@ -158,7 +158,7 @@ class VectorStore(Protocol):
     can never be stored).
     """
 
-    async def ensure_schema(self, model_id: str, dimensions: int) -> GenerationId:
+    async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
         """The generation of a model, with the place for its vectors made where it was missing.
 
         Raises:
@@ -174,7 +174,7 @@ class VectorStore(Protocol):
         version."""
         ...
 
-    async def clear_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
+    async def delete_arrived_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
         """Take a delete without a version: from now on, nothing that arrived before it becomes visible.
 
         Returns:
@@ -182,7 +182,7 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
         """Let the rights of versions hold, and hide deleted documents, before these versions are processed; unless something newer is there."""
         ...
 
@@ -190,7 +190,7 @@ class VectorStore(Protocol):
         """Which passages are known, by their hash."""
         ...
 
-    async def keep_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+    async def save_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
         """Accept versions of documents and keep their manifests with the passages that were not known, in one transaction; visible is
         none of it. Repetition changes nothing.
 
@@ -204,7 +204,7 @@ class VectorStore(Protocol):
 
     async def prepare(
         self, draft: Draft, generation_id: GenerationId, begin: Callable[[Sequence[str]], None] | None = None
-    ) -> Prepared | None:
+    ) -> PreparedVersion | None:
         """Accept a version and keep its passages, but no manifest: for who embeds what is missing and calls `sync_prepared` at once.
 
         Args:
@@ -216,7 +216,7 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def sync_prepared(self, prepared: Prepared, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> Synced:
+    async def sync_prepared(self, prepared: PreparedVersion, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> SyncResult:
         """Swap what is visible of a document for what was prepared, in one transaction, unless something newer is there.
 
         Args:
@@ -229,17 +229,17 @@ class VectorStore(Protocol):
 
     async def missing_vectors(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
-    ) -> Missing | None:
+    ) -> MissingVectors | None:
         """The passages of a manifest that have no vector, each once, with their texts; None when a newer version is known, or this one ended."""
         ...
 
-    async def missing_vectors_of(
-        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId
-    ) -> list[Missing | None]:
+    async def missing_vectors_batch(
+        self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId
+    ) -> list[MissingVectors | None]:
         """`missing_vectors` of many, at least one, in their order."""
         ...
 
-    async def upsert(
+    async def upsert_vectors(
         self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
     ) -> None:
         """Keep vectors as soon as they are paid for; a vector that is there stays.
@@ -249,7 +249,9 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def sync_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None) -> Synced:
+    async def sync_document(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+    ) -> SyncResult:
         """Swap what is visible of a document for its manifest, in one transaction, unless something newer is there.
 
         Raises:
@@ -258,8 +260,8 @@ class VectorStore(Protocol):
         ...
 
     async def sync_documents(
-        self, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId | None
-    ) -> list[Synced | Exception]:
+        self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId | None
+    ) -> list[SyncResult | Exception]:
         """`sync_document` for versions of different documents, at least one, all in one transaction.
 
         Returns:
@@ -267,7 +269,7 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> Synced:
+    async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> SyncResult:
         """Leave a tombstone, unless something newer is there; deleting what is not there leaves one too."""
         ...
 
@@ -288,7 +290,7 @@ class Contents(Protocol):
         ...
 
 
-class Blobs(Contents, Protocol):
+class BlobStore(Contents, Protocol):
     """Keeps content that is too large for a message, for as long as an event names it.
 
     Every method may raise OutageError: the place is away, or refuses everybody.
@@ -323,10 +325,10 @@ class Blobs(Contents, Protocol):
         ...
 
 
-class Guard(Protocol):
+class AccessUpdater(Protocol):
     """Makes rights and deletes hold from when they are accepted."""
 
-    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
         """Let the rights of versions hold, and hide deleted documents, unless something newer is there.
 
         Raises:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
-LEASE_S = 20.0
+SLOT_LEASE_S = 20.0
 """A process that renewed nothing for so long is gone, and its requests with it."""
 
 
-class SharedLimits:
+class RateLimitStore:
     """What this process took of the limits that all share.
 
     Args:
@@ -40,7 +40,7 @@ class SharedLimits:
     async def take_slot(self, credential: str, most: int) -> bool:
         """Take room for one more request under way, if all processes together have fewer than `most`."""
         async with self._database.system("concurrency limit") as connection:
-            return bool(await connection.fetchval(sql("take_slot"), credential, self._holder, most, LEASE_S))
+            return bool(await connection.fetchval(sql("take_slot"), credential, self._holder, most, SLOT_LEASE_S))
 
     async def release_slots(self, slots: Mapping[str, int]) -> None:
         """Give room back, so many of each credential."""

@@ -13,20 +13,20 @@ from livedex.pipeline.errors import ConflictError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.postgres.statements import sql
 
 REPLAY_HEADER = "livedex-letter"
 """The header of a record that is sent again: the id of its letter."""
 
 
-class Replays:
+class DeadLetterReplays:
     """Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, letter: Letter) -> None:
+    async def begin(self, letter: DeadLetter) -> None:
         """Note that a letter is being sent through again, and take its mark off its document; it stands in no list from now on.
 
         Raises:
@@ -39,14 +39,14 @@ class Replays:
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(sql("unmark_dead"), letter.tenant_id, letter.document_id, letter.version)
 
-    async def cancel(self, letter: Letter) -> None:
+    async def cancel(self, letter: DeadLetter) -> None:
         """Note that a letter was not sent after all, and mark its document again."""
         async with self._database.tenant(letter.tenant_id, f"keep dead letter {letter.letter_id}") as connection:
             await connection.execute(sql("cancel_replay"), letter.tenant_id, letter.letter_id)
         if letter.document_id is not None and letter.version is not None:
-            await Letters(self._database).mark(letter)
+            await DeadLetterStore(self._database).mark(letter)
 
-    async def succeed(self, letter_id: str, payload: bytes, tenants: Sequence[TenantId]) -> None:
+    async def complete(self, letter_id: str, payload: bytes, tenants: Sequence[TenantId]) -> None:
         """Take away the letter of a record that has had its effect.
 
         Args:
@@ -57,7 +57,7 @@ class Replays:
             async with self._database.tenant(tenant_id, f"replayed dead letter {letter_id}") as connection:
                 await connection.execute(sql("end_replay"), tenant_id, letter_id, payload)
 
-    async def take_over(self, letter_id: str, letter: Letter) -> Letter:
+    async def merge_failure(self, letter_id: str, letter: DeadLetter) -> DeadLetter:
         """What a record that failed again leaves: the letter that it came from, with what is new in it.
 
         Args:

@@ -13,14 +13,14 @@ from typing import Any
 from livedex.pipeline.model import DocumentId, GenerationId, TenantId
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.source_store import WithheldDeletes
+from livedex.pipeline.store.source_store import SourceState
 
-BEYOND = b"\xff" * 256
+PATH_UPPER_BOUND = b"\xff" * 256
 """Greater than every path: no name is as long."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFile:
+class PublishedFile:
     """What is known of one path.
 
     Attributes:
@@ -73,23 +73,23 @@ class FileRecord:
     present: bool = True
 
 
-class SourceFiles:
+class SourceFileStore:
     """The ledger of one source of one tenant. Every call may raise `OutageError` or `RetryableError`."""
 
     def __init__(self, database: Database, tenant_id: TenantId, source: str) -> None:
         self._database = database
         self._tenant_id = tenant_id
         self._source = source
-        self.withheld = WithheldDeletes(database, tenant_id, source)
+        self.withheld = SourceState(database, tenant_id, source)
 
-    async def known(self, files: Sequence[tuple[bytes, DocumentId]]) -> dict[bytes, KnownFile]:
+    async def known(self, files: Sequence[tuple[bytes, DocumentId]]) -> dict[bytes, PublishedFile]:
         """What is known of these paths; every one of them is in the answer."""
         paths, ids = [path for path, _ in files], [document for _, document in files]
         async with self._database.tenant(self._tenant_id, f"{self._source}: look up {len(files)} files") as connection:
             rows = await connection.fetch(sql("known_files"), self._tenant_id, self._source, paths, ids)
-        return {row["path"]: _known(row) for row in rows}
+        return {row["path"]: _published_file(row) for row in rows}
 
-    async def between(self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None) -> list[ListedFile]:
+    async def list_between(self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None) -> list[ListedFile]:
         """The files whose documents should be there, by path as bytes.
 
         Args:
@@ -101,7 +101,7 @@ class SourceFiles:
             rows = await connection.fetch(sql("files_between"), self._tenant_id, self._source, after, before, cut, generation)
         return [ListedFile(**row) for row in rows]
 
-    async def below(self, folders: Sequence[bytes]) -> list[bytes]:
+    async def list_below(self, folders: Sequence[bytes]) -> list[bytes]:
         """The paths of files below these folders: `d/` and on, so not `d1/x` for `d`."""
         if not folders:
             return []
@@ -133,7 +133,7 @@ class SourceFiles:
         async with self._database.tenant(self._tenant_id, f"{self._source}: record {len(files)} files") as connection:
             await connection.execute(sql("record_files"), self._tenant_id, self._source, *columns)
 
-    async def strays(self, *, lost: bool) -> list[DocumentId]:
+    async def orphaned_documents(self, *, lost: bool) -> list[DocumentId]:
         """Documents of the source that no file of the ledger stands for.
 
         Args:
@@ -143,9 +143,9 @@ class SourceFiles:
             return [DocumentId(row[0]) for row in await connection.fetch(sql("stray_documents"), self._tenant_id, self._source, lost)]
 
 
-def _known(row: Mapping[str, Any]) -> KnownFile:
+def _published_file(row: Mapping[str, Any]) -> PublishedFile:
     present = row["present"]
-    return KnownFile(
+    return PublishedFile(
         row["fingerprint"] if present else None, row["sha256"] if present else None, -1 if row["newest"] is None else row["newest"],
         present or row["visible"], row["withheld"], None if row["before"] is None else (DocumentId(row["before"]), row["newest_before"]),
     )  # fmt: skip

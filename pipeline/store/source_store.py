@@ -21,7 +21,7 @@ from livedex.pipeline.store.postgres.statements import sql
 
 UNWATCHED_AFTER = timedelta(days=1)
 
-Reason = Literal["many", "mount"]
+WithholdReason = Literal["many", "mount"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class SourceDocument:
     collection: str
 
 
-class WithheldDeletes:
+class SourceState:
     """The deletes of one source that wait for a confirmation. Every call may raise `OutageError` or `RetryableError`."""
 
     def __init__(self, database: Database, tenant_id: TenantId, source: str) -> None:
@@ -84,7 +84,7 @@ class WithheldDeletes:
         self._tenant_id = tenant_id
         self._source = source
 
-    async def withhold(self, paths: Sequence[bytes], reason: Reason) -> None:
+    async def withhold_deletes(self, paths: Sequence[bytes], reason: WithholdReason) -> None:
         """Keep that the documents of these files stay, until `confirm` or until the files are there again."""
         await self._execute("withhold_deletes", paths, reason)
 
@@ -92,7 +92,7 @@ class WithheldDeletes:
         """Forget that these deletes were withheld: their files are there."""
         await self._execute("release_deletes", paths)
 
-    async def confirm(self) -> None:
+    async def confirm_deletes(self) -> None:
         """Let the next scan carry out every delete that is withheld now."""
         async with self._database.tenant(self._tenant_id, f"{self._source}: confirm deletes") as connection:
             await connection.execute(sql("confirm_deletes"), self._tenant_id, self._source)
@@ -116,7 +116,7 @@ class WithheldDeletes:
         mounts = {bytes.fromhex(path): _identity(*identity.split(":")) for path, identity in _object(row["mounts"]).items()}
         return FolderState(row["path"], _identity(row["device"], row["inode"]), {path: found for path, found in mounts.items() if found})
 
-    async def keep_folder(self, state: FolderState, left_out: Mapping[str, Any]) -> None:
+    async def save_folder(self, state: FolderState, left_out: Mapping[str, Any]) -> None:
         """Keep what a scan has found of the folder."""
         device, inode = state.identity or ("", "")
         async with self._database.tenant(self._tenant_id, f"{self._source}: keep its folder") as connection:
@@ -124,13 +124,13 @@ class WithheldDeletes:
                 sql("keep_source"), self._tenant_id, self._source, state.path, str(device), str(inode), _mounts(state), left_out
             )
 
-    async def keep_mounts(self, state: FolderState) -> None:
+    async def save_mounts(self, state: FolderState) -> None:
         """Keep the mount points, before files below them are published."""
         async with self._database.tenant(self._tenant_id, f"{self._source}: keep mount points") as connection:
             await connection.execute(sql("keep_mounts"), self._tenant_id, self._source, state.path, _mounts(state))
 
 
-class Sources:
+class SourceStore:
     """The sources of the whole installation. Every call may raise `OutageError` or `RetryableError`."""
 
     def __init__(self, database: Database) -> None:
@@ -159,7 +159,7 @@ class Sources:
             raise NotFoundError(f"there is no source {name}: `livedex sources list` shows what there is")
         return found
 
-    async def report(self, watched: Mapping[TenantId, Mapping[str, str]], watcher: str) -> None:
+    async def report_watched(self, watched: Mapping[TenantId, Mapping[str, str]], watcher: str) -> None:
         """Name the sources that a watcher watches, so that they are not orphaned.
 
         Args:

@@ -15,7 +15,7 @@ from livedex.pipeline.store.postgres.statements import sql
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class SubscriberConfig:
     """What the settings say of a subscriber, as far as the stages need it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriberView:
+class SubscriberStatus:
     """A subscriber as an operator sees it.
 
     Attributes:
@@ -82,29 +82,29 @@ class SubscriberView:
         return "failing" if self.failures or self.refusals else "ok"
 
 
-def unmet(registration: Registration) -> SubscriberView:
+def not_started_status(registration: SubscriberConfig) -> SubscriberStatus:
     """A subscriber that the settings name, before any `notify` was started with them."""
     r = registration
-    return SubscriberView(
+    return SubscriberStatus(
         r.tenant_id, r.name, r.events, r.collections, r.reads, configured=True, failures=0, refusals=0, stopped_at=None, problem=None,
         pause_s=0.0, waiting=0, oldest_s=0.0, met=False,
     )  # fmt: skip
 
 
-class Subscribers:
+class SubscriberStore:
     """Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def configure(self, wanted: Sequence[Registration]) -> list[str]:
+    async def configure(self, wanted: Sequence[SubscriberConfig]) -> list[str]:
         """Make the table say what the settings say.
 
         Returns:
             The names of those that were there and are not wanted any more: nothing new is written for them. One whose tenant was
             deleted is left out; whoever tells it finds that out.
         """
-        by_tenant: Mapping[TenantId, list[Registration]] = {tenant_id: [] for tenant_id in await self._database.tenants()} | {
+        by_tenant: Mapping[TenantId, list[SubscriberConfig]] = {tenant_id: [] for tenant_id in await self._database.tenants()} | {
             each.tenant_id: [] for each in wanted
         }
         for each in wanted:
@@ -115,7 +115,7 @@ class Subscribers:
                 gone += await self._configure(tenant_id, registrations)
         return gone
 
-    async def _configure(self, tenant_id: TenantId, registrations: Sequence[Registration]) -> list[str]:
+    async def _configure(self, tenant_id: TenantId, registrations: Sequence[SubscriberConfig]) -> list[str]:
         async with self._database.tenant(tenant_id, "configure subscribers") as connection:
             rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
             await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
@@ -125,7 +125,7 @@ class Subscribers:
                 await connection.execute(sql("configure_subscriber"), *registration.row)
         return [row["name"] for row in rows]
 
-    async def add(self, registration: Registration) -> None:
+    async def add(self, registration: SubscriberConfig) -> None:
         """Write one again whose tenant was emptied; one that is there stays as it is.
 
         Raises:
@@ -135,16 +135,16 @@ class Subscribers:
             await connection.execute(sql("add_tenant"), registration.tenant_id)
             await connection.execute(sql("add_subscriber"), *registration.row)
 
-    async def all(self) -> list[SubscriberView]:
+    async def all(self) -> list[SubscriberStatus]:
         """Every subscriber, by tenant and name."""
         found = []
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "list subscribers") as connection:
                 rows = await connection.fetch(sql("list_subscribers"), tenant_id)
-            found += [SubscriberView(tenant_id, **row) for row in rows]
+            found += [SubscriberStatus(tenant_id, **row) for row in rows]
         return found
 
-    async def find(self, name: str) -> SubscriberView:
+    async def find(self, name: str) -> SubscriberStatus:
         """One of them.
 
         Raises:
@@ -174,7 +174,7 @@ class Subscribers:
         async with self._database.tenant(tenant_id, f"subscriber {name} refused", durable=False) as connection:
             await connection.execute(sql("subscriber_refused"), tenant_id, name, problem)
 
-    async def works(self, tenant_id: TenantId, name: str) -> None:
+    async def record_success(self, tenant_id: TenantId, name: str) -> None:
         """Note that it was told something, after failures."""
         async with self._database.tenant(tenant_id, f"subscriber {name} works", durable=False) as connection:
             await connection.execute(sql("subscriber_works"), tenant_id, name)

@@ -17,10 +17,10 @@ from livedex.pipeline.model import DEFAULT_TENANT, TenantId
 from livedex.pipeline.names import is_reserved
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Blobs
+from livedex.pipeline.store.protocol import BlobStore
 
-_ROWS_AT_ONCE = 5_000
-_QUEUED_AT_ONCE = 500
+_DELETE_BATCH_ROWS = 5_000
+_QUEUE_PAGE_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Tenant:
     keys: int
 
 
-class Tenants:
+class TenantStore:
     """Every method may raise OutageError and RetryableError."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
         self._blobs = blobs
 
@@ -59,7 +59,7 @@ class Tenants:
         Raises:
             ConflictError: there is one of this name, or there was and `again` is not said, or the name is reserved.
         """
-        _refuse_reserved(tenant_id)
+        _check_not_reserved(tenant_id)
         async with self._database.tenant(tenant_id, "make a tenant") as connection:
             if await connection.fetchrow(sql("read_tenant"), tenant_id) is not None:
                 raise ConflictError(f"there is a tenant {tenant_id} already")
@@ -75,7 +75,7 @@ class Tenants:
         assert made is not None
         return made
 
-    async def holdings(self, tenant_id: TenantId) -> Mapping[str, int]:
+    async def count_rows(self, tenant_id: TenantId) -> Mapping[str, int]:
         """How many rows a tenant has, by table, and `queue` for its events under way in the database; what it has none of is left out.
 
         Raises:
@@ -98,7 +98,7 @@ class Tenants:
         Raises:
             ConflictError: the name is reserved.
         """
-        _refuse_reserved(tenant_id)
+        _check_not_reserved(tenant_id)
         async with self._database.tenant(tenant_id, "mark a tenant deleted") as connection:
             await connection.execute(sql("lock_tenant_writes"), tenant_id)
             await connection.execute(sql("mark_tenant_deleted"), tenant_id)
@@ -112,7 +112,7 @@ class Tenants:
         removed = 1
         while removed:
             async with self._database.tenant(tenant_id, "remove what a tenant has") as connection:
-                removed = await connection.fetchval(sql("remove_tenant_rows"), _ROWS_AT_ONCE)
+                removed = await connection.fetchval(sql("remove_tenant_rows"), _DELETE_BATCH_ROWS)
         await self._blobs.discard_tenant(tenant_id)  # once more: in object storage nobody refuses what came meanwhile
         async with self._database.tenant(tenant_id, "remove a tenant") as connection:
             await connection.execute(sql("remove_tenant"), tenant_id)
@@ -132,21 +132,21 @@ class Tenants:
         last = -1
         while True:
             async with self._database.system("read queued events") as connection:
-                rows = await connection.fetch(sql("queued_payloads"), last, _QUEUED_AT_ONCE)
+                rows = await connection.fetch(sql("queued_payloads"), last, _QUEUE_PAGE_ROWS)
             if not rows:
                 return [batch for batch in found if batch]
             last = rows[-1]["id"]
-            found.append([row["id"] for row in rows if _tenant_of(row["payload"]) == tenant_id])
+            found.append([row["id"] for row in rows if _event_tenant(row["payload"]) == tenant_id])
 
 
-def _refuse_reserved(tenant_id: TenantId) -> None:
+def _check_not_reserved(tenant_id: TenantId) -> None:
     if is_reserved(tenant_id):
         raise ConflictError(
             f"{tenant_id} is reserved: it holds the dead letters of records that do not say whose they are; `livedex dead` takes these away"
         )
 
 
-def _tenant_of(payload: bytes) -> str | None:
+def _event_tenant(payload: bytes) -> str | None:
     """Whose event it is; None where the bytes do not say."""
     try:
         data = orjson.loads(payload)["data"]

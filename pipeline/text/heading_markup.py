@@ -9,7 +9,7 @@ _ANCHOR = re.compile(r"<a\s[^<>\n]*>\s*</a>|<a\s[^<>\n]*/>|<!--[^\n]*?-->|\[\]\(
 _MOST = 2_000  # characters of a line that are looked at
 
 
-def plain_title(title: str) -> str:
+def strip_heading_markup(title: str) -> str:
     """Return a title without `{ #id .class key=value }`, `{: #id }`, `{-}` and empty anchors; `{id}` of a path stays.
 
     Args:

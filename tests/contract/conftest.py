@@ -6,11 +6,11 @@ import pytest
 
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from tests.shelf import DIMENSIONS, Shelf
+from tests.shelf import DIMENSIONS, StoreHarness
 
 
 @pytest.fixture(params=["pgvector"])
-async def shelf(request: pytest.FixtureRequest, database: Database) -> Shelf:
+async def shelf(request: pytest.FixtureRequest, database: Database) -> StoreHarness:
     """Every store there is, empty."""
     store = {"pgvector": PgVectorStore}[request.param](database)
-    return Shelf(store, database, await store.ensure_schema("counting", DIMENSIONS))
+    return StoreHarness(store, database, await store.ensure_generation("counting", DIMENSIONS))

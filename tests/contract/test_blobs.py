@@ -14,13 +14,13 @@ import pytest
 
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.settings.blob_location import object_place
-from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobs
+from livedex.pipeline.settings.blob_location import parse_blob_url
+from livedex.pipeline.store.blobs.object_blob_store import ObjectBlobStore
 from livedex.pipeline.store.blobs.object_storage import ObjectStorage
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.protocol import Blobs
-from tests.scripted_s3 import BUCKET, ScriptedS3
+from livedex.pipeline.store.protocol import BlobStore
+from tests.scripted_s3 import BUCKET, S3Server
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")
@@ -39,18 +39,18 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def blobs(kind: str, database: Database, owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) -> Blobs:
+async def blobs(kind: str, database: Database, owner: asyncpg.Connection, tmp_path: Path, s3: S3Server) -> BlobStore:
     await owner.execute("insert into tenants (tenant_id) values ('acme'), ('other')")
     if kind == "database":
-        return DatabaseBlobs(database)
+        return PostgresBlobStore(database)
     url = f"file://{tmp_path}/a%20folder/contents" if kind == "folder" else f"s3://{BUCKET}/pre fix/ü"
-    made = ObjectBlobs(ObjectStorage(object_place(url)), database)
+    made = ObjectBlobStore(ObjectStorage(parse_blob_url(url)), database)
     await made.check()
     return made
 
 
 @pytest.fixture
-def age(owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) -> Age:
+def age(owner: asyncpg.Connection, tmp_path: Path, s3: S3Server) -> Age:
     """Make everything that is kept so many hours old."""
 
     async def make(hours: float) -> None:
@@ -63,14 +63,14 @@ def age(owner: asyncpg.Connection, tmp_path: Path, s3: ScriptedS3) -> Age:
     return make
 
 
-async def is_there(blobs: Blobs, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes = CONTENT) -> bool:
+async def is_there(blobs: BlobStore, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes = CONTENT) -> bool:
     try:
         return await blobs.get(tenant_id, document_id, version, sha(content)) == content
     except RejectedError:
         return False
 
 
-async def left(blobs: Blobs, versions: range, document_id: DocumentId = A) -> set[int]:
+async def left(blobs: BlobStore, versions: range, document_id: DocumentId = A) -> set[int]:
     return {version for version in versions if await is_there(blobs, ACME, document_id, version)}
 
 
@@ -84,17 +84,17 @@ async def has_state(
     )  # fmt: skip
 
 
-async def test_what_was_put_is_there(blobs: Blobs) -> None:
+async def test_what_was_put_is_there(blobs: BlobStore) -> None:
     await blobs.put(ACME, A, 1, CONTENT)
     assert await blobs.get(ACME, A, 1, sha(CONTENT)) == CONTENT
 
 
-async def test_putting_it_again_changes_nothing(blobs: Blobs) -> None:
+async def test_putting_it_again_changes_nothing(blobs: BlobStore) -> None:
     await asyncio.gather(*(blobs.put(ACME, A, 1, CONTENT) for _ in range(8)))
     assert await is_there(blobs, ACME, A, 1)
 
 
-async def test_contents_of_one_version_stand_side_by_side(blobs: Blobs) -> None:
+async def test_contents_of_one_version_stand_side_by_side(blobs: BlobStore) -> None:
     await blobs.put(ACME, A, 1, CONTENT)
     await blobs.put(ACME, A, 1, CONTENT + b"!")
     assert await is_there(blobs, ACME, A, 1)
@@ -102,18 +102,18 @@ async def test_contents_of_one_version_stand_side_by_side(blobs: Blobs) -> None:
 
 
 @pytest.mark.parametrize("other", [(OTHER, A, 1), (ACME, B, 1), (ACME, A, 2), (TenantId("acme/docs"), DocumentId("a.md"), 1)])
-async def test_nobody_else_finds_it(blobs: Blobs, other: tuple[TenantId, DocumentId, int]) -> None:
+async def test_nobody_else_finds_it(blobs: BlobStore, other: tuple[TenantId, DocumentId, int]) -> None:
     await blobs.put(ACME, A, 1, CONTENT)
     assert not await is_there(blobs, *other)
 
 
-async def test_what_is_missing_says_what_to_do(blobs: Blobs) -> None:
+async def test_what_is_missing_says_what_to_do(blobs: BlobStore) -> None:
     with pytest.raises(RejectedError, match=r"docs/a\.md v7 is gone: send the document again") as refused:
         await blobs.get(ACME, A, 7, sha(CONTENT))
     assert refused.value.reason == "content_missing"
 
 
-async def test_no_name_reaches_the_place_of_another(blobs: Blobs) -> None:
+async def test_no_name_reaches_the_place_of_another(blobs: BlobStore) -> None:
     for n, name in enumerate(NAMES):
         for tenant_id in (ACME, TenantId(name[:200])):
             await blobs.put(tenant_id, DocumentId(name), n, name.encode() * 9)
@@ -124,7 +124,7 @@ async def test_no_name_reaches_the_place_of_another(blobs: Blobs) -> None:
             assert not await is_there(blobs, tenant_id, DocumentId(name), n, name.encode() * 9)
 
 
-async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(blobs: Blobs) -> None:
+async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(blobs: BlobStore) -> None:
     versions = [1, 9, 10, 2**62, 2**63 - 1]
     for version in versions:
         await blobs.put(ACME, A, version, CONTENT)
@@ -138,7 +138,7 @@ async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(b
     assert await is_there(blobs, OTHER, A, 1)
 
 
-async def test_discarding_what_is_not_there_is_no_error(blobs: Blobs) -> None:
+async def test_discarding_what_is_not_there_is_no_error(blobs: BlobStore) -> None:
     await blobs.put(ACME, A, 1, CONTENT)
     await asyncio.gather(*(blobs.discard(ACME, A, 1) for _ in range(4)))
     await blobs.discard(ACME, B, 1)
@@ -146,7 +146,7 @@ async def test_discarding_what_is_not_there_is_no_error(blobs: Blobs) -> None:
 
 
 async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_name_it(
-    blobs: Blobs, owner: asyncpg.Connection, age: Age
+    blobs: BlobStore, owner: asyncpg.Connection, age: Age
 ) -> None:
     await has_state(owner, A, 2)
     for version in (1, 2, 3):
@@ -159,7 +159,7 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     assert await left(blobs, range(1, 4)) == {3}
 
 
-async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: Blobs, owner: asyncpg.Connection, age: Age) -> None:
+async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: BlobStore, owner: asyncpg.Connection, age: Age) -> None:
     await has_state(owner, A, 1)  # version 2 waits in the broker, where nobody has seen it
     await has_state(owner, B, 1, pending=2)
     await has_state(owner, "new", None, pending=1)
@@ -172,7 +172,7 @@ async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: Blob
     assert [place for place in places if await is_there(blobs, ACME, *place)] == places
 
 
-async def test_clearing_goes_on_where_a_crash_left_it(blobs: Blobs, owner: asyncpg.Connection, age: Age) -> None:
+async def test_clearing_goes_on_where_a_crash_left_it(blobs: BlobStore, owner: asyncpg.Connection, age: Age) -> None:
     for n in range(40):
         await has_state(owner, f"d{n}", 5)
         for version in (3, 5):
@@ -183,7 +183,7 @@ async def test_clearing_goes_on_where_a_crash_left_it(blobs: Blobs, owner: async
     assert not any([await is_there(blobs, ACME, DocumentId(f"d{n}"), version) for n in range(40) for version in (3, 5)])
 
 
-async def test_everything_of_one_tenant_goes_and_nothing_of_another(blobs: Blobs) -> None:
+async def test_everything_of_one_tenant_goes_and_nothing_of_another(blobs: BlobStore) -> None:
     for name in NAMES:
         for tenant in (ACME, OTHER):
             await blobs.put(tenant, DocumentId(name), 1, CONTENT)

@@ -10,23 +10,23 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
-from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.events.event import Changed, Event, change_event
 from livedex.pipeline.flow import stage
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letters
-from tests.brokers import Start, on_kafka, on_postgres
+from livedex.pipeline.store.dead_letter_store import DeadLetterStore
+from tests.brokers import StartStage, stage_on_kafka, stage_on_postgres
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def running(request: pytest.FixtureRequest, owner_url: str, database: Database) -> Start:
+def running(request: pytest.FixtureRequest, owner_url: str, database: Database) -> StartStage:
     if request.param == "postgres":
-        return on_postgres(owner_url, database)
-    return on_kafka(request.getfixturevalue("kafka"), database)
+        return stage_on_postgres(owner_url, database)
+    return stage_on_kafka(request.getfixturevalue("kafka"), database)
 
 
-async def test_every_record_reaches_the_stage_once(running: Start) -> None:
+async def test_every_record_reaches_the_stage_once(running: StartStage) -> None:
     seen: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -35,14 +35,14 @@ async def test_every_record_reaches_the_stage_once(running: Start) -> None:
 
     async with running(run) as bench:
         await bench.publish(*(f"d{n}" for n in range(200)))
-        await bench.drained()
+        await bench.wait_drained()
     assert sorted(seen) == sorted(f"d{n}" for n in range(200))
 
 
 @pytest.mark.parametrize(
     "poison", [b"{not json", b"\xff\xfe{}", b"null", b"[1,2]", b'{"specversion": "1.0"}', b'"text"', b"0", b"{" * 5000], ids=repr
 )
-async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(running: Start, poison: bytes) -> None:
+async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(running: StartStage, poison: bytes) -> None:
     seen: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -53,7 +53,7 @@ async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go
         await bench.publish("before")
         await bench.put(poison)
         await bench.publish("after")
-        await bench.drained()
+        await bench.wait_drained()
         letters = await bench.letters.all()
         assert [(x.stage, x.reason, x.tenant_id) for x in letters] == [("chunk", "invalid_event", UNKNOWN_TENANT)]
         assert (await bench.letters.find(letters[0].letter_id)).payload == poison
@@ -61,20 +61,20 @@ async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go
 
 
 @pytest.mark.parametrize("change", [{"schemaversion": 99}, {"type": 7}, {"data": {"tenant_id": "t"}}], ids=str)
-async def test_an_event_of_another_schema_is_a_letter(running: Start, change: dict[str, Any]) -> None:
+async def test_an_event_of_another_schema_is_a_letter(running: StartStage, change: dict[str, Any]) -> None:
     import orjson
 
     async def run(event: Event[Any]) -> Finished:
         raise AssertionError("must not be reached")
 
     async with running(run) as bench:
-        body = orjson.loads(changed(Changed(tenant_id="t", document_id="d", version=1)).encode()) | change
+        body = orjson.loads(change_event(Changed(tenant_id="t", document_id="d", version=1)).encode()) | change
         await bench.put(orjson.dumps(body))
-        await bench.drained()
+        await bench.wait_drained()
         assert [x.reason for x in await bench.letters.all()] == ["invalid_event"]
 
 
-async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(running: Start) -> None:
+async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(running: StartStage) -> None:
     tries: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -85,7 +85,7 @@ async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(runni
 
     async with running(run) as bench:
         await bench.publish("good", "bad", "fine")
-        await bench.drained()
+        await bench.wait_drained()
         (letter,) = await bench.letters.all()
         assert (letter.document_id, letter.reason, letter.attempts) == ("bad", "content_missing", 1)
         assert b'"document_id":"bad"' in (await bench.letters.find(letter.letter_id)).payload
@@ -94,9 +94,9 @@ async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(runni
 
 @pytest.mark.parametrize(("error", "reason"), [(RetryableError("locked"), "retries_exhausted"), (ZeroDivisionError(), "failed")], ids=repr)
 async def test_a_lasting_fault_is_tried_a_bounded_number_of_times(
-    running: Start, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    running: StartStage, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
-    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_RETRY_DELAY_S", 0.001)
     tries = 0
 
     async def run(event: Event[Any]) -> Finished:
@@ -108,12 +108,12 @@ async def test_a_lasting_fault_is_tried_a_bounded_number_of_times(
 
     async with running(run) as bench:
         await bench.publish("bad", *(f"d{n}" for n in range(20)))
-        await bench.drained()
+        await bench.wait_drained()
         assert [(x.document_id, x.reason, x.attempts) for x in await bench.letters.all()] == [("bad", reason, MAX_ATTEMPTS)]
     assert tries == MAX_ATTEMPTS
 
 
-async def test_an_outage_pauses_and_blames_nobody(running: Start) -> None:
+async def test_an_outage_pauses_and_blames_nobody(running: StartStage) -> None:
     away, done, tries = [True], [], Counter[str]()
 
     async def run(event: Event[Any]) -> Finished:
@@ -130,12 +130,12 @@ async def test_an_outage_pauses_and_blames_nobody(running: Start) -> None:
                 await asyncio.sleep(0.02)
         assert (done, await bench.letters.all()) == ([], []) and ("embedder", "down") in bench.health
         away[0] = False
-        await bench.drained()
+        await bench.wait_drained()
         assert await bench.letters.all() == [] and bench.health[-1] == ("embedder", None)
     assert sorted(done) == sorted(f"d{n}" for n in range(30))
 
 
-async def test_a_stop_finishes_what_was_begun_and_gives_back_the_rest(running: Start) -> None:
+async def test_a_stop_finishes_what_was_begun_and_gives_back_the_rest(running: StartStage) -> None:
     begun, done, gate = asyncio.Event(), [], asyncio.Event()
 
     async def run(event: Event[Any]) -> Finished:
@@ -156,27 +156,27 @@ async def test_a_stop_finishes_what_was_begun_and_gives_back_the_rest(running: S
 
     assert 0 < len(at_the_stop) <= stage("chunk").workers
     async with running(rest) as bench:
-        await bench.drained()
+        await bench.wait_drained()
     assert sorted(done) == sorted(f"d{n}" for n in range(20)), "something was lost, or done twice"
 
 
-async def test_a_letter_that_cannot_be_written_is_not_lost(running: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_letter_that_cannot_be_written_is_not_lost(running: StartStage, monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = [OutageError("database", "away"), OutageError("database", "away")]
-    bury = Letters.bury
+    bury = DeadLetterStore.bury
 
-    async def failing(self: Letters, *args: Any, **kwargs: Any) -> None:
+    async def failing(self: DeadLetterStore, *args: Any, **kwargs: Any) -> None:
         if refusals:
             raise refusals.pop()
         await bury(self, *args, **kwargs)
 
-    monkeypatch.setattr(Letters, "bury", failing)
+    monkeypatch.setattr(DeadLetterStore, "bury", failing)
 
     async def run(event: Event[Any]) -> Finished:
         raise RejectedError("no good")
 
     async with running(run) as bench:
         await bench.publish("bad")
-        await bench.drained()
+        await bench.wait_drained()
         assert [x.document_id for x in await bench.letters.all()] == ["bad"]
     assert refusals == []
 
@@ -185,13 +185,13 @@ async def test_what_keeps_the_queue_from_taking_an_event_is_named(
     owner: asyncpg.Connection[asyncpg.Record], owner_url: str, database: Database
 ) -> None:
     """By the kind of the driver's error, which says of a full disk what nothing else does; its words may hold what was sent."""
-    async with on_postgres(owner_url, database)(_ends) as bench:
+    async with stage_on_postgres(owner_url, database)(_ends) as bench:
         await owner.execute("alter table queue add constraint full_disk check (id < 0) not valid")
         with pytest.raises(OutageError, match=r"^publish to livedex\.changed: CheckViolationError$"):
             await bench.publish("document")
         await owner.execute("alter table queue drop constraint full_disk")
         await bench.publish("document")
-        await bench.drained()
+        await bench.wait_drained()
 
 
 async def _ends(event: Event[Any]) -> Finished:

@@ -7,45 +7,45 @@ from typing import Any, cast
 
 import pytest
 
-from livedex.app.dead_letter_replay import Replayed, replay_letters
-from livedex.app.wiring import Surroundings
+from livedex.app.dead_letter_replay import ReplayResult, replay_dead_letters
+from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
 from livedex.pipeline.events.event import Event
 from livedex.pipeline.stages import outcome
 from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
-from tests.brokers import Bench, Start, on_kafka, on_postgres
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from tests.brokers import StageHarness, StartStage, stage_on_kafka, stage_on_postgres
 
 
 class Surrounding:
     """As much of an installation as replays need."""
 
     def __init__(self, database: Database) -> None:
-        self.database, self.letters = database, Letters(database)
+        self.database, self.letters = database, DeadLetterStore(database)
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def running(request: pytest.FixtureRequest, owner_url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> Start:
-    monkeypatch.setattr(outcome, "FIRST_WAIT_S", outcome.FIRST_WAIT_S / 100)
+def running(request: pytest.FixtureRequest, owner_url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> StartStage:
+    monkeypatch.setattr(outcome, "FIRST_RETRY_DELAY_S", outcome.FIRST_RETRY_DELAY_S / 100)
     if request.param == "postgres":
-        return on_postgres(owner_url, database)
-    return on_kafka(request.getfixturevalue("kafka"), database)
+        return stage_on_postgres(owner_url, database)
+    return stage_on_kafka(request.getfixturevalue("kafka"), database)
 
 
-async def replay(database: Database, bench: Bench, broker: Any = None) -> Replayed:
+async def replay(database: Database, bench: StageHarness, broker: Any = None) -> ReplayResult:
     """Everything that is listed, as `livedex dead replay --all` does."""
 
-    async def whole() -> AsyncIterator[Letter]:
+    async def whole() -> AsyncIterator[DeadLetter]:
         for listed in await bench.letters.all():
             yield await bench.letters.find(listed.letter_id)
 
-    done = await replay_letters(cast(Surroundings, Surrounding(database)), broker or bench.broker, whole())
-    await bench.drained()
+    done = await replay_dead_letters(cast(AppContext, Surrounding(database)), broker or bench.broker, whole())
+    await bench.wait_drained()
     return done
 
 
-async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(running: Start, database: Database) -> None:
+async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(running: StartStage, database: Database) -> None:
     failures: list[Exception | None] = [RetryableError("not now"), RejectedError("never"), RetryableError("not now"), None]
 
     async def run(event: Event[Any]) -> Finished:
@@ -55,7 +55,7 @@ async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(runni
 
     async with running(run) as bench:
         await bench.publish("d")
-        await bench.drained()
+        await bench.wait_drained()
         [first] = await bench.letters.all()
         whole = await bench.letters.find(first.letter_id)
         assert first.attempts == MAX_ATTEMPTS
@@ -74,13 +74,13 @@ async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(runni
             await bench.letters.find(first.letter_id)
 
 
-async def test_bytes_that_are_no_event_stay_one_letter(running: Start, database: Database) -> None:
+async def test_bytes_that_are_no_event_stay_one_letter(running: StartStage, database: Database) -> None:
     async def run(event: Event[Any]) -> Finished:
         raise AssertionError("there is none")
 
     async with running(run) as bench:
         await bench.put(b"\xff{")
-        await bench.drained()
+        await bench.wait_drained()
         for attempts in (1, 2, 3):
             [letter] = await bench.letters.all()
             assert (letter.reason, letter.attempts) == ("invalid_event", attempts)
@@ -90,10 +90,10 @@ async def test_bytes_that_are_no_event_stay_one_letter(running: Start, database:
 class Fickle:
     """A broker some of whose answers never come, or that takes some records never."""
 
-    def __init__(self, bench: Bench, errors: Sequence[tuple[Exception | None, bool]]) -> None:
+    def __init__(self, bench: StageHarness, errors: Sequence[tuple[Exception | None, bool]]) -> None:
         self._bench, self._errors = bench, list(errors)
 
-    async def put_again(self, letter: Letter) -> None:
+    async def put_again(self, letter: DeadLetter) -> None:
         error, arrives = self._errors.pop(0)
         if arrives:
             await self._bench.broker.put_again(letter)
@@ -101,7 +101,7 @@ class Fickle:
             raise error
 
 
-async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(running: Start, database: Database) -> None:
+async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(running: StartStage, database: Database) -> None:
     seen: list[str] = []
     dies = True
 
@@ -113,7 +113,7 @@ async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(
 
     async with running(run) as bench:
         await bench.publish(*"abcde")
-        await bench.drained()
+        await bench.wait_drained()
         dies = False
         timed_out = OutageError("broker", "no answer")
         fickle = Fickle(bench, [(RejectedError("too large"), False), (None, True), (timed_out, True), (timed_out, False), (None, True)])
@@ -132,7 +132,7 @@ async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(
         assert sorted(seen) == list("abcde") and await bench.letters.all() == [] and undecided.attempts == 1
 
 
-async def test_a_header_that_somebody_wrote_takes_no_letter_away(running: Start, database: Database) -> None:
+async def test_a_header_that_somebody_wrote_takes_no_letter_away(running: StartStage, database: Database) -> None:
     dies = True
 
     async def run(event: Event[Any]) -> Finished:
@@ -142,10 +142,10 @@ async def test_a_header_that_somebody_wrote_takes_no_letter_away(running: Start,
 
     async with running(run) as bench:
         await bench.publish("a", "b")
-        await bench.drained()
+        await bench.wait_drained()
         first, second = await bench.letters.all()
         dies = False
         forged = await bench.letters.find(first.letter_id)
-        await bench.broker.put_again(Letter(second.letter_id, *(getattr(forged, name) for name in ("tenant_id", "stage", "document_id", "version", "reason", "detail", "attempts", "topic", "place", "headers", "payload"))))  # fmt: skip
-        await bench.drained()
+        await bench.broker.put_again(DeadLetter(second.letter_id, *(getattr(forged, name) for name in ("tenant_id", "stage", "document_id", "version", "reason", "detail", "attempts", "topic", "place", "headers", "payload"))))  # fmt: skip
+        await bench.wait_drained()
         assert [letter.letter_id for letter in await bench.letters.all()] == [first.letter_id, second.letter_id]

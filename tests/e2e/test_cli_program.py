@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livedex.cli.main import CALLED_WRONGLY, COMMANDS, FAILED
+from livedex.cli.main import COMMANDS, FAILED, USAGE_ERROR
 
 
 def livedex(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -68,7 +68,7 @@ def test_the_nearest_name_is_suggested(tmp_path: Path, arguments: tuple[str, ...
 def test_an_unknown_command_is_named_in_one_line(tmp_path: Path) -> None:
     done = livedex(tmp_path, "serach", "espresso")
     assert "serach" in only_line(done)
-    assert done.returncode == CALLED_WRONGLY
+    assert done.returncode == USAGE_ERROR
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("search", "espresso"), ("verify",), ("dead", "list"), ("dead", "replay", "--all")])

@@ -20,14 +20,14 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.store.embedded.server import embedded_postgres
-from livedex.pipeline.store.postgres.conninfo import connection_parameters
-from tests.compose import PROJECT, is_ours, services
+from livedex.pipeline.store.postgres.conninfo import parse_conninfo
+from tests.compose import PROJECT, runs_livedex, services
 from tests.kafka_java import JavaNode, java_command
-from tests.kafka_nodes import HeldPort
+from tests.kafka_nodes import ReservedPort
 from tests.kafka_server import KafkaServer
 
 SERVICES = services({"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"})
-STAYING = [name for name, service in SERVICES.items() if is_ours(service) and name != "migrate" and "profiles" not in service]
+STAYING = [name for name, service in SERVICES.items() if runs_livedex(service) and name != "migrate" and "profiles" not in service]
 OWN_LOGGING = "Configuration: {Loggers: {Root: {level: INFO}, Logger: []}}\n"
 TEXT = "# Bees\n\nA hive is opened on a warm day without wind, with smoke at its entrance first.\n"
 
@@ -126,9 +126,9 @@ def deployment(kafka: str) -> Iterator[Deployment]:
         context = embedded_postgres(folder / "postgres")
         url = runner.run(context.__aenter__())
         stack.callback(lambda: runner.run(context.__aexit__(None, None, None)))
-        sockets = connection_parameters(url)["host"]
+        sockets = parse_conninfo(url)["host"]
         runner.run(make_database(url, sockets))
-        ports = {name: HeldPort() for name in STAYING}
+        ports = {name: ReservedPort() for name in STAYING}
         for port in ports.values():
             stack.callback(port.close)
         made = Deployment(folder, sockets, kafka, {name: port.number for name, port in ports.items()})
@@ -141,7 +141,7 @@ def deployment(kafka: str) -> Iterator[Deployment]:
             if name == "migrate":
                 assert process.wait(120) == 0, (folder / f"{name}.log").read_text()
                 continue
-            ports[name].lend()
+            ports[name].release_to_process()
             assert process.stdout is not None
             assert any(line.startswith("running ") for line in process.stdout), (folder / f"{name}.log").read_text()
         yield made

@@ -13,15 +13,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from livedex.pipeline.events.notifications import Notice
+from livedex.pipeline.events.notifications import Notification
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import load_settings
-from livedex.pipeline.store.embedded.binaries import program
+from livedex.pipeline.store.embedded.binaries import binary_path
 from livedex.pipeline.store.postgres.connection import connect
-from livedex.pipeline.store.postgres.conninfo import connection_parameters
+from livedex.pipeline.store.postgres.conninfo import parse_conninfo
 from tests.databases import with_database
 from tests.documentation import ROOT, Block, blocks, needs_server, working_folder
-from tests.postgres_programs import uri
+from tests.postgres_programs import libpq_uri
 
 DOCUMENTS = sorted([*(path.name for path in ROOT.glob("*.md")), *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
@@ -80,7 +80,7 @@ def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, own
         '"livedex.changed"': '"documented.livedex.changed"',
     }
     with working_folder(tmp_path, replaced) as folder:
-        (tmp_path / "producer.py").write_text(folder.put_in(producer), "utf-8")
+        (tmp_path / "producer.py").write_text(folder.substitute(producer), "utf-8")
         check = "python producer.py\nlivedex status --wait 60\ncurl -sf http://127.0.0.1:8700/v1/documents/crm/4711\n"
         out = folder.run_shell(["export LIVEDEX_KAFKA_PREFIX=documented. LIVEDEX_KAFKA_PARTITIONS=2\n", shell, check], server=False)
         assert '"title":"Refunds"' in out
@@ -91,8 +91,8 @@ async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
 ) -> None:
     [shell] = [block.text for block in of("sh", OWN_SERVER)]
     restored = with_database(server_url, f"livedex_restored_{uuid.uuid4().hex[:8]}")
-    name = connection_parameters(restored)["dbname"]
-    names = f"export OLD_URL={uri(owner_url)!r} NEW_URL={uri(restored)!r} PATH={program('psql').parent}:$PATH"
+    name = parse_conninfo(restored)["dbname"]
+    names = f"export OLD_URL={libpq_uri(owner_url)!r} NEW_URL={libpq_uri(restored)!r} PATH={binary_path('psql').parent}:$PATH"
     fill = "livedex up deploy/sample-docs --port 8700\nlivedex status --wait 60\nkill %1; wait"
     await owner.execute(f"create database {name}")
     try:
@@ -150,7 +150,7 @@ async def test_an_administrator_can_create_the_roles_as_described(server_url: st
 def test_a_notice_looks_as_the_document_shows() -> None:
     [shown] = [json.loads(block.text) for block in of("json") if "livedex.synced" in block.text]
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    notice = Notice(
+    notice = Notification(
         1,
         TenantId("default"),
         "shop",

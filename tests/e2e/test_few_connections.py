@@ -19,8 +19,8 @@ from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.embedded import server as embedded
 from livedex.pipeline.store.embedded.server import embedded_postgres
 from livedex.pipeline.store.postgres.connection import connect
-from livedex.pipeline.store.postgres.connection_budget import ConnectionBudget, ServerRoom, divide
-from livedex.pipeline.store.postgres.conninfo import connection_parameters
+from livedex.pipeline.store.postgres.connection_budget import ConnectionBudget, ServerCapacity, allocate_connections
+from livedex.pipeline.store.postgres.conninfo import parse_conninfo
 from tests.e2e.test_cli_program import livedex, only_line
 from tests.free_port import free_port
 
@@ -68,7 +68,7 @@ async def put(http: httpx.AsyncClient, name: str) -> None:
 async def test_up_fits_a_server_that_allows_few_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, form: str) -> None:
     monkeypatch.setitem(embedded._SETTINGS, "max_connections", str(most))
     async with embedded_postgres(tmp_path / "server") as url:
-        here = {"LIVEDEX_DATABASE_URL": form.format(**connection_parameters(url, {})), "PGPORT": "1", "PGSSLMODE": "verify-full"}
+        here = {"LIVEDEX_DATABASE_URL": form.format(**parse_conninfo(url, {})), "PGPORT": "1", "PGSSLMODE": "verify-full"}
         owner = await connect(url, application_name="a test")
         async with livedex_up(tmp_path, **here) as http:
             await asyncio.gather(*(put(http, f"d{n}") for n in range(_PUTS)))
@@ -84,20 +84,20 @@ async def test_up_fits_a_server_that_allows_few_connections(tmp_path: Path, monk
 
 
 def test_the_connections_of_a_process_are_divided_among_what_it_does() -> None:
-    from livedex.app.connection_needs import needs_of
+    from livedex.app.connection_needs import connection_needs
     from livedex.app.roles import ROLES
 
-    everything = needs_of(ROLES, Settings(), "livedex up")
-    roomy = ServerRoom(100, 3, 5, 92)
-    budget = divide(everything, roomy, None)
+    everything = connection_needs(ROLES, Settings(), "livedex up")
+    roomy = ServerCapacity(100, 3, 5, 92)
+    budget = allocate_connections(everything, roomy, None)
     assert everything.fixed + budget.pool + budget.publishing == 20
-    assert divide(everything, roomy, 50) == ConnectionBudget(28, 13)
-    assert divide(everything, ServerRoom(20, 3, 0, 17), None) == ConnectionBudget(4, 1)
-    assert divide(everything, roomy, everything.least) == ConnectionBudget(2, 1)
+    assert allocate_connections(everything, roomy, 50) == ConnectionBudget(28, 13)
+    assert allocate_connections(everything, ServerCapacity(20, 3, 0, 17), None) == ConnectionBudget(4, 1)
+    assert allocate_connections(everything, roomy, everything.minimum) == ConnectionBudget(2, 1)
     with pytest.raises(ConfigError, match="LIVEDEX_MAX_CONNECTIONS is 5, and livedex up needs at least 12"):
-        divide(everything, roomy, 5)
+        allocate_connections(everything, roomy, 5)
     with pytest.raises(ConfigError, match="PostgreSQL has 3 connections left"):
-        divide(everything, ServerRoom(20, 3, 14, 3), None)
+        allocate_connections(everything, ServerCapacity(20, 3, 14, 3), None)
     kafka = Settings(broker_url="kafka://h:1")
-    assert divide(needs_of(["chunk"], kafka, "x"), roomy, None) == ConnectionBudget(20, 0)
-    assert needs_of(["chunk"], kafka, "x").least == 2
+    assert allocate_connections(connection_needs(["chunk"], kafka, "x"), roomy, None) == ConnectionBudget(20, 0)
+    assert connection_needs(["chunk"], kafka, "x").minimum == 2

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from bench.corpus import Corpus, paragraph
-from bench.disturbing import COUNTS, Disturbed, disturb
-from bench.fleet import a_fleet
-from bench.kafka_kills import kill_one
+from bench.disturbing import COUNTS, FaultReplayResult, replay_with_faults
+from bench.fleet import running_deployment
+from bench.kafka_kills import kill_random_process
 from bench.killing import DIMENSIONS, embedder_settings
 from tests.scratch import scratch_folder
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 KILLS = 6
 
@@ -24,38 +24,40 @@ def small_corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def result(kafka: str) -> Iterator[Disturbed]:
+def result(kafka: str) -> Iterator[FaultReplayResult]:
     with (
-        scratch_folder() as home, ScriptedEmbedder(DIMENSIONS) as embedder,
-        a_fleet(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet,
+        scratch_folder() as home, EmbeddingServer(DIMENSIONS) as embedder,
+        running_deployment(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet,
     ):  # fmt: skip
-        yield disturb(fleet, embedder, home, small_corpus(), lambda rng: kill_one(fleet, rng), strikes=KILLS, wait_s=2.0)
+        yield replay_with_faults(
+            fleet, embedder, home, small_corpus(), lambda rng: kill_random_process(fleet, rng), strikes=KILLS, wait_s=2.0
+        )
 
 
-def test_some_kills_struck_work(result: Disturbed) -> None:
-    assert result.struck.total() == KILLS
-    assert result.with_texts > 0 and result.records > 0 and result.looks > 0
+def test_some_kills_struck_work(result: FaultReplayResult) -> None:
+    assert result.faults.total() == KILLS
+    assert result.kills_with_texts_in_flight > 0 and result.records > 0 and result.looks > 0
 
 
-def test_no_reader_sees_half_a_document(result: Disturbed) -> None:
+def test_no_reader_sees_half_a_document(result: FaultReplayResult) -> None:
     assert result.seen > 0
-    assert result.halves == []
+    assert result.partial_documents == []
 
 
-def test_no_committed_offset_is_ahead_of_its_outcome(result: Disturbed) -> None:
+def test_no_committed_offset_is_ahead_of_its_outcome(result: FaultReplayResult) -> None:
     assert result.ahead == []
 
 
-def test_every_change_ends_and_nothing_is_blamed_on_a_document(result: Disturbed) -> None:
+def test_every_change_ends_and_nothing_is_blamed_on_a_document(result: FaultReplayResult) -> None:
     assert (result.unfinished, result.dead, result.ends) == ([], 0, 0)
 
 
-def test_the_index_is_equal_to_a_rebuild(result: Disturbed) -> None:
+def test_the_index_is_equal_to_a_rebuild(result: FaultReplayResult) -> None:
     assert result.documents > 0
     assert result.different == []
     assert result.verified
 
 
-def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: Disturbed) -> None:
+def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: FaultReplayResult) -> None:
     assert result.texts > 0
-    assert result.too_often == {}
+    assert result.unexpected_reembeds == {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.corpus import Corpus, paragraph
-from bench.killing import Result, replay
+from bench.killing import CrashReplayResult, replay_with_kills
 from tests.scratch import scratch_folder
 
 
@@ -19,30 +19,30 @@ def small_corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def result() -> Iterator[Result]:
+def result() -> Iterator[CrashReplayResult]:
     with scratch_folder() as folder:
-        yield replay(folder, small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
+        yield replay_with_kills(folder, small_corpus(), kills=6, seed=1, pause_s=0.1, longest_s=1.2, sample=12)
 
 
-def test_some_kills_struck_work(result: Result) -> None:
+def test_some_kills_struck_work(result: CrashReplayResult) -> None:
     assert result.kills == 6 and result.seen > 0
-    assert result.with_texts > 0, "no text was in flight at any kill: the rest would show nothing"
+    assert result.kills_with_texts_in_flight > 0, "no text was in flight at any kill: the rest would show nothing"
 
 
-def test_no_reader_sees_half_a_document_after_a_kill(result: Result) -> None:
-    assert result.halves == []
+def test_no_reader_sees_half_a_document_after_a_kill(result: CrashReplayResult) -> None:
+    assert result.partial_documents == []
 
 
-def test_every_change_ends_and_nothing_is_blamed_on_a_document(result: Result) -> None:
+def test_every_change_ends_and_nothing_is_blamed_on_a_document(result: CrashReplayResult) -> None:
     assert (result.unfinished, result.dead) == ([], 0)
 
 
-def test_the_index_is_equal_to_a_rebuild(result: Result) -> None:
+def test_the_index_is_equal_to_a_rebuild(result: CrashReplayResult) -> None:
     assert result.documents > 0
     assert result.different == []
     assert result.verified
 
 
-def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: Result) -> None:
+def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: CrashReplayResult) -> None:
     assert result.texts > 0
-    assert result.too_often == {}
+    assert result.unexpected_reembeds == {}

@@ -17,8 +17,8 @@ import pytest
 
 from tests.e2e.test_cli_program import livedex
 from tests.indexed import paragraph
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.scripted_receiver import SECRET, ScriptedReceiver
+from tests.scripted_embedder import EmbeddingServer
+from tests.scripted_receiver import SECRET, SubscriberServer
 
 LONGEST_S = 90
 DOCUMENTS = 5
@@ -53,19 +53,19 @@ main()
 
 
 @pytest.fixture
-def receiver() -> Iterator[ScriptedReceiver]:
-    with ScriptedReceiver() as server:
+def receiver() -> Iterator[SubscriberServer]:
+    with SubscriberServer() as server:
         yield server
 
 
 @pytest.fixture
-def embedder() -> Iterator[ScriptedEmbedder]:
-    with ScriptedEmbedder() as server:
+def embedder() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
         yield server
 
 
 @pytest.fixture
-def home(tmp_path: Path, receiver: ScriptedReceiver) -> Path:
+def home(tmp_path: Path, receiver: SubscriberServer) -> Path:
     """A working folder with documents and a subscriber."""
     (tmp_path / "docs").mkdir()
     for n in range(DOCUMENTS):
@@ -80,7 +80,7 @@ def home(tmp_path: Path, receiver: ScriptedReceiver) -> Path:
 class Program:
     """`livedex up docs` in a process of its own."""
 
-    def __init__(self, home: Path, embedder: ScriptedEmbedder) -> None:
+    def __init__(self, home: Path, embedder: EmbeddingServer) -> None:
         self.home = home
         self.environment = {
             "SHOP_SECRET": SECRET, "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none",
@@ -114,7 +114,7 @@ class Program:
             assert time.monotonic() < end, (self.home / "up.log").read_text("utf-8")
             time.sleep(0.02)
 
-    def tell_the_rest(self, receiver: ScriptedReceiver) -> None:
+    def tell_the_rest(self, receiver: SubscriberServer) -> None:
         """Run until everything was told and nothing is left, and end as one should."""
         with self.running() as process:
             self.until(lambda: len({said[1] for said in receiver.said}) == DOCUMENTS)
@@ -124,23 +124,23 @@ class Program:
 
 
 @pytest.fixture
-def program(home: Path, embedder: ScriptedEmbedder) -> Program:
+def program(home: Path, embedder: EmbeddingServer) -> Program:
     return Program(home, embedder)
 
 
-def check_what_was_told(receiver: ScriptedReceiver, embedder: ScriptedEmbedder) -> None:
+def check_what_was_told(receiver: SubscriberServer, embedder: EmbeddingServer) -> None:
     """Every document once, whatever came how often; and each text paid for once."""
     assert {said[:2] for said in receiver.said} == {("livedex.synced", f"docs/{n}.md") for n in range(DOCUMENTS)}
     by_id = {delivery.id: delivery.body for delivery in receiver.deliveries}
     assert len(by_id) == DOCUMENTS, "one id for each version"
     assert all(by_id[delivery.id] == delivery.body for delivery in receiver.deliveries)
     assert receiver.unsigned == []
-    assert sorted(embedder.paid) == sorted(paragraph(n) for n in range(DOCUMENTS))
+    assert sorted(embedder.embedded_documents) == sorted(paragraph(n) for n in range(DOCUMENTS))
 
 
 @pytest.mark.parametrize(("deadly", "repeated"), [("taken", 0), ("sent", 1), ("told", 1)])
 def test_a_process_that_dies_between_two_steps_loses_nothing(
-    program: Program, receiver: ScriptedReceiver, embedder: ScriptedEmbedder, deadly: str, repeated: int
+    program: Program, receiver: SubscriberServer, embedder: EmbeddingServer, deadly: str, repeated: int
 ) -> None:
     with program.running("-c", DYING, deadly, str(DOCUMENTS)) as dying:
         assert dying.wait(LONGEST_S) == 9, (program.home / "up.log").read_text("utf-8")
@@ -152,12 +152,12 @@ def test_a_process_that_dies_between_two_steps_loses_nothing(
 
 
 def test_a_process_that_is_killed_while_a_subscriber_has_not_answered_tells_it_again_with_the_same_id(
-    program: Program, receiver: ScriptedReceiver, embedder: ScriptedEmbedder
+    program: Program, receiver: SubscriberServer, embedder: EmbeddingServer
 ) -> None:
     released = threading.Event()
     receiver.answer = lambda _: 204 if released.wait(LONGEST_S) else 500
     with program.running() as process:
-        program.until(lambda: len(embedder.paid) == DOCUMENTS and len(receiver.ids) == DOCUMENTS)
+        program.until(lambda: len(embedder.embedded_documents) == DOCUMENTS and len(receiver.ids) == DOCUMENTS)
         process.kill()
         process.wait()
     released.set()

@@ -7,34 +7,34 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from livedex.pipeline.store.database import Database
-from tests.corpus import Library
-from tests.databases import filled_database
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.corpus import SearchIndex
+from tests.databases import read_only_database
+from tests.scripted_embedder import EmbeddingServer
 
 
 @pytest.fixture
-def embedder() -> Iterator[ScriptedEmbedder]:
+def embedder() -> Iterator[EmbeddingServer]:
     """Counts the texts that are sent to it."""
-    with ScriptedEmbedder() as server:
+    with EmbeddingServer() as server:
         yield server
 
 
 @pytest.fixture
-async def library(request: pytest.FixtureRequest, database: Database) -> Library:
+async def library(request: pytest.FixtureRequest, database: Database) -> SearchIndex:
     """The test's own."""
-    made: Library = await request.module.fill(database)
+    made: SearchIndex = await request.module.run_once(database)
     return made
 
 
 @pytest.fixture(scope="module")
-def shelved(request: pytest.FixtureRequest, server_url: str) -> Iterator[tuple[str, Library]]:
+def read_only_index(request: pytest.FixtureRequest, server_url: str) -> Iterator[tuple[str, SearchIndex]]:
     """A database that several tests read, as the module filled it."""
-    with filled_database(server_url, request.module.fill) as made:
+    with read_only_database(server_url, request.module.run_once) as made:
         yield made
 
 
 @pytest.fixture
-async def filled(shelved: tuple[str, Library]) -> AsyncIterator[Library]:
+async def shared_index(shelved: tuple[str, SearchIndex]) -> AsyncIterator[SearchIndex]:
     """The same documents, in the database that several tests read."""
-    async with Library.reopened(*shelved) as opened:
+    async with SearchIndex.reopened(*shelved) as opened:
         yield opened

@@ -12,9 +12,9 @@ from faststream_outbox.schema import make_outbox_table
 from sqlalchemy import MetaData, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from livedex.consumers.postgres.acknowledging import AcknowledgingClient
+from livedex.consumers.postgres.acknowledging import BatchedAckClient
 from livedex.consumers.postgres.broker import TABLE
-from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.consumers.postgres.queue_engine import open_queue_engine
 
 WORKERS = 8
 
@@ -40,8 +40,8 @@ async def test_workers_that_end_at_the_same_time_share_a_statement_and_lost_leas
     lost = {number: (number, uuid4()) for number, _ in held[::3]}  # taken by somebody else meanwhile
     ended = [lost.get(number, (number, token)) for number, token in held]
     statements: list[str] = []
-    async with open_engine(owner_url, WORKERS) as engine:
-        client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
+    async with open_queue_engine(owner_url, WORKERS) as engine:
+        client = BatchedAckClient(engine, make_outbox_table(MetaData(), TABLE))
 
         event.listen(engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
         deleted = await asyncio.gather(*(client.delete_batch_with_lease(None, ended[3 * n : 3 * n + 3]) for n in range(WORKERS)))
@@ -52,8 +52,8 @@ async def test_workers_that_end_at_the_same_time_share_a_statement_and_lost_leas
 
 async def test_sessions_that_were_ended_cost_no_acknowledgement(owner_url: str, owner: asyncpg.Connection) -> None:
     held = await leased(owner, 6)
-    async with open_engine(owner_url, 2) as engine:
-        client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
+    async with open_queue_engine(owner_url, 2) as engine:
+        client = BatchedAckClient(engine, make_outbox_table(MetaData(), TABLE))
         assert await client.delete_batch_with_lease(None, held[:1]) == set(held[:1])
         await _end_sessions(owner)
         told = await asyncio.gather(client.delete_batch_with_lease(None, held[1:3]), client.delete_with_lease(None, *held[3]))
@@ -72,8 +72,8 @@ async def test_while_the_database_takes_nothing_rows_keep_their_leases_and_are_a
 ) -> None:
     held = await leased(owner, 2)
     name = await owner.fetchval("select current_database()")
-    async with open_engine(owner_url, 2) as engine:
-        client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
+    async with open_queue_engine(owner_url, 2) as engine:
+        client = BatchedAckClient(engine, make_outbox_table(MetaData(), TABLE))
         await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
         await _end_sessions(owner)
         ended = asyncio.create_task(client.delete_batch_with_lease(None, held))
@@ -89,8 +89,8 @@ async def test_a_process_that_ends_does_not_wait_for_the_database(owner_url: str
     held = await leased(owner, 1)
     name = await owner.fetchval("select current_database()")
     await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
-    async with open_engine(owner_url, 1) as engine:
-        client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
+    async with open_queue_engine(owner_url, 1) as engine:
+        client = BatchedAckClient(engine, make_outbox_table(MetaData(), TABLE))
         client.stop()
         with pytest.raises(SQLAlchemyError):
             await client.delete_batch_with_lease(None, held)
@@ -107,7 +107,7 @@ async def _end_sessions(owner: asyncpg.Connection) -> None:
 @pytest.mark.parametrize("count", [0, 1])
 async def test_little_is_deleted_as_well(owner_url: str, owner: asyncpg.Connection, count: int) -> None:
     held = await leased(owner, 1)
-    async with open_engine(owner_url, 1) as engine:
-        client = AcknowledgingClient(engine, make_outbox_table(MetaData(), TABLE))
+    async with open_queue_engine(owner_url, 1) as engine:
+        client = BatchedAckClient(engine, make_outbox_table(MetaData(), TABLE))
         assert await client.delete_batch_with_lease(None, held[:count]) == set(held[:count])
     assert len(await left(owner)) == 1 - count

@@ -6,15 +6,15 @@ import asyncpg
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from bench.audit import Audit
+from bench.audit import OffsetAudit
 from bench.rebalances import generations
-from livedex.consumers.kafka.consumer_lag import group_of
+from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.consumers.kafka.topics import ensure_topics
-from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, changed, step
+from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, change_event, next_stage_event
 from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
 
-EVENT = changed(Changed(tenant_id="t", document_id="d", version=5, deleted=True))
+EVENT = change_event(Changed(tenant_id="t", document_id="d", version=5, deleted=True))
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ async def settings(kafka: str) -> KafkaSettings:
 
 
 @pytest.fixture
-async def audit(kafka: str, settings: KafkaSettings, owner_url: str) -> Audit:
+async def audit(kafka: str, settings: KafkaSettings, owner_url: str) -> OffsetAudit:
     """After a record was read by the chunk stage, which has committed it."""
     await put(kafka, settings.prefix + CHANGED, EVENT.encode())
     await join(kafka, settings, commit=1)
-    return Audit(settings, kafka, owner_url)
+    return OffsetAudit(settings, kafka, owner_url)
 
 
 async def put(kafka: str, topic: str, value: bytes) -> None:
@@ -41,27 +41,27 @@ async def put(kafka: str, topic: str, value: bytes) -> None:
 
 async def join(kafka: str, settings: KafkaSettings, commit: int | None = None) -> None:
     topic = settings.prefix + CHANGED
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka, group_id=group_of(settings, "chunk"), enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka, group_id=consumer_group_id(settings, "chunk"), enable_auto_commit=False)
     await consumer.start()
     if commit is not None:
         await consumer.commit({TopicPartition(topic, 0): commit})
     await consumer.stop()
 
 
-async def test_a_committed_record_without_an_outcome_is_told(audit: Audit) -> None:
+async def test_a_committed_record_without_an_outcome_is_told(audit: OffsetAudit) -> None:
     await audit.look()
     assert audit.records == 1
     assert len(audit.ahead) == 1 and "'d'" in audit.ahead[0]
 
 
-async def test_a_record_that_is_committed_is_judged_once(audit: Audit) -> None:
+async def test_a_record_that_is_committed_is_judged_once(audit: OffsetAudit) -> None:
     await audit.look()
     await audit.look()
     assert (audit.records, len(audit.ahead)) == (1, 1)
 
 
-async def test_an_event_on_the_next_topic_is_an_outcome(audit: Audit, kafka: str, settings: KafkaSettings) -> None:
-    await put(kafka, settings.prefix + CHUNKED, step(CHUNKED, EVENT, EVENT.data.fence).encode())
+async def test_an_event_on_the_next_topic_is_an_outcome(audit: OffsetAudit, kafka: str, settings: KafkaSettings) -> None:
+    await put(kafka, settings.prefix + CHUNKED, next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode())
     await audit.look()
     assert (audit.records, audit.ahead) == (1, [])
 
@@ -70,7 +70,7 @@ async def test_an_event_on_the_next_topic_is_an_outcome(audit: Audit, kafka: str
     ("version", 5, True), ("version", 4, False), ("dead_version", 5, True), ("pending_version", 6, True), ("pending_version", 5, False),
 ])  # fmt: skip
 async def test_the_document_tells_whether_a_record_has_ended(
-    audit: Audit, owner: asyncpg.Connection, column: str, version: int, ended: bool
+    audit: OffsetAudit, owner: asyncpg.Connection, column: str, version: int, ended: bool
 ) -> None:
     await owner.execute("insert into tenants (tenant_id) values ('t')")
     await owner.execute(f"insert into documents (tenant_id, document_id, {column}) values ('t', 'd', $1)", version)
@@ -80,9 +80,9 @@ async def test_the_document_tells_whether_a_record_has_ended(
 
 
 async def test_a_record_that_is_no_event_needs_a_dead_letter(
-    audit: Audit, kafka: str, settings: KafkaSettings, owner: asyncpg.Connection
+    audit: OffsetAudit, kafka: str, settings: KafkaSettings, owner: asyncpg.Connection
 ) -> None:
-    await put(kafka, settings.prefix + CHUNKED, step(CHUNKED, EVENT, EVENT.data.fence).encode())
+    await put(kafka, settings.prefix + CHUNKED, next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode())
     await put(kafka, settings.prefix + CHANGED, b"no event")
     await put(kafka, settings.prefix + CHANGED, b"no event either")
     await join(kafka, settings, commit=3)
@@ -97,7 +97,7 @@ async def test_a_record_that_is_no_event_needs_a_dead_letter(
 
 
 async def test_a_generation_grows_with_every_member_that_joins(kafka: str, settings: KafkaSettings) -> None:
-    group = group_of(settings, "chunk")
+    group = consumer_group_id(settings, "chunk")
     assert await generations(kafka, [group]) == {group: 0}
     await join(kafka, settings)
     first = (await generations(kafka, [group]))[group]

@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Collection, Sequence
 import asyncpg
 import pytest
 
-from livedex.consumers.embed import ClaimingGatherer, open_gatherer
+from livedex.consumers.embed import ClaimingPassageEmbedder, open_passage_embedder
 from livedex.pipeline.embedding.embedder import EmbedLimits
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import ClaimLostError, OutageError, RejectedError
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.store import claim_lease
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.embedding_claims import Claims, open_claims
+from livedex.pipeline.store.embedding_claims import EmbeddingClaims, open_embedding_claims
 
 TENANT = TenantId("t")
 
 
-class Counted(Claims):
+class Counted(EmbeddingClaims):
     """Claims, counting how often some are let go of."""
 
     releases = 0
@@ -58,7 +58,7 @@ class Embedding:
 
 @pytest.fixture
 async def generation(database: Database) -> GenerationId:
-    return await PgVectorStore(database).ensure_schema("test", 8)
+    return await PgVectorStore(database).ensure_generation("test", 8)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     claims: Counted, generation: GenerationId, owner: asyncpg.Connection
 ) -> None:
     inner = Embedding()
-    gatherer = ClaimingGatherer(inner, claims)
+    gatherer = ClaimingPassageEmbedder(inner, claims)
     await asyncio.gather(*(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31)))
     assert sorted(inner.asked) == list(range(1, 31))
     async with asyncio.timeout(30):
@@ -82,21 +82,21 @@ async def test_passages_of_many_documents_are_let_go_of_together(
 
 
 async def test_a_passage_that_another_holds_stays_with_it(claims: Counted, generation: GenerationId, database: Database) -> None:
-    async with open_claims(database) as others:
-        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == {1}
-        assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).ours == {2}
+    async with open_embedding_claims(database) as others:
+        assert (await others.take(TENANT, generation, [PassageId(1)])).claimed == {1}
+        assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).claimed == {2}
         await claims.release(TENANT, generation, [PassageId(1), PassageId(2)])
-        assert (await claims.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        assert (await claims.take(TENANT, generation, [PassageId(1)])).claimed == frozenset()
         await others.release(TENANT, generation, [PassageId(1)])
-        assert (await claims.take(TENANT, generation, [PassageId(1)])).ours == {1}
+        assert (await claims.take(TENANT, generation, [PassageId(1)])).claimed == {1}
 
 
 async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embedded(
     claims: Counted, generation: GenerationId, database: Database
 ) -> None:
     inner = Embedding(at_once=False)
-    gatherer = ClaimingGatherer(inner, claims)
-    async with open_claims(database) as others, asyncio.timeout(30):
+    gatherer = ClaimingPassageEmbedder(inner, claims)
+    async with open_embedding_claims(database) as others, asyncio.timeout(30):
 
         async def ask() -> asyncio.Task[list[RejectedError]]:
             """Another request for the passage, once it is under way."""
@@ -111,35 +111,35 @@ async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embed
         await first
         await asyncio.sleep(0.05)
         assert not claims.releases
-        assert (await others.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        assert (await others.take(TENANT, generation, [PassageId(1)])).claimed == frozenset()
         inner.ends[1].set()
         await second
-        while (await others.take(TENANT, generation, [PassageId(1)])).ours != {1}:
+        while (await others.take(TENANT, generation, [PassageId(1)])).claimed != {1}:
             await asyncio.sleep(0.01)
 
 
 _LEASE_S = 1.5
 
 
-def frozen(claims: Claims) -> None:
+def frozen(claims: EmbeddingClaims) -> None:
     """Let a process stand still: it renews nothing, and does not know it."""
     if claims._renewing is not None:
         claims._renewing.cancel()
 
 
-async def taken_over(claims: Claims, generation: GenerationId, *passages: PassageId) -> None:
+async def taken_over(claims: EmbeddingClaims, generation: GenerationId, *passages: PassageId) -> None:
     """Wait until claims are taken over from who does not renew them."""
     async with asyncio.timeout(30):
-        while (await claims.take(TENANT, generation, passages)).ours != set(passages):
+        while (await claims.take(TENANT, generation, passages)).claimed != set(passages):
             await asyncio.sleep(0.05)
 
 
 async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_longer(database: Database, generation: GenerationId) -> None:
-    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
     try:
-        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == {1}
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == {1}
         await asyncio.sleep(2 * _LEASE_S)
-        assert (await theirs.take(TENANT, generation, [PassageId(1)])).ours == frozenset(), "it is renewed"
+        assert (await theirs.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), "it is renewed"
         frozen(ours)
         await taken_over(theirs, generation, PassageId(1))
     finally:
@@ -150,7 +150,7 @@ async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_long
 async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_under_it_and_takes_nothing_back(
     database: Database, generation: GenerationId
 ) -> None:
-    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
     key = (TENANT, generation, PassageId(1))
     try:
         await ours.take(TENANT, generation, [PassageId(1)])
@@ -159,12 +159,12 @@ async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_unde
         await taken_over(theirs, generation, PassageId(1))
         with pytest.raises(ClaimLostError):
             ours.check([key])
-        assert (await ours.take(TENANT, generation, [PassageId(2)])).ours == {2}, "under a new number"
+        assert (await ours.take(TENANT, generation, [PassageId(2)])).claimed == {2}, "under a new number"
         with pytest.raises(ClaimLostError):
             ours.check([key])
-        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == frozenset()
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == frozenset()
         await ours.release(TENANT, generation, [PassageId(1)])
-        assert (await ours.take(TENANT, generation, [PassageId(1)])).ours == frozenset(), "what is another's cannot be released"
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), "what is another's cannot be released"
         theirs.check([key])
     finally:
         await ours.close()
@@ -172,7 +172,7 @@ async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_unde
 
 
 async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(database: Database, generation: GenerationId) -> None:
-    ours, theirs = Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
     try:
         await ours.take(TENANT, generation, [PassageId(1)])
         ours.abandon()
@@ -187,7 +187,7 @@ async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(database:
 async def test_a_request_that_is_cancelled_while_it_claims_leaves_no_claim_behind(
     claims: Counted, generation: GenerationId, owner: asyncpg.Connection
 ) -> None:
-    gatherer = ClaimingGatherer(Embedding(), claims)
+    gatherer = ClaimingPassageEmbedder(Embedding(), claims)
     for _ in range(20):
         task = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
         await asyncio.sleep(0.002)
@@ -217,13 +217,13 @@ async def test_a_frozen_process_sends_only_what_was_in_flight_and_the_others_emb
         await wakes.wait()
         raise OutageError("embedder", "the connection was cut meanwhile")
 
-    first, second = CountingEmbedder(8, limits=EmbedLimits(max_texts=10, concurrency=1)), CountingEmbedder(8)
+    first, second = FakeEmbedder(8, limits=EmbedLimits(max_texts=10, concurrency=1)), FakeEmbedder(8)
     first.script = stand_still
-    store, ours, theirs = PgVectorStore(database), Claims(database, lease_s=_LEASE_S), Claims(database, lease_s=_LEASE_S)
+    store, ours, theirs = PgVectorStore(database), EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
     try:
         async with (
-            open_gatherer(store, EmbeddingService(first), ours) as frozen_one,
-            open_gatherer(store, EmbeddingService(second), theirs) as other,
+            open_passage_embedder(store, EmbeddingService(first), ours) as frozen_one,
+            open_passage_embedder(store, EmbeddingService(second), theirs) as other,
             asyncio.timeout(60),
         ):
             late = asyncio.create_task(frozen_one.embed(TENANT, generation, passages))

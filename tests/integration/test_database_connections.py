@@ -11,17 +11,17 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.consumers.postgres.queue_engine import open_queue_engine
 from livedex.pipeline.errors import ConfigError, OutageError
 from livedex.pipeline.store.database import open_database
 from livedex.pipeline.store.embedded import server as embedded
 from livedex.pipeline.store.embedded.server import embedded_postgres
 from livedex.pipeline.store.postgres.connection import connect
-from livedex.pipeline.store.schema.migrator import connected, migrate
-from tests.certificates import Authority
+from livedex.pipeline.store.schema.migrator import migrate, open_connection
+from tests.certificates import CertificateAuthority
 from tests.free_port import free_port
 from tests.postgres_programs import run_program
-from tests.tls_front import TlsFront
+from tests.tls_front import TlsProxy
 
 PASSWORD = "p@:/?#[]%&=+, '\\ü"
 _NEVER = "never to be shown"
@@ -34,7 +34,7 @@ class Server:
         authority: whose certificate it has.
     """
 
-    def __init__(self, port: int, authority: Authority, folder: Path) -> None:
+    def __init__(self, port: int, authority: CertificateAuthority, folder: Path) -> None:
         self.port, self.authority, self.folder = port, authority, folder
 
     def url(self, query: str = "", *, password: str = PASSWORD, host: str = "localhost", port: int = 0) -> str:
@@ -64,12 +64,12 @@ async def _serving(folder: Path) -> AsyncIterator[Server]:
             patch.setitem(embedded._SETTINGS, setting, value)
         patch.setattr(embedded, "_PORT", str(port))
         async with embedded_postgres(folder / "data"):
-            yield Server(port, Authority(folder), folder)
+            yield Server(port, CertificateAuthority(folder), folder)
 
 
 @pytest.fixture
-async def front(server: Server) -> AsyncIterator[TlsFront]:
-    async with TlsFront(server.authority.serving("localhost"), server.port).serving() as serving:
+async def front(server: Server) -> AsyncIterator[TlsProxy]:
+    async with TlsProxy(server.authority.serving("localhost"), server.port).serving() as serving:
         yield serving
 
 
@@ -82,7 +82,7 @@ async def both(url: str) -> list[object]:
     asked = "select current_user, current_setting('search_path')"
     async with open_database(url, max_size=1) as database, database.system() as connection:
         of_store = await connection.fetchrow(asked)
-    async with open_engine(url, 1) as engine, engine.connect() as connection:
+    async with open_queue_engine(url, 1) as engine, engine.connect() as connection:
         of_queue = (await connection.execute(text(asked))).one()
     return [tuple(of_store), tuple(of_queue)]
 
@@ -107,9 +107,9 @@ async def test_the_store_and_the_queue_connect_by_what_libpq_connects_by(server:
 
 
 @pytest.mark.parametrize("query", ["", "sslmode=require", "sslmode=verify-ca&sslrootcert={root}", "sslmode=verify-full&sslrootcert={root}"])
-async def test_both_are_encrypted_where_the_server_can(server: Server, front: TlsFront, query: str) -> None:
+async def test_both_are_encrypted_where_the_server_can(server: Server, front: TlsProxy, query: str) -> None:
     assert await both(server.url(query.format(root=server.authority.file), port=front.port)) == CONNECTED
-    assert front.encrypted == 2
+    assert front.encrypted_connections == 2
 
 
 async def test_hosts_that_are_away_are_passed_over_and_passwords_come_from_files_and_the_shell(
@@ -145,19 +145,19 @@ def _quoted(text: str) -> str:
     ],
 )
 async def test_what_the_server_or_the_certificate_does_not_allow_is_refused_by_both_and_says_where(
-    server: Server, front: TlsFront, query: str
+    server: Server, front: TlsProxy, query: str
 ) -> None:
     url = server.url(
-        query.format(other=Authority(server.folder, "other").file, root=server.authority.file), password=_NEVER, port=front.port
+        query.format(other=CertificateAuthority(server.folder, "other").file, root=server.authority.file), password=_NEVER, port=front.port
     )
     with pytest.raises(
         ConfigError, match=rf"(localhost|127.0.0.1):{front.port}, database livedex, user login: check LIVEDEX_DATABASE_URL"
     ) as refused:
-        async with connected(url, "LIVEDEX_DATABASE_URL"):
+        async with open_connection(url, "LIVEDEX_DATABASE_URL"):
             pass
     assert _NEVER not in str(refused.value)
     with pytest.raises(OutageError) as away:
-        async with open_engine(url, 1):
+        async with open_queue_engine(url, 1):
             pass
     assert _NEVER not in str(away.value)
 
@@ -169,6 +169,6 @@ async def test_a_wrong_password_a_missing_database_and_a_name_that_no_host_has_a
         (server.url(host="nosuch.invalid", password=_NEVER), "nosuch.invalid"),
     ):
         with pytest.raises(ConfigError, match=why) as refused:
-            async with connected(url, "LIVEDEX_DATABASE_URL"):
+            async with open_connection(url, "LIVEDEX_DATABASE_URL"):
                 pass
         assert _NEVER not in str(refused.value)

@@ -17,14 +17,14 @@ from livedex.pipeline.store.database import open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from livedex.pipeline.store.postgres.connection import connect
-from livedex.pipeline.store.postgres.conninfo import connection_parameters
-from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
-from livedex.pipeline.store.schema.migration_script import statements
-from livedex.pipeline.store.schema.migrator import check_rights, migrate, rights_of
-from livedex.pipeline.store.schema.privileges import Rights
+from livedex.pipeline.store.postgres.conninfo import parse_conninfo
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
+from livedex.pipeline.store.schema.migration_script import migration_script
+from livedex.pipeline.store.schema.migrator import check_privileges, granted_privileges, migrate
+from livedex.pipeline.store.schema.privileges import SchemaPrivileges
 from tests.databases import with_database
-from tests.filling import Filling
-from tests.postgres_programs import ProgramError, run_program, run_sql, uri
+from tests.filling import DocumentBuilder
+from tests.postgres_programs import ProgramError, libpq_uri, run_program, run_sql
 
 _NUMBERS = itertools.count()
 
@@ -70,19 +70,19 @@ def as_user(url: str, user: str) -> str:
     return url.replace("//postgres@", f"//{user}@", 1)
 
 
-async def fill(url: str, roles: Roles = DEFAULT_ROLES) -> None:
+async def fill(url: str, roles: DatabaseRoles = DEFAULT_ROLES) -> None:
     """Write, index and find a document of each of two tenants, as a process does."""
     async with open_database(url, max_size=2, roles=roles) as database:
         store = PgVectorStore(database)
-        generation = await store.ensure_schema("test", 4)
+        generation = await store.ensure_generation("test", 4)
         for tenant in ("a", "b"):
-            await Filling(database).sync("doc", 1, "green tea wants water", tenant=tenant)
+            await DocumentBuilder(database).sync("doc", 1, "green tea wants water", tenant=tenant)
             async with database.tenant(TenantId(tenant)) as connection:
                 passage = PassageId(await connection.fetchval("select passage_id from passages"))
-            await store.upsert(TenantId(tenant), generation, {passage: np.ones(4, np.float32)})
+            await store.upsert_vectors(TenantId(tenant), generation, {passage: np.ones(4, np.float32)})
 
 
-async def found(url: str, roles: Roles = DEFAULT_ROLES) -> dict[str, tuple[int, int, int]]:
+async def found(url: str, roles: DatabaseRoles = DEFAULT_ROLES) -> dict[str, tuple[int, int, int]]:
     """Documents, vectors, and passages that hold a word, of each tenant as the application sees them."""
     seen = {}
     async with open_database(url, max_size=2, roles=roles) as database:
@@ -109,7 +109,7 @@ async def rights(url: str) -> Sequence[tuple[object, ...]]:
         await connection.close()
 
 
-async def run_migrate(url: str, roles: Roles = DEFAULT_ROLES) -> list[str]:
+async def run_migrate(url: str, roles: DatabaseRoles = DEFAULT_ROLES) -> list[str]:
     connection = await connect(url)
     try:
         return await migrate(connection, roles)
@@ -120,29 +120,29 @@ async def run_migrate(url: str, roles: Roles = DEFAULT_ROLES) -> list[str]:
 async def test_the_script_can_be_applied_again_by_psql_before_and_after_there_is_data(server_url: str) -> None:
     async with empty_database(server_url) as url:
         for _ in range(2):
-            await run_sql(url, statements())
+            await run_sql(url, migration_script())
         await fill(url)
         before = await rights(url)
-        await run_sql(url, statements())
+        await run_sql(url, migration_script())
         assert await rights(url) == before
         assert await run_migrate(url) == []
         assert await found(url) == BOTH
 
 
 async def test_the_script_goes_on_where_the_program_stopped_and_refuses_a_migration_that_was_changed(owner_url: str) -> None:
-    await run_sql(owner_url, "drop table notices, subscribers; delete from migrations where number = 9;" + statements())
+    await run_sql(owner_url, "drop table notices, subscribers; delete from migrations where number = 9;" + migration_script())
     await run_sql(owner_url, "select * from notices, subscribers")
     with pytest.raises(ProgramError, match=r"0003_keyword_candidates\.sql was changed"):
-        await run_sql(owner_url, "update migrations set sha256 = 'x' where number = 3;" + statements())
+        await run_sql(owner_url, "update migrations set sha256 = 'x' where number = 3;" + migration_script())
 
 
 @pytest.mark.parametrize("how", [[], ["--no-owner", "--no-acl"], ["--no-policies"]], ids=" ".join)
 async def test_a_restored_dump_is_made_whole_by_migrate(server_url: str, owner_url: str, how: list[str]) -> None:
     await fill(owner_url)
     whole = await rights(owner_url)
-    dump = await run_program("pg_dump", "-Fc", "-d", uri(owner_url))
+    dump = await run_program("pg_dump", "-Fc", "-d", libpq_uri(owner_url))
     async with empty_database(server_url) as url:
-        await run_program("pg_restore", "-d", uri(url), *how, data=dump)
+        await run_program("pg_restore", "-d", libpq_uri(url), *how, data=dump)
         await run_migrate(url)
         assert await rights(url) == whole
         assert await found(url) == BOTH
@@ -151,12 +151,12 @@ async def test_a_restored_dump_is_made_whole_by_migrate(server_url: str, owner_u
 
 async def test_a_dump_restored_where_the_roles_are_missing_or_taken_gets_roles_of_its_own(server_url: str, owner_url: str) -> None:
     await fill(owner_url)
-    dump = await run_program("pg_dump", "-Fc", "-d", uri(owner_url))
+    dump = await run_program("pg_dump", "-Fc", "-d", libpq_uri(owner_url))
     async with some_roles(server_url, "restored_owner"), empty_database(server_url, owner="restored_owner") as admin_url:
         await run_sql(admin_url, "create extension vector")
         url = as_user(admin_url, "restored_owner")  # no superuser
-        await run_program("pg_restore", "--no-owner", "--no-acl", "--no-comments", "-d", uri(url), data=dump)
-        others = Roles("restored")
+        await run_program("pg_restore", "--no-owner", "--no-acl", "--no-comments", "-d", libpq_uri(url), data=dump)
+        others = DatabaseRoles("restored")
         await run_migrate(url, others)
         assert await found(url, others) == BOTH
         definers = await connect(url)
@@ -171,9 +171,9 @@ async def test_a_dump_restored_where_the_roles_are_missing_or_taken_gets_roles_o
 async def test_a_process_says_what_a_restored_schema_lacks(server_url: str, owner: asyncpg.Connection) -> None:
     await owner.execute("revoke select on generations from livedex_app")
     with pytest.raises(ConfigError, match="run `livedex migrate` as the owner, which does: grant select on generations to livedex_app"):
-        await check_rights(owner, DEFAULT_ROLES)
+        await check_privileges(owner, DEFAULT_ROLES)
     with pytest.raises(ConfigError, match="nowhere_app"):
-        await check_rights(owner, Roles("nowhere"))
+        await check_privileges(owner, DatabaseRoles("nowhere"))
 
 
 async def test_a_grant_that_is_an_administrators_to_give_is_named(server_url: str) -> None:
@@ -182,9 +182,9 @@ async def test_a_grant_that_is_an_administrators_to_give_is_named(server_url: st
             url, "create schema extensions; grant usage on schema extensions to guest_owner; create extension vector schema extensions"
         )
         with pytest.raises(ConfigError, match='run as an administrator: grant usage on schema "extensions" to guest_app;'):
-            await run_migrate(as_user(url, "guest_owner"), Roles("guest"))
+            await run_migrate(as_user(url, "guest_owner"), DatabaseRoles("guest"))
         await run_sql(url, 'grant usage on schema "extensions" to guest_app')
-        assert await run_migrate(as_user(url, "guest_owner"), Roles("guest")) == []
+        assert await run_migrate(as_user(url, "guest_owner"), DatabaseRoles("guest")) == []
 
 
 async def test_every_right_that_gets_lost_is_granted_again(owner_url: str, owner: asyncpg.Connection) -> None:
@@ -212,7 +212,7 @@ async def test_every_right_that_gets_lost_is_granted_again(owner_url: str, owner
 
 
 async def test_two_owners_that_are_no_superusers_have_an_index_each_on_one_server(server_url: str) -> None:
-    first, second = Roles("first"), Roles("second")
+    first, second = DatabaseRoles("first"), DatabaseRoles("second")
     async with (
         some_roles(server_url, "first_owner", "second_owner"),
         empty_database(server_url, owner="first_owner") as one,
@@ -250,7 +250,7 @@ async def _generation(url: str) -> GenerationId:
 @pytest.mark.parametrize("path", ["", "'extensions', '$user'", "nowhere", "pg_catalog"])
 async def test_pgvector_is_found_in_a_schema_of_its_own_below_any_search_path(server_url: str, path: str) -> None:
     async with empty_database(server_url) as url:
-        name = connection_parameters(url)["dbname"]
+        name = parse_conninfo(url)["dbname"]
         await run_sql(
             url,
             f"create schema extensions; create extension vector schema extensions; alter database {name} set search_path = {path or 'default'}",
@@ -260,7 +260,7 @@ async def test_pgvector_is_found_in_a_schema_of_its_own_below_any_search_path(se
         assert await found(url) == BOTH
         assert await maintain_vector_index(url, await _generation(url), 1)
         async with open_database(url, max_size=1) as database:
-            assert await PgVectorStore(database).ensure_schema("another", 2000)
+            assert await PgVectorStore(database).ensure_generation("another", 2000)
             async with database.system() as connection:
                 assert await connection.fetchval("select 1 from queue") is None
 
@@ -273,9 +273,9 @@ def test_the_rights_are_read_from_what_the_migrations_say() -> None:
     alter function g() owner to livedex_definer; create policy p on t as restrictive for select to livedex_definer using (a = 'x;y');
     create policy q on t using (true); drop function g(); create table gone (a int); grant select on gone to livedex_app; create policy r on gone using (true);
     create policy s on t using (true); drop table if exists gone; drop policy s on t;"""
-    read = Rights([script], DEFAULT_ROLES)
+    read = SchemaPrivileges([script], DEFAULT_ROLES)
     assert read._grants == {("t", "livedex_app"): {"select", "insert"}, ("u", "livedex_app"): {"select", "insert"}}
     assert read._executors == {("f(text, double precision[])", role) for role in ("livedex_app", "livedex_definer")}
-    assert (read._owners, read._private) == ({}, {"f(text, double precision[])"})
+    assert (read._owners, read._revoked_from_public) == ({}, {"f(text, double precision[])"})
     assert {key: policy.role for key, policy in read._policies.items()} == {("t", "p"): "livedex_definer", ("t", "q"): None}
-    assert rights_of(DEFAULT_ROLES)._owners["tenant_ids()"] == "livedex_definer"
+    assert granted_privileges(DEFAULT_ROLES)._owners["tenant_ids()"] == "livedex_definer"

@@ -11,20 +11,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from livedex.pipeline.errors import RetryableError
-from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.pipeline.events.event import Changed, Event, change_event
 from livedex.pipeline.model import Arrival, DocumentId, Reader
-from livedex.pipeline.stages.batched_store import DraftKeeper
-from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
-from livedex.pipeline.stages.outcome import Dead, Forward, outcome_of
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.stages.batched_store import BatchedDraftStore
+from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk
+from livedex.pipeline.stages.outcome import DeadLettered, Forward, outcome_of
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.corpus import TENANT
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-CUTTING = Cutting()
+CUTTING = ChunkerConfig()
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Stages:
 
     def __init__(self, database: Database) -> None:
         self.database, self.store = database, PgVectorStore(database)
-        self._keeper, self._cutter, self._blobs = DraftKeeper(self.store), ThreadCutter(CUTTING), DatabaseBlobs(database)
+        self._keeper, self._cutter, self._blobs = BatchedDraftStore(self.store), ThreadChunker(CUTTING), PostgresBlobStore(database)
 
     def event(self, document_id: str, sent: Sent) -> Event[Changed]:
         if sent.version is None:
             data = Changed(tenant_id=TENANT, document_id=document_id, version=0, deleted=True, any_version=True)
         else:
             data = Changed(tenant_id=TENANT, document_id=document_id, version=sent.version, content="dGV4dA==", size_bytes=4)
-        return changed(data).arrived(sent.at)
+        return change_event(data).arrived(sent.at)
 
     async def chunk(self, event: Event[Changed]) -> Forward | None:
         done = await chunk(
@@ -60,7 +60,7 @@ class Stages:
         await self.store.sync_document(step.event.tenant_id, step.event.document_id, step.event.data.fence, None)
 
     async def version(self, document_id: str) -> int | None:
-        found = await Documents(self.database).get(Reader(TENANT), DocumentId(document_id))
+        found = await DocumentQueries(self.database).get(Reader(TENANT), DocumentId(document_id))
         return None if found is None else found.version
 
 
@@ -134,20 +134,20 @@ async def test_the_time_that_a_sender_gives_decides_nothing(database: Database, 
 
 
 async def test_a_change_that_dies_after_its_delete_shows_nothing_and_its_replay_brings_nothing_back(database: Database) -> None:
-    stages, letters = Stages(database), Letters(database)
+    stages, letters = Stages(database), DeadLetterStore(database)
     event = stages.event("doc", Sent(Arrival(BEGIN, 0, 1), 1))
     await stages.chunk(stages.event("doc", Sent(Arrival(BEGIN + timedelta(seconds=1), 1, 9), None)))
     dead = outcome_of(RetryableError("no answer"), 99)
-    assert isinstance(dead, Dead)
-    await letters.bury(Letter("l", TENANT, "chunk", event.document_id, 1, dead.reason, dead.detail, 5), event)
-    assert await Documents(database).get(Reader(TENANT), event.document_id) is None
+    assert isinstance(dead, DeadLettered)
+    await letters.bury(DeadLetter("l", TENANT, "chunk", event.document_id, 1, dead.reason, dead.detail, 5), event)
+    assert await DocumentQueries(database).get(Reader(TENANT), event.document_id) is None
     assert await stages.chunk(event) is None
 
 
 async def test_a_letter_from_before_a_delete_is_stale(database: Database) -> None:
-    stages, letters = Stages(database), Letters(database)
+    stages, letters = Stages(database), DeadLetterStore(database)
     event = stages.event("doc", Sent(Arrival(BEGIN, 0, 1), 1))
-    await letters.bury(Letter("l", TENANT, "chunk", event.document_id, 1, "failed", "why", 5), event)
+    await letters.bury(DeadLetter("l", TENANT, "chunk", event.document_id, 1, "failed", "why", 5), event)
     letter = await letters.find("l")
     assert not await letters.is_stale(letter)
     step = await stages.chunk(stages.event("doc", Sent(Arrival(datetime.now(UTC) + timedelta(seconds=5), 0, 2), None)))

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from livedex.app.broker import open_broker
-from livedex.app.wiring import open_surroundings
+from livedex.app.wiring import open_app_context
 from livedex.cli.up import check_embedder
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents import active_generation as generation
-from tests.kafka_installation import STAGES, Process, change, text
-from tests.scripted_embedder import Reply, ScriptedEmbedder
+from tests.kafka_installation import STAGES, InstallationProcess, change, text
+from tests.scripted_embedder import EmbeddingServer, Reply
 
 
 @asynccontextmanager
-async def started(owner_url: str, folder: Path, server: ScriptedEmbedder, **more: Any) -> AsyncIterator[Process]:
+async def started(owner_url: str, folder: Path, server: EmbeddingServer, **more: Any) -> AsyncIterator[InstallationProcess]:
     given = {"database_url": owner_url, "embedder": "openai:m", "embedder_url": server.url, **more}
-    async with open_surroundings(Settings(**given), folder, connections=8) as s, open_broker(s, STAGES) as running:
-        yield Process(s, running)
+    async with open_app_context(Settings(**given), folder, connections=8) as s, open_broker(s, STAGES) as running:
+        yield InstallationProcess(s, running)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ async def started(owner_url: str, folder: Path, server: ScriptedEmbedder, **more
 async def test_a_model_that_does_not_fit_stops_the_stage_and_says_so_and_no_document_dies(
     owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: int, more: dict[str, Any], says: str
 ) -> None:
-    monkeypatch.setattr(generation, "_ASKED_AGAIN_S", 0.2)
-    with ScriptedEmbedder(has) as embedder:
+    monkeypatch.setattr(generation, "_RETRY_AFTER_S", 0.2)
+    with EmbeddingServer(has) as embedder:
         embedder.answer = lambda texts, number: Reply(503)  # away at the start, so that it is learnt late
         async with started(owner_url, tmp_path, embedder, **more) as process:
             await check_embedder(process.s)
@@ -55,8 +55,8 @@ async def test_a_model_that_does_not_fit_stops_the_stage_and_says_so_and_no_docu
             await asyncio.sleep(1)
             assert await process.s.letters.all() == []
             assert await process.under_way() == 4
-            assert embedder.paid == [], "nothing but probes"
-        with ScriptedEmbedder(32) as right:
+            assert embedder.embedded_documents == [], "nothing but probes"
+        with EmbeddingServer(32) as right:
             async with started(owner_url, tmp_path, right) as process:
                 await process.ended()
                 assert [await process.state(f"{n}.md") for n in range(4)] == [("synced", 1)] * 4
@@ -64,7 +64,7 @@ async def test_a_model_that_does_not_fit_stops_the_stage_and_says_so_and_no_docu
 
 @pytest.mark.parametrize("dimensions", [1, 2000, 2001, 4000])
 async def test_vectors_of_every_length_that_can_be_indexed_are_stored(owner_url: str, tmp_path: Path, dimensions: int) -> None:
-    with ScriptedEmbedder(dimensions) as embedder:
+    with EmbeddingServer(dimensions) as embedder:
         async with started(owner_url, tmp_path, embedder) as process:
             await process.accept(change("a.md", 1, text(1)))
             await process.ended()

@@ -15,9 +15,9 @@ from bench.processes import kill_trees, tree
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.store.embedded import binaries as server_programs
 from livedex.pipeline.store.embedded.server import embedded_postgres
-from livedex.pipeline.store.embedded.socket_directory import make_socket_directory, remove_socket_directory
+from livedex.pipeline.store.embedded.socket_directory import create_socket_directory, remove_socket_directory
 from livedex.pipeline.store.postgres.connection import connect
-from tests.libpq import libpq_variables
+from tests.libpq import libpq_environment_variables
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system user run PostgreSQL")
 
@@ -34,7 +34,7 @@ async def test_it_starts_in_a_folder_of_any_name_and_is_found_again(tmp_path: Pa
 
 
 async def test_it_is_reached_whatever_the_shell_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = [*libpq_variables(), "PGDATA", "PGTZ", "PGDATESTYLE", "PGGEQO", "PGSYSCONFDIR", "PGLOCALEDIR"]
+    variables = [*libpq_environment_variables(), "PGDATA", "PGTZ", "PGDATESTYLE", "PGGEQO", "PGSYSCONFDIR", "PGLOCALEDIR"]
     (tmp_path / "with a blank").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "with a blank"))
     for variable in variables:
@@ -73,13 +73,13 @@ async def test_root_changes_no_folder_above_and_says_what_it_makes(
 ) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    package = server_programs.program("postgres").parents[2]
+    package = server_programs.binary_path("postgres").parents[2]
     for part in (package, package.with_name(f"{package.name}.libs")):
         if part.exists():
             shutil.copytree(part, private / part.name, symlinks=True)
-    monkeypatch.setattr(server_programs, "program", lambda name: private / package.name / "pginstall18" / "bin" / name)
+    monkeypatch.setattr(server_programs, "binary_path", lambda name: private / package.name / "pginstall18" / "bin" / name)
     copies = Path("/var/lib").resolve() / f"livedex-test-{os.getpid()}"
-    monkeypatch.setattr(server_programs, "_COPIES", copies)
+    monkeypatch.setattr(server_programs, "_COPY_ROOT", copies)
     before = {folder: (folder.stat().st_mode, folder.stat().st_uid) for folder in (private, *private.parents, package)}
     try:
         for said in (1, 0):
@@ -114,15 +114,15 @@ async def test_links_that_somebody_laid_are_not_followed(tmp_path: Path, monkeyp
             pass
     assert (foreign / "kept").read_bytes() == b""
     assert (foreign.stat().st_uid, stat.S_IMODE(foreign.stat().st_mode), os.listdir(foreign)) == (0, 0o755, ["kept"])
-    monkeypatch.setattr(server_programs, "_COPIES", tmp_path / "link")
+    monkeypatch.setattr(server_programs, "_COPY_ROOT", tmp_path / "link")
     (tmp_path / "link").symlink_to(foreign)
     with pytest.raises(ConfigError, match="no folder of root's own"):
-        server_programs._copied(server_programs.program("postgres").parents[2])
+        server_programs._copy_package(server_programs.binary_path("postgres").parents[2])
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    monkeypatch.setattr(server_programs, "_COPIES", tmp_path / "open")
+    monkeypatch.setattr(server_programs, "_COPY_ROOT", tmp_path / "open")
     with pytest.raises(ConfigError, match="others may write there"):
-        server_programs._copied(server_programs.program("postgres").parents[2])
+        server_programs._copy_package(server_programs.binary_path("postgres").parents[2])
 
 
 def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,17 +134,19 @@ def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp
     monkeypatch.setenv("TMPDIR", str(shared))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
-    made = [make_socket_directory(long, account, reachable=True) for _ in range(2)]
+    made = [create_socket_directory(long, account, reachable=True) for _ in range(2)]
     assert len(set(made)) == 2 and not any(folder.is_relative_to(shared) for folder in made), (
         "others could take away what is in a shared folder"
     )
-    assert make_socket_directory(Path("/short"), account, reachable=True) == Path("/short")
-    elsewhere = make_socket_directory(Path("/short"), account, reachable=False)
+    assert create_socket_directory(Path("/short"), account, reachable=True) == Path("/short")
+    elsewhere = create_socket_directory(Path("/short"), account, reachable=False)
     assert elsewhere != Path("/short")
     elsewhere.rmdir()
-    assert make_socket_directory(long, account, reachable=True, left=made[1]) == made[1], "who outlived a killed server finds the next one"
+    assert create_socket_directory(long, account, reachable=True, left=made[1]) == made[1], (
+        "who outlived a killed server finds the next one"
+    )
     made[1].chmod(0o755)
-    another = make_socket_directory(long, account, reachable=True, left=made[1])
+    another = create_socket_directory(long, account, reachable=True, left=made[1])
     assert another != made[1], "others could have been there"
     another.rmdir()
     made[1].chmod(0o700)
@@ -165,7 +167,7 @@ def test_a_system_user_that_has_to_be_made_is_told_of(monkeypatch: pytest.Monkey
     made: list[str] = []
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(server_programs, "_SYSTEM_USER", "livedex-no-such-user")
-    monkeypatch.setattr(server_programs, "run", lambda *command, account: made.append(command[-1]))
+    monkeypatch.setattr(server_programs, "run_binary", lambda *command, account: made.append(command[-1]))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
     with pytest.raises(KeyError):
         server_programs.system_user()

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tests.folders import Folders, after_all
+from tests.folders import FolderHarness, wait_processed
 
 
-async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: Folders) -> None:
+async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: FolderHarness) -> None:
     async with folders.running():
         for text in (b"one", b"two", b"three"):
             folders.write("a.md", text)
@@ -20,7 +20,7 @@ async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: Folder
         assert set(folders.intake.now) == {"docs/a.md"}
 
 
-async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: Folders) -> None:
+async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: FolderHarness) -> None:
     """The figure is printed; asserted is only that it is no scan that found it."""
     async with folders.running():
         took = []
@@ -34,7 +34,7 @@ async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: 
         assert len(folders.intake.versions("docs/a.md")) == 15
 
 
-async def test_a_backup_save_leaves_one_document(folders: Folders) -> None:
+async def test_a_backup_save_leaves_one_document(folders: FolderHarness) -> None:
     path = folders.write("a.md", "one")
     async with folders.running():
         path.rename(f"{path}~")
@@ -44,7 +44,7 @@ async def test_a_backup_save_leaves_one_document(folders: Folders) -> None:
         assert None not in folders.intake.versions("docs/a.md"), "it was never gone"
 
 
-async def test_a_file_written_in_two_steps_is_published_whole(folders: Folders) -> None:
+async def test_a_file_written_in_two_steps_is_published_whole(folders: FolderHarness) -> None:
     path = folders.write("a.md", "old")
     async with folders.running():
         with path.open("w") as file:
@@ -56,7 +56,7 @@ async def test_a_file_written_in_two_steps_is_published_whole(folders: Folders) 
         assert folders.intake.versions("docs/a.md") == [b"old", b"half " * 4]
 
 
-async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_file(folders: Folders) -> None:
+async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_file(folders: FolderHarness) -> None:
     path = folders.write("a.md", "old")
     async with folders.running():
         path.write_text("")
@@ -68,7 +68,7 @@ async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_
         await folders.intake.until(lambda now: now.get("docs/a.md") == b"")
 
 
-async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(folders: Folders) -> None:
+async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(folders: FolderHarness) -> None:
     path, lines, delay_s = folders.root / "log.md", 0, 0.5
     async with folders.running(max_delay_s=delay_s), asyncio.timeout(60):
         began = time.monotonic()
@@ -83,7 +83,7 @@ async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(fold
         assert while_writing <= took_s / delay_s
 
 
-async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(folders: Folders) -> None:
+async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(folders: FolderHarness) -> None:
     async with folders.running(max_delay_s=0.5):
         with (folders.root / "open.md").open("w") as file:
             file.write("held")
@@ -94,7 +94,7 @@ async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_ove
             await folders.intake.until(lambda now: now == {"docs/open.md": b"held on"})
 
 
-async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folders: Folders) -> None:
+async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folders: FolderHarness) -> None:
     async with folders.running():
         began = time.monotonic()
         for n in range(60):
@@ -107,7 +107,7 @@ async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folde
             assert len(folders.intake.versions(f"docs/{name}.md")) <= 15 + 4 * beyond_s
 
 
-async def test_a_newer_text_with_an_older_time_is_seen(folders: Folders) -> None:
+async def test_a_newer_text_with_an_older_time_is_seen(folders: FolderHarness) -> None:
     path = folders.write("a.md", "one")
     async with folders.running():
         aside = folders.root.parent / "aside.md"
@@ -117,7 +117,7 @@ async def test_a_newer_text_with_an_older_time_is_seen(folders: Folders) -> None
         await folders.intake.until(lambda now: now == {"docs/a.md": b"two"})
 
 
-async def test_two_files_that_trade_names_trade_texts(folders: Folders) -> None:
+async def test_two_files_that_trade_names_trade_texts(folders: FolderHarness) -> None:
     a, b = folders.write("a.md", "one"), folders.write("b.md", "two")
     async with folders.running():
         a.rename(folders.root / ".x~")
@@ -126,7 +126,7 @@ async def test_two_files_that_trade_names_trade_texts(folders: Folders) -> None:
         await folders.intake.until(lambda now: now == {"docs/a.md": b"two", "docs/b.md": b"one"})
 
 
-async def test_a_file_deleted_and_written_again_at_once_stays(folders: Folders) -> None:
+async def test_a_file_deleted_and_written_again_at_once_stays(folders: FolderHarness) -> None:
     path = folders.write("a.md", "0")
     async with folders.running():
         for n in range(1, 6):
@@ -136,18 +136,18 @@ async def test_a_file_deleted_and_written_again_at_once_stays(folders: Folders) 
         assert None not in folders.intake.versions("docs/a.md")
 
 
-async def test_files_that_come_and_go_leave_nothing(folders: Folders) -> None:
+async def test_files_that_come_and_go_leave_nothing(folders: FolderHarness) -> None:
     async with folders.running():
         for n in range(30):
             path = folders.root / f"gone-{n}.md"
             path.write_text("x")
             await asyncio.sleep(0.003 * (n % 8))
             path.unlink()
-        await after_all(folders)
+        await wait_processed(folders)
         assert [name for name in folders.intake.now if "gone" in name] == []
 
 
-async def test_a_deleted_file_is_deleted(folders: Folders) -> None:
+async def test_a_deleted_file_is_deleted(folders: FolderHarness) -> None:
     path = folders.write("a.md", "one")
     folders.write("b.md", "two")
     async with folders.running():
@@ -156,7 +156,7 @@ async def test_a_deleted_file_is_deleted(folders: Folders) -> None:
         assert folders.intake.versions("docs/a.md") == [b"one", None]
 
 
-async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(folders: Folders) -> None:
+async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(folders: FolderHarness) -> None:
     """The system tells of a write under the name that was opened, and of no other hard link."""
     path = folders.write("a.md", "old")
     async with folders.running():
@@ -172,7 +172,7 @@ async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(fol
 
 
 async def test_a_large_file_that_grows_is_read_less_often_and_at_once_by_whoever_asks(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedex.connectors.filesystem.read_budget.BYTES_A_SECOND", 2_000)
     log = folders.write("log.txt", "x" * 100_000)

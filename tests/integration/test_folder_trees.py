@@ -11,10 +11,10 @@ import socket
 import pytest
 
 from livedex.connectors.filesystem import watcher as watching
-from tests.folders import Folders, after_all
+from tests.folders import FolderHarness, wait_processed
 
 
-async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: Folders) -> None:
+async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: FolderHarness) -> None:
     outside = folders.root.parent / "outside"
     for n, name in enumerate(["0.md", "1.md", "deep/er/2.md"]):
         (outside / name).parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: Folde
         await folders.intake.until(lambda now: now == stays)
 
 
-async def test_a_directory_removed_is_gone(folders: Folders) -> None:
+async def test_a_directory_removed_is_gone(folders: FolderHarness) -> None:
     for n in range(12):
         folders.write(f"tree/{'sub/' * (n % 4)}{n}.md", str(n))
     folders.write("stays.md", "stays")
@@ -46,7 +46,7 @@ async def test_a_directory_removed_is_gone(folders: Folders) -> None:
         await folders.intake.until(lambda now: now == {"docs/stays.md": b"stays"})
 
 
-async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folders: Folders) -> None:
+async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folders: FolderHarness) -> None:
     async with folders.running():
         for n in range(200):
             path = folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md"
@@ -59,7 +59,7 @@ async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folde
         await folders.intake.until(lambda now: now == folders.on_disk())
 
 
-async def test_directories_that_go_on_being_made_are_all_watched(folders: Folders) -> None:
+async def test_directories_that_go_on_being_made_are_all_watched(folders: FolderHarness) -> None:
     async with folders.running():
         for n in range(40):
             (folders.root / f"d{n}").mkdir()
@@ -71,7 +71,7 @@ async def test_directories_that_go_on_being_made_are_all_watched(folders: Folder
         await folders.intake.until(lambda now: now == folders.on_disk())
 
 
-async def test_a_file_becomes_a_directory_of_the_same_name_and_back(folders: Folders) -> None:
+async def test_a_file_becomes_a_directory_of_the_same_name_and_back(folders: FolderHarness) -> None:
     path = folders.write("both.md", "file")
     async with folders.running():
         path.unlink()
@@ -83,7 +83,7 @@ async def test_a_file_becomes_a_directory_of_the_same_name_and_back(folders: Fol
         await folders.intake.until(lambda now: now == {"docs/both.md": b"again"})
 
 
-async def test_a_move_is_an_add_and_a_delete_in_any_order(folders: Folders) -> None:
+async def test_a_move_is_an_add_and_a_delete_in_any_order(folders: FolderHarness) -> None:
     path = folders.write("a/foo.md", "same")
     (folders.root / "b").mkdir()
     async with folders.running():
@@ -91,7 +91,7 @@ async def test_a_move_is_an_add_and_a_delete_in_any_order(folders: Folders) -> N
         await folders.intake.until(lambda now: now == {"docs/b/foo.md": b"same"})
 
 
-async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folders: Folders) -> None:
+async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folders: FolderHarness) -> None:
     outside = folders.root.parent / "secrets"
     outside.mkdir()
     (outside / "secret.md").write_text("secret")
@@ -108,10 +108,10 @@ async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folder
         (folders.root / "circle/again").symlink_to(folders.root / "circle")
         os.mkfifo(folders.root / "pipe.md")
         door.bind(f"/proc/self/fd/{here}/socket.md")
-        await after_all(folders)
+        await wait_processed(folders)
         (outside / "secret.md").write_text("another secret")
         (folders.root / "pipe.md").rename(folders.root / "pipe2.md")
-        await after_all(folders)
+        await wait_processed(folders)
         assert {name for name in folders.intake.now if "last" not in name} == {"docs/circle/real.md"}
         (folders.root / "circle/real.md").unlink()
         (folders.root / "circle/real.md").symlink_to(outside / "secret.md")
@@ -120,7 +120,7 @@ async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folder
     os.close(here)
 
 
-async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Folders) -> None:
+async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: FolderHarness) -> None:
     root = os.fsencode(folders.root)
     async with folders.running():
         for n, name in enumerate((b"bad\xff.md", b"bad\xfe.md", b"dir\xe9/inner.md")):
@@ -138,7 +138,7 @@ async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Fold
         await folders.intake.until(lambda now: "docs/dir␛E9/inner.md" not in now)
 
 
-async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_were_there_before(folders: Folders) -> None:
+async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_were_there_before(folders: FolderHarness) -> None:
     inner = os.fsdecode(b"dir\xe9/inner.md")
     folders.write(inner, "old")
     async with folders.running():
@@ -153,7 +153,7 @@ async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_wer
         await folders.intake.until(lambda now: now.get("docs/here.md") == b"here")
 
 
-async def test_ordinary_names_are_ids_as_they_are(folders: Folders) -> None:
+async def test_ordinary_names_are_ids_as_they_are(folders: FolderHarness) -> None:
     names = [
         "with a space.md",
         "100%.md",
@@ -173,7 +173,7 @@ async def test_ordinary_names_are_ids_as_they_are(folders: Folders) -> None:
         await folders.intake.until(lambda now: now == {f"docs/{name}": name.encode() for name in names})
 
 
-async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: Folders) -> None:
+async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: FolderHarness) -> None:
     notes = folders.write("notes.md", "0")
     folders.write("other.md", "never")
     folders.root = notes
@@ -186,7 +186,7 @@ async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: Fol
         await folders.intake.until(lambda now: now == {})
 
 
-async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it_is_back(folders: Folders) -> None:
+async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it_is_back(folders: FolderHarness) -> None:
     for n in range(50):
         folders.write(f"{n}.md", str(n))
     async with folders.running() as connector:
@@ -203,7 +203,7 @@ async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it
 
 
 @pytest.mark.parametrize("how", ["moved", "removed"])
-async def test_a_root_made_anew_is_watched_again(folders: Folders, how: str) -> None:
+async def test_a_root_made_anew_is_watched_again(folders: FolderHarness, how: str) -> None:
     for n in range(50):
         folders.write(f"{n}.md", str(n))
     async with folders.running():
@@ -222,7 +222,7 @@ async def test_a_root_made_anew_is_watched_again(folders: Folders, how: str) -> 
 
 
 async def test_where_nothing_can_be_watched_scans_keep_the_documents_true_and_the_health_says_so(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_watches_left(*_: object) -> None:
         raise OSError(28, "OS file watch limit reached")
@@ -234,7 +234,7 @@ async def test_where_nothing_can_be_watched_scans_keep_the_documents_true_and_th
         await folders.intake.until(lambda now: now == {"docs/a.md": b"one"})
 
 
-async def test_hints_that_come_in_a_flood_lead_to_a_scan(folders: Folders) -> None:
+async def test_hints_that_come_in_a_flood_lead_to_a_scan(folders: FolderHarness) -> None:
     async with folders.running() as connector:
         connector._following.watcher._on_hints = lambda paths: None  # type: ignore[union-attr]
         folders.write("a.md", "one")
@@ -242,7 +242,7 @@ async def test_hints_that_come_in_a_flood_lead_to_a_scan(folders: Folders) -> No
         await folders.intake.until(lambda now: now == {"docs/a.md": b"one"})
 
 
-async def test_an_outage_of_the_broker_loses_nothing(folders: Folders) -> None:
+async def test_an_outage_of_the_broker_loses_nothing(folders: FolderHarness) -> None:
     async with folders.running():
         folders.intake.outages = 3
         folders.write("a.md", "one")
@@ -251,16 +251,16 @@ async def test_an_outage_of_the_broker_loses_nothing(folders: Folders) -> None:
         await folders.intake.until(lambda now: now == {"docs/a.md": b"one", "docs/d/b.md": b"two"})
 
 
-async def test_editors_temporary_files_and_hidden_ones_are_no_documents(folders: Folders) -> None:
+async def test_editors_temporary_files_and_hidden_ones_are_no_documents(folders: FolderHarness) -> None:
     async with folders.running():
         for name in (".a.md.swp", "a.md~", "a.md.tmp", "4913", ".hidden/x.md", "~$a.md", ".#a.md", "#a.md#"):
             (folders.root / name).parent.mkdir(exist_ok=True)
             (folders.root / name).write_text("x")
-        await after_all(folders)
+        await wait_processed(folders)
         assert [name for name in folders.intake.now if "last" not in name] == []
 
 
-async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: Folders) -> None:
+async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: FolderHarness) -> None:
     """Random operations, the same each time; after each dozen what is published must become what is on the disk."""
     import random
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from livedex.connectors.filesystem import watcher as watching
-from tests.folders import Folders
+from tests.folders import FolderHarness
 
 
 class Limited:
@@ -25,7 +25,9 @@ class Limited:
 RustNotify = watching.RustNotify
 
 
-async def test_folders_beyond_the_limit_are_scanned_and_told_until_it_is_raised(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_folders_beyond_the_limit_are_scanned_and_told_until_it_is_raised(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watching, "RustNotify", Limited)
     monkeypatch.setattr(Limited, "room", 3)
     for n in range(8):
@@ -46,7 +48,7 @@ async def test_folders_beyond_the_limit_are_scanned_and_told_until_it_is_raised(
         assert not connector._following.watcher.refused
 
 
-async def test_a_system_without_any_watch_is_scanned_and_told(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_without_any_watch_is_scanned_and_told(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise watching.WatchfilesRustInternalError("Error creating recommended watcher: Too many open files (os error 24)")
 

@@ -11,7 +11,7 @@ from livedex.consumers.kafka import KafkaBroker
 from livedex.pipeline.events.event import Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import on_kafka
+from tests.brokers import stage_on_kafka
 
 
 @pytest.mark.parametrize("error", [CommitFailedError(), IllegalStateError("not assigned")], ids=lambda error: type(error).__name__)
@@ -23,7 +23,7 @@ async def test_what_is_not_committed_while_partitions_are_handed_out_is_committe
     async def run(event: Event[Any]) -> Finished:
         return Finished()
 
-    async with on_kafka(kafka, database)(run) as bench:
+    async with stage_on_kafka(kafka, database)(run) as bench:
         assert isinstance(bench.broker, KafkaBroker)
         consumer = bench.broker.stages[0]._subscriber.consumer
         assert consumer is not None
@@ -37,5 +37,5 @@ async def test_what_is_not_committed_while_partitions_are_handed_out_is_committe
 
         consumer.commit = refuse_once
         await bench.publish("the last document for a long time")
-        await bench.drained(10)
+        await bench.wait_drained(10)
     assert refused

@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
 from tests.kafka_java import JavaNode
-from tests.kafka_nodes import HeldPort, KafkaStartError
+from tests.kafka_nodes import KafkaStartError, ReservedPort
 from tests.kafka_server import KafkaCluster, KafkaServer
 
 PLACE = TopicPartition("letters", 0)
@@ -126,11 +126,11 @@ def test_a_server_ends_with_the_process_that_started_it(kafka_server: KafkaServe
 
 
 def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
-    held = HeldPort()
+    held = ReservedPort()
     try:
         with socket.socket() as taken, pytest.raises(OSError, match="in use"):
             taken.bind(("127.0.0.1", held.number))
-        held.lend()
+        held.release_to_process()
         with socket.create_server(("127.0.0.1", held.number)), socket.create_connection(("127.0.0.1", held.number), 10):
             pass
     finally:

@@ -15,19 +15,19 @@ import pytest
 from pydantic import SecretStr
 
 from livedex.app.broker import open_broker
-from livedex.app.catch_up import wait_for_all
+from livedex.app.catch_up import wait_for_catch_up
 from livedex.app.maintenance import clear_contents
-from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.app.wiring import AppContext, open_app_context
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed
 from livedex.pipeline.flow import StageName
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.store.dead_letter_store import Letter
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.dead_letter_store import DeadLetter
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from tests.e2e.test_cli_program import livedex, only_line
-from tests.scripted_s3 import BUCKET, SECRET, ScriptedS3, refusal
+from tests.scripted_s3 import BUCKET, SECRET, S3Server, error_response
 
 DOCUMENT = DocumentId("docs/large.md")
 SECTIONS = 700
@@ -65,11 +65,11 @@ class Installation:
         self._data.mkdir()
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Surroundings]:
+    async def opened(self) -> AsyncIterator[AppContext]:
         """What a process works with."""
         embedder = "livedex.pipeline.embedding.fake_embedder:CountingEmbedder"
         settings: Any = Settings(database_url=SecretStr(self.owner_url), blob_url=self.blob_url, embedder=embedder)
-        async with open_surroundings(settings, self._data, connections=8) as s:
+        async with open_app_context(settings, self._data, connections=8) as s:
             await s.blobs.check()
             yield s
             self.embedded += int(s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
@@ -91,7 +91,7 @@ class Installation:
         async with self.opened() as s:
             await clear_contents(s)
 
-    async def letters(self) -> list[Letter]:
+    async def letters(self) -> list[DeadLetter]:
         async with self.opened() as s:
             return await s.letters.all()
 
@@ -123,17 +123,17 @@ def installation(owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Installation(owner_url, tmp_path)
 
 
-async def ended(s: Surroundings) -> None:
-    found = await wait_for_all(s.operations, s.backlog, deadline=time.monotonic() + 60, scan=False)
+async def ended(s: AppContext) -> None:
+    found = await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + 60, scan=False)
     assert found.all, found.left
 
 
-async def state(s: Surroundings) -> tuple[str, int | None] | None:
-    found = await Documents(s.database).get(Reader(DEFAULT_TENANT), DOCUMENT)
+async def state(s: AppContext) -> tuple[str, int | None] | None:
+    found = await DocumentQueries(s.database).get(Reader(DEFAULT_TENANT), DOCUMENT)
     return None if found is None else (found.state, found.version)
 
 
-async def health(s: Surroundings, wanted: str) -> str:
+async def health(s: AppContext, wanted: str) -> str:
     """What is said of the storage once it is as wanted."""
     async with asyncio.timeout(60):
         while True:
@@ -181,11 +181,11 @@ async def test_content_that_waits_in_the_database_is_found_after_the_setting_was
     assert await installation.letters() == []
 
 
-async def test_stages_wait_for_storage_that_is_away_and_go_on_by_themselves(installation: Installation, s3: ScriptedS3) -> None:
+async def test_stages_wait_for_storage_that_is_away_and_go_on_by_themselves(installation: Installation, s3: S3Server) -> None:
     installation.blob_url = f"s3://{BUCKET}/contents"
     await installation.accept(change(1, large()))
     async with installation.opened() as s:
-        s3.answer = lambda request: refusal(503, "SlowDown")
+        s3.answer = lambda request: error_response(503, "SlowDown")
         async with open_broker(s, STAGES):
             assert "503 SlowDown" in await health(s, "down")
             s3.answer = lambda request: None
@@ -196,21 +196,21 @@ async def test_stages_wait_for_storage_that_is_away_and_go_on_by_themselves(inst
 
 
 async def test_nothing_is_accepted_whose_content_could_not_be_kept(
-    installation: Installation, s3: ScriptedS3, owner: asyncpg.Connection
+    installation: Installation, s3: S3Server, owner: asyncpg.Connection
 ) -> None:
     installation.blob_url = f"s3://{BUCKET}/contents"
     async with installation.opened() as s, open_broker(s) as running:
-        s3.answer = lambda request: refusal(503, "SlowDown")
+        s3.answer = lambda request: error_response(503, "SlowDown")
         with pytest.raises(OutageError):
             await running.intake.accept([change(1, large())])
     assert await owner.fetchval("select count(*) from queue") == 0
 
 
 async def test_a_process_starts_while_the_storage_is_away_and_works_on_what_needs_none(
-    installation: Installation, s3: ScriptedS3, caplog: pytest.LogCaptureFixture
+    installation: Installation, s3: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     installation.blob_url = f"s3://{BUCKET}/contents"
-    s3.answer = lambda request: refusal(503, "SlowDown")
+    s3.answer = lambda request: error_response(503, "SlowDown")
     await installation.accept(change(1, b"A small note."))
     assert "documents above the inline limit have to wait" in caplog.text
     assert await installation.work() == ("synced", 1)
@@ -236,8 +236,8 @@ async def test_content_of_a_letter_stays_for_its_replay_and_goes_when_it_is_drop
 ) -> None:
     await installation.accept(change(1, large()), change(2, large(edited=2)))
     async with installation.opened() as s:
-        await s.letters.bury(Letter("aaaa", DEFAULT_TENANT, "chunk", DOCUMENT, 1, "failed", "", 5))
-        await s.letters.bury(Letter("bbbb", DEFAULT_TENANT, "chunk", DOCUMENT, 2, "failed", "", 5))
+        await s.letters.bury(DeadLetter("aaaa", DEFAULT_TENANT, "chunk", DOCUMENT, 1, "failed", "", 5))
+        await s.letters.bury(DeadLetter("bbbb", DEFAULT_TENANT, "chunk", DOCUMENT, 2, "failed", "", 5))
     await owner.execute("delete from queue")
     installation.age()
     await installation.clear()
@@ -256,16 +256,16 @@ async def test_content_of_a_letter_stays_for_its_replay_and_goes_when_it_is_drop
     assert installation.kept == []
 
 
-async def test_the_program_says_in_one_line_why_it_cannot_start(owner_url: str, tmp_path: Path, s3: ScriptedS3) -> None:
+async def test_the_program_says_in_one_line_why_it_cannot_start(owner_url: str, tmp_path: Path, s3: S3Server) -> None:
     settings = {"LIVEDEX_DATABASE_URL": owner_url, "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents", **s3.environment}
-    s3.answer = lambda request: refusal(403, "AccessDenied")
+    s3.answer = lambda request: error_response(403, "AccessDenied")
     done = await asyncio.to_thread(livedex, tmp_path, "run", "chunk", **settings)
     line = only_line(done)
     assert f"LIVEDEX_BLOB_URL: s3://{BUCKET}/contents: access is denied" in line
     assert SECRET not in line
 
 
-async def test_commands_that_only_look_ask_nothing_of_the_storage(owner_url: str, tmp_path: Path, s3: ScriptedS3) -> None:
+async def test_commands_that_only_look_ask_nothing_of_the_storage(owner_url: str, tmp_path: Path, s3: S3Server) -> None:
     settings = {"LIVEDEX_DATABASE_URL": owner_url, "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents", **s3.environment}
     done = await asyncio.to_thread(livedex, tmp_path, "status", **settings)
     assert done.returncode == 0

@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg
 
-from livedex.consumers.lost_records import LostRecords, Republished
+from livedex.consumers.lost_records import RecordRecovery, Republished
 from livedex.pipeline.events.event import Changed, Event
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 OLD = time.time_ns() - 3600 * 10**9
 
@@ -77,8 +77,8 @@ async def test_steps_files_and_deletes_that_never_arrived_are_published_again(
     await file("newer", OLD)
     await file("a moment ago", time.time_ns())
 
-    broker, operations = Published(), Operations(database)
-    done = await LostRecords(database, operations, broker).republish()
+    broker, operations = Published(), InstallationStatus(database)
+    done = await RecordRecovery(database, operations, broker).republish()
     assert done == Republished(steps=1, deletes=1, files=2)
     assert [(e.document_id, e.data.version) for e in broker.steps] == [("step", OLD + 1)]
     assert [(e.document_id, e.data.version, e.data.deleted) for e in broker.changes] == [("gone", OLD + 1, True)]

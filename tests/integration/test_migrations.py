@@ -6,7 +6,7 @@ import asyncpg
 
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.schema.migration_script import statements
+from livedex.pipeline.store.schema.migration_script import migration_script
 from livedex.pipeline.store.schema.migrator import all_migrations, migrate
 
 
@@ -24,7 +24,7 @@ async def test_two_that_migrate_at_once_both_succeed(server_url: str, owner_url:
 
 async def test_the_printed_statements_make_the_same_schema(owner_url: str, owner: asyncpg.Connection) -> None:
     await owner.execute("drop schema public cascade; create schema public")
-    await owner.execute(statements())
+    await owner.execute(migration_script())
     assert await migrate(owner) == []
 
 

@@ -19,25 +19,25 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from livedex.consumers.embed import open_gatherer
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.consumers.embed import open_passage_embedder
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RetryableError
-from livedex.pipeline.events.event import CHUNKED, EMBEDDED, SYNCED, Changed, Event, changed
+from livedex.pipeline.events.event import CHUNKED, EMBEDDED, SYNCED, Changed, Event, change_event
 from livedex.pipeline.model import DocumentId, GenerationId, Reader, TenantId
-from livedex.pipeline.stages.batched_store import DocumentSyncer, DraftKeeper, MissingVectors
-from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk, cut_document
-from livedex.pipeline.stages.embed import Gatherer, embed
+from livedex.pipeline.stages.batched_store import BatchedDraftStore, BatchedMissingVectorLookup, BatchedVersionPublisher
+from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk, chunk_document
+from livedex.pipeline.stages.embed import PassageEmbedder, embed
 from livedex.pipeline.stages.outcome import Finished, Forward
 from livedex.pipeline.stages.sync import sync
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from tests.indexed import page, paragraph
 
 DOCUMENT = DocumentId("docs/one.md")
-CUTTING = Cutting()
+CUTTING = ChunkerConfig()
 MOST_DELIVERIES = 4
 _TENANTS = itertools.count()
 
@@ -59,7 +59,7 @@ class What:
     large: bool = False
 
 
-whats = st.builds(What, st.integers(1, 4), st.none() | st.integers(0, len(TEXTS) - 1), st.sampled_from("ab"), st.booleans())
+whats = st.runs_maintenance(What, st.integers(1, 4), st.none() | st.integers(0, len(TEXTS) - 1), st.sampled_from("ab"), st.booleans())
 six = st.lists(whats, min_size=6, max_size=6)
 
 
@@ -69,15 +69,19 @@ def winner(events: list[Event[Changed]]) -> Changed:
 
 
 def contents(text: str) -> list[str]:
-    return [piece.content for piece in cut_document(text.encode(), DOCUMENT, None, CUTTING).pieces]
+    return [piece.content for piece in chunk_document(text.encode(), DOCUMENT, None, CUTTING).pieces]
 
 
 class Stages:
     """The stages on a real store, one message at a time or several at once, in the order they are told."""
 
-    def __init__(self, database: Database, generation_id: GenerationId, gatherer: Gatherer, embedder: CountingEmbedder) -> None:
-        self.store, self.documents, self.blobs = PgVectorStore(database), Documents(database), DatabaseBlobs(database)
-        self.keeper, self.manifests, self.syncer = DraftKeeper(self.store), MissingVectors(self.store), DocumentSyncer(self.store)
+    def __init__(self, database: Database, generation_id: GenerationId, gatherer: PassageEmbedder, embedder: FakeEmbedder) -> None:
+        self.store, self.documents, self.blobs = PgVectorStore(database), DocumentQueries(database), PostgresBlobStore(database)
+        self.keeper, self.manifests, self.syncer = (
+            BatchedDraftStore(self.store),
+            BatchedMissingVectorLookup(self.store),
+            BatchedVersionPublisher(self.store),
+        )
         self.gatherer, self.embedder, self._generation_id = gatherer, embedder, generation_id
 
     async def active(self) -> GenerationId:
@@ -92,7 +96,7 @@ class Stages:
                 return await sync(event, store=self.syncer, generations=self)
             case kind if kind == SYNCED:
                 return Finished()
-        cutter = ThreadCutter(CUTTING)
+        cutter = ThreadChunker(CUTTING)
         return await chunk(
             event, store=self.store, keeper=self.keeper, blobs=self.blobs, cutter=cutter, cutting=CUTTING, reused=lambda count: None
         )
@@ -101,13 +105,13 @@ class Stages:
         """The event as the intake publishes it."""
         own = Changed(tenant_id=tenant_id, document_id=DOCUMENT, version=what.version, title=what.title)
         if what.text is None:
-            return changed(own.model_copy(update={"deleted": True}))
+            return change_event(own.model_copy(update={"deleted": True}))
         content = TEXTS[what.text].encode()
         update: dict[str, Any] = {"content": base64.b64encode(content).decode(), "size_bytes": len(content)}
         if what.large:
             await self.blobs.put(tenant_id, DOCUMENT, what.version, content)
             update = {"blob": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
-        return changed(own.model_copy(update=update))
+        return change_event(own.model_copy(update=update))
 
     async def deliver(self, events: list[Event[Any]], choices: random.Random) -> None:
         """Deliver every event and all that follows from it, in an order that is drawn, some of them again or at the same time."""
@@ -127,10 +131,10 @@ class Stages:
 
 @pytest.fixture
 async def stages(database: Database) -> AsyncIterator[Stages]:
-    embedder = CountingEmbedder(16)
+    embedder = FakeEmbedder(16)
     service, store = EmbeddingService(embedder), PgVectorStore(database)
-    async with open_gatherer(store, service) as gatherer:
-        yield Stages(database, await store.ensure_schema("counting", 16), gatherer, embedder)
+    async with open_passage_embedder(store, service) as gatherer:
+        yield Stages(database, await store.ensure_generation("counting", 16), gatherer, embedder)
     await service.close()
 
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.consumers.postgres.queue_engine import open_queue_engine
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.store.database import open_database
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 _ENDED = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 _SESSIONS = 4
@@ -22,9 +22,9 @@ async def test_writes_work_again_though_nobody_ends_the_sessions(owner_url: str,
     name = await owner.fetchval("select current_database()")
     async with (
         open_database(owner_url, min_size=_SESSIONS, max_size=_SESSIONS) as database,
-        open_engine(owner_url, _SESSIONS) as engine,
+        open_queue_engine(owner_url, _SESSIONS) as engine,
     ):
-        operations = Operations(database)
+        operations = InstallationStatus(database)
 
         async def write() -> None:
             async with engine.begin() as connection:

@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from livedex.pipeline.events.event import Changed, Step, changed, step
+from livedex.pipeline.events.event import Changed, ManifestRef, change_event, next_stage_event
 from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
-from livedex.pipeline.stages.batched_store import DraftKeeper
-from livedex.pipeline.stages.chunk import Cutting, ThreadCutter, chunk
+from livedex.pipeline.stages.batched_store import BatchedDraftStore
+from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk
 from livedex.pipeline.stages.outcome import Finished
-from livedex.pipeline.stages.remote_content import Fetcher, LinkedContents
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.stages.remote_content import ContentFetcher, RemoteContent
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.documents.fetched_content_cache import FetchedContents
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.documents.fetched_content_cache import FetchedContentCache
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.store.protocol import Draft, DraftChunk
 from tests.corpus import TENANT
 
 DOC = DocumentId("doc")
@@ -34,17 +34,17 @@ class Rightful:
     """One document whose versions have rights."""
 
     def __init__(self, database: Database) -> None:
-        self.database, self.store, self.letters = database, PgVectorStore(database), Letters(database)
+        self.database, self.store, self.letters = database, PgVectorStore(database), DeadLetterStore(database)
 
     def draft(self, version: int, acl: Rights, *, outcome: str = "synced", text: str = "saffron") -> Draft:
-        pieces = [Piece(hashlib.sha256(text.encode()).digest(), text, 0, ())] if outcome == "synced" else []
+        pieces = [DraftChunk(hashlib.sha256(text.encode()).digest(), text, 0, ())] if outcome == "synced" else []
         fence = Fence(version, bytes([outcome == "deleted"]) + bytes(32))
         return Draft(TENANT, DOC, fence, outcome, Attributes(acl=acl), datetime.now(UTC), pieces, keep=outcome == "unreadable")
 
     async def accept(self, version: int, acl: Rights, **more: Any) -> Draft:
         """A version is under way."""
         draft = self.draft(version, acl, **more)
-        await self.store.keep_drafts([draft])
+        await self.store.save_drafts([draft])
         return draft
 
     async def sync(self, version: int, acl: Rights, **more: Any) -> None:
@@ -53,13 +53,13 @@ class Rightful:
 
     async def bury(self, version: int, acl: Rights) -> None:
         """The version ends among the dead letters."""
-        event = changed(Changed(tenant_id=TENANT, document_id=DOC, version=version, acl=acl, content=""))
-        await self.letters.bury(Letter(f"l{version}", TENANT, "chunk", DOC, version, "failed", "why", 4), event)
+        event = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=version, acl=acl, content=""))
+        await self.letters.bury(DeadLetter(f"l{version}", TENANT, "chunk", DOC, version, "failed", "why", 4), event)
 
     async def readers(self) -> str:
         """Who of ann, bob, somebody else and the operator may read it, as `ab-*`."""
         names = {"a": frozenset([ANN]), "b": frozenset([BOB]), "-": frozenset[str](), "*": None}
-        seen = {name: await Documents(self.database).get(Reader(TENANT, who), DOC) for name, who in names.items()}
+        seen = {name: await DocumentQueries(self.database).get(Reader(TENANT, who), DOC) for name, who in names.items()}
         return "".join(name for name, document in seen.items() if document is not None)
 
 
@@ -95,7 +95,7 @@ async def test_who_was_shut_out_by_a_version_that_died_stays_so_until_another_on
     assert await doc.readers() == "a*"
     await doc.sync(2, None)  # it comes late and is older than what died
     assert await doc.readers() == "a*"
-    await doc.letters.remove(Letter("l3", TENANT, "chunk", DOC, 3, "", "", 1), forget=True)
+    await doc.letters.remove(DeadLetter("l3", TENANT, "chunk", DOC, 3, "", "", 1), forget=True)
     assert await doc.readers() == "a*", "to drop a letter lets nobody in"
     await doc.sync(4, (ANN, BOB))
     assert await doc.readers() == "ab*"
@@ -117,9 +117,11 @@ async def test_a_dead_letter_older_than_what_is_under_way_says_nothing_of_rights
 
 
 async def test_what_died_without_anybody_knowing_its_rights_is_for_nobody(doc: Rightful) -> None:
-    event = step("livedex.chunked", changed(Changed(tenant_id=TENANT, document_id=DOC, version=1)), doc.draft(1, None).fence)
-    assert isinstance(event.data, Step)
-    await doc.letters.bury(Letter("l", TENANT, "embed", DOC, 1, "failed", "why", 4), event)
+    event = next_stage_event(
+        "livedex.chunked", change_event(Changed(tenant_id=TENANT, document_id=DOC, version=1)), doc.draft(1, None).fence
+    )
+    assert isinstance(event.data, ManifestRef)
+    await doc.letters.bury(DeadLetter("l", TENANT, "embed", DOC, 1, "failed", "why", 4), event)
     assert await doc.readers() == "*"
 
 
@@ -130,7 +132,7 @@ async def test_a_delete_under_way_lets_nobody_in_and_its_tombstone_tells_nobody_
     assert await doc.readers() == ""
     await doc.store.sync_document(TENANT, DOC, doc.draft(3, None, outcome="deleted").fence, None)
     assert await doc.readers() == ""
-    states = [await Documents(doc.database).sync_state(Reader(TENANT, frozenset(who)), DOC, 3) for who in ([ANN], [], ["user:eve"])]
+    states = [await DocumentQueries(doc.database).sync_state(Reader(TENANT, frozenset(who)), DOC, 3) for who in ([ANN], [], ["user:eve"])]
     assert states == ["synced", "pending", "pending"]
     await doc.sync(4, None)
     assert await doc.readers() == "ab-*"
@@ -140,13 +142,13 @@ async def test_a_document_that_cannot_be_read_has_the_rights_of_its_newest_event
     await doc.sync(1, (ANN, BOB))
     await doc.sync(2, (ANN,), outcome="unreadable")
     assert await doc.readers() == "a*"
-    view = await Documents(doc.database).chunks(Reader(TENANT, frozenset([ANN])), DOC)
+    view = await DocumentQueries(doc.database).chunks(Reader(TENANT, frozenset([ANN])), DOC)
     assert view is not None and [c.content for c in view.chunks] == ["saffron"]
 
 
 async def test_an_older_version_that_comes_late_changes_no_rights(doc: Rightful) -> None:
     await doc.sync(5, (ANN,))
-    assert await doc.store.keep_drafts([doc.draft(4, None)]) == [None]
+    assert await doc.store.save_drafts([doc.draft(4, None)]) == [None]
     assert await doc.readers() == "a*"
 
 
@@ -156,9 +158,9 @@ async def test_many_documents_of_one_transaction_have_each_its_own_rights(databa
     for n in (3, 1, 0, 5, 4, 2):
         made = doc.draft(1, acls[n])
         drafts.append(Draft(TENANT, DocumentId(f"d{n}"), made.fence, "synced", made.attributes, made.accepted_at, made.pieces))
-    await doc.store.keep_drafts(drafts)
+    await doc.store.save_drafts(drafts)
     await doc.store.sync_documents(TENANT, [(d.document_id, d.fence) for d in drafts], None)
-    page, _ = await Documents(database).page(Reader(TENANT))
+    page, _ = await DocumentQueries(database).page(Reader(TENANT))
     assert [None if d.acl is None else tuple(d.acl) for d in page] == acls
 
 
@@ -174,12 +176,12 @@ async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_ha
             yield
 
     await doc.sync(1, None)
-    keeper, cutting = DraftKeeper(doc.store), Cutting()
-    more: dict[str, Any] = {"store": doc.store, "keeper": keeper, "blobs": DatabaseBlobs(database), "cutter": ThreadCutter(cutting), "cutting": cutting,
-                            "reused": lambda _: None, "linked": LinkedContents(cast("Fetcher", Away()), FetchedContents(database))}  # fmt: skip
-    event = changed(Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,)))
+    keeper, cutting = BatchedDraftStore(doc.store), ChunkerConfig()
+    more: dict[str, Any] = {"store": doc.store, "keeper": keeper, "blobs": PostgresBlobStore(database), "cutter": ThreadChunker(cutting), "cutting": cutting,
+                            "reused": lambda _: None, "linked": RemoteContent(cast("ContentFetcher", Away()), FetchedContentCache(database))}  # fmt: skip
+    event = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,)))
     with pytest.raises(ConnectionError):
         await chunk(event, **more)
     assert await doc.readers() == "a*"
-    late = changed(Changed(tenant_id=TENANT, document_id=DOC, version=0, url="https://x.example/", acl=(BOB,)))
+    late = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=0, url="https://x.example/", acl=(BOB,)))
     assert await chunk(late, **more) == Finished(superseded=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.store.database import Database
-from tests.corpus import TENANT, Library
+from tests.corpus import TENANT, SearchIndex
 
 METADATA: dict[str, dict[str, Any]] = {
     "hosting": {"kind": "contract", "year": 2024, "team": "legal", "tags": ["a", "b"], "signed": True},
@@ -35,9 +35,9 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-async def fill(database: Database) -> Library:
+async def fill(database: Database) -> SearchIndex:
     """See `tests/integration/conftest.py`."""
-    made = await Library.open(database)
+    made = await SearchIndex.open(database)
     for name, metadata in METADATA.items():
         await made.add(name, f"The agreement called {name}.", **metadata)
     return made
@@ -102,7 +102,7 @@ async def fill(database: Database) -> Library:
     ],
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:50],
 )  # fmt: skip
-async def test_where_means_what_it_says_in_every_mode(filled: Library, where: dict[str, Any], names: set[str]) -> None:
+async def test_where_means_what_it_says_in_every_mode(filled: SearchIndex, where: dict[str, Any], names: set[str]) -> None:
     for mode in ("hybrid", "vector", "keyword"):
         assert set(await filled.found("agreement", where=where, mode=mode, limit=50)) == names
 
@@ -112,18 +112,18 @@ async def test_where_means_what_it_says_in_every_mode(filled: Library, where: di
     ["kind' = 'contract' or true --", 'kind"', "kind\\", "kind\\'", "{kind}", "$", "*", "**", "kind ? (true)", "@", "kind\n", "\U0001f98a"],
 )
 @pytest.mark.parametrize("value", ["contract", "O'Brien", "z') or true --", '" || true || "', "$v0", "\\", "' or true --", "%s", "\n"])
-async def test_nothing_in_a_filter_is_read_as_a_path_or_as_sql(filled: Library, key: str, value: str) -> None:
+async def test_nothing_in_a_filter_is_read_as_a_path_or_as_sql(filled: SearchIndex, key: str, value: str) -> None:
     assert await filled.found("agreement", where={key: value}, limit=50) == []
 
 
 @pytest.mark.parametrize("value", ["'", "a\\b", "{a,b}", "NULL", '"', "x" * 5_000, "' or true --", "\U0001f98a", "\u202e", "%", "*"])
-async def test_a_name_may_hold_anything(library: Library, value: str) -> None:
+async def test_a_name_may_hold_anything(library: SearchIndex, value: str) -> None:
     await library.add(value, "agreement of an odd name", collection=value)
     assert await library.found("agreement", document_ids=[value]) == [value]
     assert await library.found("agreement", collection=value) == [value]
 
 
-async def test_only_the_documents_and_collections_asked_for_are_found(library: Library) -> None:
+async def test_only_the_documents_and_collections_asked_for_are_found(library: SearchIndex) -> None:
     await library.add("elsewhere", "agreement in another collection", collection="other")
     assert set(await library.found("agreement", document_ids=["leave", "elsewhere", "none"])) == {"leave", "elsewhere"}
     assert await library.found("agreement", document_ids=["leave", "elsewhere"], collection="other") == ["elsewhere"]
@@ -135,7 +135,7 @@ async def test_only_the_documents_and_collections_asked_for_are_found(library: L
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-async def test_what_ranks_low_is_found_when_the_filter_leaves_nothing_else(library: Library, mode: str) -> None:
+async def test_what_ranks_low_is_found_when_the_filter_leaves_nothing_else(library: SearchIndex, mode: str) -> None:
     for n in range(150):
         await library.add(f"near-{n}", f"printer badge espresso printer badge espresso {n}")
     await library.add("far", ["something else", "a long text about other things in which a printer is named only once"], kind="rare")
@@ -144,7 +144,7 @@ async def test_what_ranks_low_is_found_when_the_filter_leaves_nothing_else(libra
     assert len(found) == (1 if mode == "keyword" else 2)
 
 
-async def test_a_passage_in_several_documents_is_a_hit_in_each_that_is_asked_for(library: Library) -> None:
+async def test_a_passage_in_several_documents_is_a_hit_in_each_that_is_asked_for(library: SearchIndex) -> None:
     text = "The same unusual paragraph, word for word."
     await library.add("first", [text, "and more"], kind="a")
     await library.add("second", ["before it", text, text], kind="b")
@@ -156,7 +156,7 @@ async def test_a_passage_in_several_documents_is_a_hit_in_each_that_is_asked_for
         assert [(h["document_id"], h["chunk_index"]) for h in hits if h["content"] == text] == [("second", 1), ("second", 2), ("third", 0)]
 
 
-async def test_a_filter_sees_the_metadata_that_the_document_has_now(library: Library) -> None:
+async def test_a_filter_sees_the_metadata_that_the_document_has_now(library: SearchIndex) -> None:
     await library.add("plain", "The agreement called plain.", kind="contract")
     assert "plain" in await library.found("agreement", where={"kind": "contract"})
     await library.delete("plain")

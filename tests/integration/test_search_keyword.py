@@ -11,14 +11,14 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.bm25 import occurrences
-from livedex.pipeline.search.document_filter import Selection
-from livedex.pipeline.search.keyword_retriever import Breadth, KeywordLeg
-from livedex.pipeline.search.word_statistics import Counts, read_counts
+from livedex.pipeline.search.bm25 import term_frequencies
+from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.keyword_retriever import CandidateLimits, KeywordRetriever
+from livedex.pipeline.search.word_statistics import WordStatistics, read_word_statistics
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.keyword_analyzer import for_query
+from livedex.pipeline.store.keyword_analyzer import analyze_query
 from livedex.pipeline.store.postgres.statements import sql
-from tests.corpus import TENANT, Library, places
+from tests.corpus import TENANT, SearchIndex, hit_positions
 
 HANDBOOK = {
     "refunds": "Customers may send goods back within thirty days after delivery. The money is paid to the card used for the purchase.",
@@ -43,9 +43,9 @@ IDENTIFIERS = {
 }  # fmt: skip
 
 
-async def fill(database: Database) -> Library:
+async def fill(database: Database) -> SearchIndex:
     """See `tests/integration/conftest.py`."""
-    made = await Library.open(database)
+    made = await SearchIndex.open(database)
     for name, text in HANDBOOK.items():
         await made.add(name, text)
     return made
@@ -60,37 +60,37 @@ async def fill(database: Database) -> Library:
         ("测试", "chinese"), ("go 部署", "chinese"), ("试", "chinese"), ("テスト", "japanese"), ("ไทย", "thai"),
     ],
 )  # fmt: skip
-async def test_a_question_finds_its_document_though_not_all_words_occur(filled: Library, question: str, document: str) -> None:
+async def test_a_question_finds_its_document_though_not_all_words_occur(filled: SearchIndex, question: str, document: str) -> None:
     assert (await filled.found(question, mode="keyword"))[0] == document
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
-async def test_an_identifier_finds_what_holds_it_and_nothing_like_it(filled: Library, identifier: str, mode: str) -> None:
+async def test_an_identifier_finds_what_holds_it_and_nothing_like_it(filled: SearchIndex, identifier: str, mode: str) -> None:
     assert await filled.found(identifier, mode=mode) == [IDENTIFIERS[identifier]]
 
 
-async def test_an_identifier_that_nothing_holds_is_searched_by_its_words(filled: Library) -> None:
+async def test_an_identifier_that_nothing_holds_is_searched_by_its_words(filled: SearchIndex) -> None:
     found = await filled.found("ERR_CONN_ABORTED", mode="keyword")
     assert set(found) == {"resets", "refusals"}
 
 
-async def test_a_look_up_keeps_to_what_is_asked_for(filled: Library) -> None:
+async def test_a_look_up_keeps_to_what_is_asked_for(filled: SearchIndex) -> None:
     assert (await filled.found("ERR_CONN_RESET", document_ids=["refusals", "espresso"]))[0] == "refusals"
 
 
-async def test_an_identifier_among_words_puts_its_document_first(filled: Library) -> None:
+async def test_an_identifier_among_words_puts_its_document_first(filled: SearchIndex) -> None:
     assert (await filled.found("what does ERR_CONN_REFUSED mean in a browser", mode="keyword"))[0] == "refusals"
 
 
 @pytest.mark.parametrize("query", ["the and of", "???", "🦊", "-", "'", "()"])
-async def test_a_query_without_words_leaves_the_keyword_leg_empty_and_the_vectors_answer(filled: Library, query: str) -> None:
+async def test_a_query_without_words_leaves_the_keyword_leg_empty_and_the_vectors_answer(filled: SearchIndex, query: str) -> None:
     assert await filled.search(query, mode="keyword") == []
     hits = await filled.search(query)
     assert hits and all(hit["keyword_rank"] is None for hit in hits)
 
 
-async def test_an_exclusion_is_only_a_word(filled: Library) -> None:
+async def test_an_exclusion_is_only_a_word(filled: SearchIndex) -> None:
     assert await filled.search("-nonexistentword", mode="keyword", limit=1000) == []
     assert (await filled.found("-espresso -boiler", mode="keyword", limit=1000)) == ["espresso"]
 
@@ -103,7 +103,7 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-async def test_awkward_queries_are_answered(filled: Library, mode: str) -> None:
+async def test_awkward_queries_are_answered(filled: SearchIndex, mode: str) -> None:
     for query in AWKWARD:
         for hit in await filled.search(f"{query} ", mode=mode):
             assert 0 <= hit["score"] <= 1
@@ -124,7 +124,7 @@ async def test_awkward_queries_are_answered(filled: Library, mode: str) -> None:
         "boiler -- ;",
     ],
 )
-async def test_the_words_in_an_awkward_query_still_find(library: Library, query: str) -> None:
+async def test_the_words_in_an_awkward_query_still_find(library: SearchIndex, query: str) -> None:
     await library.add("espresso", "espresso " + HANDBOOK["espresso"])
     assert (await library.found(query))[0] == "espresso"
     assert (await library.found(query, mode="keyword"))[0] == "espresso"
@@ -138,22 +138,22 @@ async def test_the_words_in_an_awkward_query_still_find(library: Library, query:
     ],
     ids=["numbers", "base64", "identifiers", "chinese", "repetition"],
 )  # fmt: skip
-async def test_a_passage_of_any_size_is_stored_and_found_by_its_vector(library: Library, text: str) -> None:
+async def test_a_passage_of_any_size_is_stored_and_found_by_its_vector(library: SearchIndex, text: str) -> None:
     await library.add("huge", f"introduction {text}")
     assert "huge" in await library.found("introduction", mode="vector", limit=100)
     assert "huge" in await library.found("introduction", mode="keyword")
 
 
-async def test_results_are_the_same_after_the_words_were_counted(library: Library) -> None:
+async def test_results_are_the_same_after_the_words_were_counted(library: SearchIndex) -> None:
     questions = ["goods back after thirty days", "the new importer", "browser proxy port"]
-    before = [places(await library.search(question, mode="keyword")) for question in questions]
+    before = [hit_positions(await library.search(question, mode="keyword")) for question in questions]
     async with library.database.tenant(TENANT) as connection:
         await connection.execute(sql("count_words"), TENANT, 1)
         await connection.execute(sql("count_passages"), TENANT)
-    assert [places(await library.search(question, mode="keyword")) for question in questions] == before
+    assert [hit_positions(await library.search(question, mode="keyword")) for question in questions] == before
 
 
-async def _fill(library: Library, count: int) -> None:
+async def _fill(library: SearchIndex, count: int) -> None:
     """Documents of common words, and a rare one in every fiftieth."""
     rng = random.Random(3)
     common = "harbour signal ledger copper meadow orbit velvet anchor".split()
@@ -161,53 +161,53 @@ async def _fill(library: Library, count: int) -> None:
         await library.add(f"filler-{n}", " ".join(rng.choices(common, k=12)) + (f" saffron{n % 7}" if n % 50 == 0 else ""))
 
 
-async def test_candidates_are_chosen_by_rare_words_and_ranked_by_all(library: Library) -> None:
+async def test_candidates_are_chosen_by_rare_words_and_ranked_by_all(library: SearchIndex) -> None:
     await _fill(library, 400)
     await library.add("both", "harbour signal ledger and saffron0 saffron1 saffron2")
-    ids = await _leg(library, "saffron0 saffron1 harbour signal ledger", Breadth(expected=20, most=50), wanted=5)
+    ids = await _leg(library, "saffron0 saffron1 harbour signal ledger", CandidateLimits(expected=20, most=50), wanted=5)
     assert ids[0] == "both"
-    found = await _leg(library, "saffron0 harbour", Breadth(expected=20, most=50), wanted=3)
+    found = await _leg(library, "saffron0 harbour", CandidateLimits(expected=20, most=50), wanted=3)
     assert all(document == "both" or int(document.removeprefix("filler-")) % 50 == 0 for document in found)
 
 
-async def _leg(library: Library, text: str, breadth: Breadth, *, wanted: int) -> list[str]:
+async def _leg(library: SearchIndex, text: str, breadth: CandidateLimits, *, wanted: int) -> list[str]:
     """The documents that the leg finds, best first."""
-    query = for_query(text)
+    query = analyze_query(text)
     async with library.database.tenant(TENANT, snapshot=True) as connection:
-        counts, _ = await read_counts(connection, TENANT, "english", query, "none")
-        scores = (await KeywordLeg(connection, TENANT, Selection(), wanted, breadth).run(query, counts)).scores
-        rows = await connection.fetch(sql("chunks_of_passages"), TENANT, list(scores), 1, *Selection().arguments)
+        counts, _ = await read_word_statistics(connection, TENANT, "english", query, "none")
+        scores = (await KeywordRetriever(connection, TENANT, DocumentFilter(), wanted, breadth).run(query, counts)).scores
+        rows = await connection.fetch(sql("chunks_of_passages"), TENANT, list(scores), 1, *DocumentFilter().arguments)
     names = {row["passage_id"]: row["document_id"] for row in rows}
     return [names[passage] for passage in sorted(scores, key=lambda passage: -scores[passage])]
 
 
-async def test_passages_that_no_document_shows_take_no_place_away(library: Library) -> None:
+async def test_passages_that_no_document_shows_take_no_place_away(library: SearchIndex) -> None:
     for n in range(60):
         await library.add("rewritten", f"saffron saffron draft{n}")
     await library.add("late", "a long text in which saffron stands only once among very many other words")
-    assert set(await _leg(library, "saffron", Breadth(most=10), wanted=10)) == {"rewritten", "late"}
+    assert set(await _leg(library, "saffron", CandidateLimits(most=10), wanted=10)) == {"rewritten", "late"}
     assert set(await library.found("saffron", mode="keyword")) == {"rewritten", "late"}
 
 
-async def test_a_filter_takes_no_place_away(library: Library) -> None:
+async def test_a_filter_takes_no_place_away(library: SearchIndex) -> None:
     for n in range(60):
         await library.add(f"near-{n}", "saffron saffron", collection="many")
     await library.add("far", "a long text in which saffron stands only once among very many other words")
     assert await library.found("saffron", mode="keyword", collection="default", candidates=1, limit=5) == ["far"]
 
 
-async def test_common_words_find_within_a_selection_where_rare_ones_are_not(library: Library) -> None:
+async def test_common_words_find_within_a_selection_where_rare_ones_are_not(library: SearchIndex) -> None:
     await _fill(library, 120)
     await library.add("chosen", "harbour signal", collection="small")
-    query = for_query("saffron0 saffron1 harbour")
+    query = analyze_query("saffron0 saffron1 harbour")
     async with library.database.tenant(TENANT, snapshot=True) as connection:
-        counts, _ = await read_counts(connection, TENANT, "english", query, "none")
-        lagging = Counts(counts.words, {**counts.frequencies, "harbour": 10**6}, counts.passages, counts.mean_terms)
-        found = await KeywordLeg(connection, TENANT, Selection(["small"]), 5).run(query, lagging)
+        counts, _ = await read_word_statistics(connection, TENANT, "english", query, "none")
+        lagging = WordStatistics(counts.words, {**counts.frequencies, "harbour": 10**6}, counts.passages, counts.mean_terms)
+        found = await KeywordRetriever(connection, TENANT, DocumentFilter(["small"]), 5).run(query, lagging)
     assert len(found.scores) == 1
 
 
-async def test_the_index_serves_the_candidates_under_row_level_security(owner: asyncpg.Connection, library: Library) -> None:
+async def test_the_index_serves_the_candidates_under_row_level_security(owner: asyncpg.Connection, library: SearchIndex) -> None:
     await owner.execute(
         "insert into passages (tenant_id, hash, content, length, terms, tsv)"
         " select 'other', sha256(n::text::bytea), n::text, 5, 1, to_tsvector('simple', 'w' || n % 500) from generate_series(1, 20000) n"
@@ -235,17 +235,17 @@ async def test_the_rank_of_a_word_alone_says_how_often_it_stands(owner: asyncpg.
         " from generate_series(1, 300) n",
         "'=x'",
     )
-    assert occurrences([row["often"] for row in rows]).tolist() == [min(row["n"], 255) for row in rows]
-    assert {*occurrences([row["once"] for row in rows])} == {1}
+    assert term_frequencies([row["often"] for row in rows]).tolist() == [min(row["n"], 255) for row in rows]
+    assert {*term_frequencies([row["once"] for row in rows])} == {1}
 
 
-async def test_the_log_holds_no_text_of_a_query(filled: Library, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_holds_no_text_of_a_query(filled: SearchIndex, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         await filled.search("secretword \x1b[31m")
     assert "secretword" not in caplog.text
 
 
-async def test_two_tenants_with_the_same_text_find_their_own(library: Library) -> None:
+async def test_two_tenants_with_the_same_text_find_their_own(library: SearchIndex) -> None:
     other = TenantId("other")
     await library.add("theirs", HANDBOOK["refunds"], tenant=other)
     for mode in ("keyword", "vector", "hybrid"):
@@ -255,9 +255,9 @@ async def test_two_tenants_with_the_same_text_find_their_own(library: Library) -
 
 
 @pytest.mark.parametrize("words", [["boiler"], ["boiler", "lamp", "acid"]])
-async def test_the_sample_of_a_small_tenant_is_all_of_it(filled: Library, words: Sequence[str]) -> None:
-    query = for_query(" ".join(words))
+async def test_the_sample_of_a_small_tenant_is_all_of_it(filled: SearchIndex, words: Sequence[str]) -> None:
+    query = analyze_query(" ".join(words))
     async with filled.database.tenant(TENANT, snapshot=True) as connection:
-        counts, indexed = await read_counts(connection, TENANT, "english", query, "none")
+        counts, indexed = await read_word_statistics(connection, TENANT, "english", query, "none")
     assert counts.passages == len(HANDBOOK) and not indexed
     assert set(counts.frequencies.values()) == {1}

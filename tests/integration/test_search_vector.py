@@ -11,12 +11,12 @@ import pytest
 from pgvector.asyncpg import register_vector
 
 from livedex.pipeline.model import GenerationId, TenantId
-from livedex.pipeline.search.document_filter import Selection
-from livedex.pipeline.search.vector_retriever import Space, unit_vector, vector_leg
+from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.vector_retriever import VectorQuery, retrieve_nearest, unit_vector
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.vector_index import index_name, maintain_vector_index, vector_index_exists
+from livedex.pipeline.store.documents.vector_index import index_name, maintain_vector_index, vector_index_is_valid
 from livedex.pipeline.store.postgres.statements import sql
-from tests.corpus import TENANT, Library, places
+from tests.corpus import TENANT, SearchIndex, hit_positions
 
 BIG, SMALL = TenantId("big"), TenantId("small")
 DIMENSIONS = 8
@@ -60,7 +60,7 @@ class Vectors:
         return ids
 
     async def nearest(
-        self, tenant: TenantId, wanted: int, *, indexed: bool, selection: Selection | None = None, ef_search: int | None = None,
+        self, tenant: TenantId, wanted: int, *, indexed: bool, selection: DocumentFilter | None = None, ef_search: int | None = None,
         query: Sequence[float] = QUERY,
     ) -> list[int]:  # fmt: skip
         """What the leg finds, best first."""
@@ -68,8 +68,8 @@ class Vectors:
             for name, value in self.settings.items():
                 await connection.fetchval("select set_config($1, $2, true)", name, value)
             passages = await connection.fetchval("select count(*) from passages where tenant_id = $1", tenant) if indexed else 0
-            space = Space(self.generation, unit_vector(query), passages, ef_search)
-            return list(await vector_leg(connection, tenant, space, selection or Selection(), wanted))
+            space = VectorQuery(self.generation, unit_vector(query), passages, ef_search)
+            return list(await retrieve_nearest(connection, tenant, space, selection or DocumentFilter(), wanted))
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ async def test_a_small_tenant_and_small_collections_have_all_their_hits_beside_5
             assert (await vectors.nearest(SMALL, 10, indexed=indexed))[:10] == exact[:10]
     for vectors.settings in FORCED:
         for collection in SHARES:
-            assert await recall(vectors, Selection([collection])) >= 0.95, (collection, vectors.settings)
+            assert await recall(vectors, DocumentFilter([collection])) >= 0.95, (collection, vectors.settings)
 
 
-async def recall(vectors: Vectors, selection: Selection) -> float:
+async def recall(vectors: Vectors, selection: DocumentFilter) -> float:
     """The share of the ten nearest that the index finds too, of the large tenant, in the mean of some queries."""
     shares = []
     for query in near(10, 0.6, seed=0):
@@ -133,7 +133,7 @@ async def test_as_many_come_as_are_asked_for_and_there(vectors: Vectors, owner_u
     vectors.settings = FORCED[0]
     everything = await vectors.nearest(TENANT, wanted, indexed=indexed, ef_search=1)
     assert len(everything[:wanted]) == min(wanted, 500)
-    filtered = await vectors.nearest(TENANT, wanted, indexed=indexed, ef_search=1, selection=Selection(["few"]))
+    filtered = await vectors.nearest(TENANT, wanted, indexed=indexed, ef_search=1, selection=DocumentFilter(["few"]))
     assert sorted(filtered) == sorted(few)
 
 
@@ -181,7 +181,7 @@ async def test_the_exact_scan_uses_no_vector_index_and_the_other_one_does(vector
     vectors.settings = {"enable_seqscan": "off"}
     assert index_name(vectors.generation) not in await _plan(vectors, "nearest_passages")
     vectors.settings = {}
-    assert index_name(vectors.generation) in await _plan(vectors, "nearest_indexed", *Selection().arguments)
+    assert index_name(vectors.generation) in await _plan(vectors, "nearest_indexed", *DocumentFilter().arguments)
 
 
 async def test_settings_of_a_search_do_not_outlive_its_transaction(vectors: Vectors, owner_url: str) -> None:
@@ -196,9 +196,9 @@ async def test_settings_of_a_search_do_not_outlive_its_transaction(vectors: Vect
 async def test_the_index_is_built_once_there_is_enough_and_only_once(vectors: Vectors, owner_url: str) -> None:
     await vectors.add(TENANT, near(10, 1.0))
     assert not await maintain_vector_index(owner_url, vectors.generation, 11)
-    assert not await vector_index_exists(vectors.owner, vectors.generation)
+    assert not await vector_index_is_valid(vectors.owner, vectors.generation)
     assert await maintain_vector_index(owner_url, vectors.generation, 10)
-    assert await vector_index_exists(vectors.owner, vectors.generation)
+    assert await vector_index_is_valid(vectors.owner, vectors.generation)
     assert not await maintain_vector_index(owner_url, vectors.generation, 10)
 
 
@@ -206,9 +206,9 @@ async def test_an_index_that_a_broken_build_left_is_built_anew(vectors: Vectors,
     await vectors.add(TENANT, near(50, 1.0))
     await build_index(vectors, owner_url)
     await vectors.owner.execute("update pg_index set indisvalid = false where indexrelid = $1::regclass", index_name(vectors.generation))
-    assert not await vector_index_exists(vectors.owner, vectors.generation)
+    assert not await vector_index_is_valid(vectors.owner, vectors.generation)
     assert await maintain_vector_index(owner_url, vectors.generation, 1)
-    assert await vector_index_exists(vectors.owner, vectors.generation)
+    assert await vector_index_is_valid(vectors.owner, vectors.generation)
 
 
 async def test_a_second_builder_leaves_it_to_the_first(vectors: Vectors, owner_url: str) -> None:
@@ -220,7 +220,7 @@ async def test_a_second_builder_leaves_it_to_the_first(vectors: Vectors, owner_u
 
 
 async def test_equal_similarities_are_ordered_by_document_whatever_is_asked_for(database: Database) -> None:
-    library = await Library.open(database)
+    library = await SearchIndex.open(database)
     for n in range(120):
         await library.add(f"d{(n * 37) % 120:03}", f"unrelated{n} words")  # the same vector for the query: nothing shared
     every = [f"d{n:03}" for n in range(120)]
@@ -228,5 +228,5 @@ async def test_equal_similarities_are_ordered_by_document_whatever_is_asked_for(
         hits = await library.search(query_vector=[*[0.0] * 63, 1.0], mode="vector", limit=limit, candidates=candidates)
         tied = [hit["document_id"] for hit in hits if hit["score"] == 0]
         assert tied == [name for name in every if name in tied]
-    first = places(await library.search("nothing shared", mode="vector", limit=3))
-    assert first == places(await library.search("nothing shared", mode="vector", limit=120))[:3]
+    first = hit_positions(await library.search("nothing shared", mode="vector", limit=3))
+    assert first == hit_positions(await library.search("nothing shared", mode="vector", limit=120))[:3]

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from livedex.consumers.postgres.queue_engine import open_engine
+from livedex.consumers.postgres.queue_engine import open_queue_engine
 from livedex.pipeline.errors import OutageError, RetryableError
 from livedex.pipeline.model import Reader, TenantId
 from livedex.pipeline.store.database import Database, open_database
-from livedex.pipeline.store.postgres.session_limits import SERVER_SETTINGS, keep_alive
+from livedex.pipeline.store.postgres.session_limits import SESSION_SETTINGS, enable_tcp_keepalive
 
 
 async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_its_locks(
@@ -24,9 +24,9 @@ async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_i
 ) -> None:
     async with database.system("look") as connection:
         assert (
-            await connection.fetchval("show idle_in_transaction_session_timeout") == SERVER_SETTINGS["idle_in_transaction_session_timeout"]
+            await connection.fetchval("show idle_in_transaction_session_timeout") == SESSION_SETTINGS["idle_in_transaction_session_timeout"]
         )
-    async with open_engine(owner_url, 1) as engine, engine.connect() as broker:
+    async with open_queue_engine(owner_url, 1) as engine, engine.connect() as broker:
         assert (await broker.exec_driver_sql("show idle_in_transaction_session_timeout")).scalar_one() == "20s"
     await owner.execute("insert into tenants (tenant_id) values ('t')")
     locked = "select 1 from tenants where tenant_id = 't' for update"
@@ -48,13 +48,13 @@ async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_i
 async def test_a_connection_asks_the_other_end_whether_it_is_there(owner_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as tcp:
         transport = SimpleNamespace(get_extra_info=lambda name: tcp)
-        keep_alive(SimpleNamespace(_transport=transport))
+        enable_tcp_keepalive(SimpleNamespace(_transport=transport))
         assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         if hasattr(socket, "TCP_KEEPIDLE"):
             assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
     plain = await asyncpg.connect(owner_url)
     try:
-        keep_alive(plain)  # whatever kind of socket it is on
+        enable_tcp_keepalive(plain)  # whatever kind of socket it is on
         assert await plain.fetchval("select 1") == 1
     finally:
         await plain.close()
@@ -66,7 +66,7 @@ async def test_a_server_process_that_stands_still_holds_up_no_request_for_long(o
         if call == "key":
             async with database.system("look", limit_s=0.2) as connection:
                 await connection.fetchval("select 1")
-        async with database.reading(Reader(TenantId("t")), "look") as connection:
+        async with database.read_transaction(Reader(TenantId("t")), "look") as connection:
             if call == "read on":
                 os.kill(pid, signal.SIGSTOP)
             await connection.fetchval("select 1")

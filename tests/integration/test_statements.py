@@ -12,7 +12,7 @@ from pgvector.asyncpg import register_vector
 from livedex.pipeline.model import GenerationId
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.postgres.statements import all_statements, sql
-from tests.databases import filled_database
+from tests.databases import read_only_database
 
 _OF_THE_OWNER = ("drop index", "create index")  # never prepared; run in test_vector_index.py
 
@@ -31,7 +31,7 @@ PREPARED = sorted(name for name in all_statements() if not _split(name)[1].start
 @pytest.fixture(scope="module")
 def schema(server_url: str) -> Iterator[tuple[str, GenerationId]]:
     """The URL of a database with a generation, and which; nothing here changes it."""
-    with filled_database(server_url, lambda database: PgVectorStore(database).ensure_schema("test", 8)) as made:
+    with read_only_database(server_url, lambda database: PgVectorStore(database).ensure_generation("test", 8)) as made:
         yield made
 
 

@@ -15,33 +15,33 @@ from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import Draft
-from tests.shelf import ACME, DIMENSIONS, A, B, Shelf, fence, places, sections
+from tests.shelf import ACME, DIMENSIONS, A, B, StoreHarness, expected_chunks, fence, sections
 
 Rows = dict[str, set[tuple[str, str]]]
 OLD, NEW = sections(1, 2, 3), sections(1, 4, 5, 6)
 
 
 @pytest.fixture
-async def shelf(database: Database) -> Shelf:
+async def shelf(database: Database) -> StoreHarness:
     store = PgVectorStore(database)
-    return Shelf(store, database, await store.ensure_schema("counting", DIMENSIONS))
+    return StoreHarness(store, database, await store.ensure_generation("counting", DIMENSIONS))
 
 
 @pytest.fixture
-async def narrow(owner_url: str) -> AsyncIterator[Shelf]:
+async def narrow(owner_url: str) -> AsyncIterator[StoreHarness]:
     """A store with two connections."""
     async with open_database(owner_url, max_size=2) as database:
         store = PgVectorStore(database)
-        yield Shelf(store, database, await store.ensure_schema("counting", DIMENSIONS))
+        yield StoreHarness(store, database, await store.ensure_generation("counting", DIMENSIONS))
 
 
-async def rows(owner: asyncpg.Connection, shelf: Shelf) -> Rows:
+async def rows(owner: asyncpg.Connection, shelf: StoreHarness) -> Rows:
     """Place and writing transaction of every row that is text, vector or chunk: another one where a row was written anew."""
     tables = ["passages", "chunks", f"vectors_{shelf.generation_id}"]
     return {table: {tuple(row) for row in await owner.fetch(f"select ctid::text, xmin::text from {table}")} for table in tables}
 
 
-async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(shelf: Shelf, owner: asyncpg.Connection) -> None:
+async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
     await shelf.put(A, 1, OLD, tags=["public"])
     before = await rows(owner, shelf)
     await shelf.put(A, 2, OLD, tags=["hr-only"])
@@ -49,7 +49,7 @@ async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(she
     assert all(before.values())
 
 
-async def test_an_insert_at_the_top_writes_one_row_and_moves_none(shelf: Shelf, owner: asyncpg.Connection) -> None:
+async def test_an_insert_at_the_top_writes_one_row_and_moves_none(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
     await shelf.put(A, 1, sections(*range(50)))
     before = await rows(owner, shelf)
     await shelf.put(A, 2, sections(99, *range(50)))
@@ -59,7 +59,7 @@ async def test_an_insert_at_the_top_writes_one_row_and_moves_none(shelf: Shelf, 
     }, "more than the section that came, and the gap of the one after it"  # fmt: skip
 
 
-async def test_a_copy_and_a_move_write_chunks_alone(shelf: Shelf, owner: asyncpg.Connection) -> None:
+async def test_a_copy_and_a_move_write_chunks_alone(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
     await shelf.put(A, 1, OLD)
     before = await rows(owner, shelf)
     await shelf.put(B, 1, OLD)
@@ -69,7 +69,7 @@ async def test_a_copy_and_a_move_write_chunks_alone(shelf: Shelf, owner: asyncpg
     assert sorted(shelf.embedder.texts) == OLD
 
 
-async def broken_off(narrow: Shelf, owner: asyncpg.Connection) -> tuple[Draft, asyncio.Task[object]]:
+async def broken_off(narrow: StoreHarness, owner: asyncpg.Connection) -> tuple[Draft, asyncio.Task[object]]:
     """A sync that waits between taking the old chunks out and putting the new ones in."""
     await narrow.put(A, 1, OLD)
     draft = narrow.draft(A, fence(2), NEW)
@@ -93,23 +93,23 @@ async def backends(owner: asyncpg.Connection, condition: str) -> list[int]:
     return [row["pid"] for row in found]
 
 
-async def check_old_then_new(narrow: Shelf, owner: asyncpg.Connection, draft: Draft) -> None:
+async def check_old_then_new(narrow: StoreHarness, owner: asyncpg.Connection, draft: Draft) -> None:
     """The old version is whole and found; nothing hangs; the same sync succeeds the next time."""
     async with asyncio.timeout(10):
         while await backends(owner, "wait_event = 'PgSleep' or state like 'idle in transaction%'"):
             await asyncio.sleep(0.01)
-    seen = await narrow.sight(A)
-    assert seen is not None and (seen.version, seen.chunks) == (1, places(OLD))
+    seen = await narrow.visible_document(A)
+    assert seen is not None and (seen.version, seen.chunks) == (1, expected_chunks(OLD))
     assert [await narrow.found("only3", mode) for mode in ("keyword", "vector")] == [[A], [A]]
     assert [await narrow.found("only5", mode) for mode in ("keyword", "vector")] == [[], []]
     await owner.execute("drop trigger wait_here on chunks")
     assert (await narrow.sync(draft)).current  # type: ignore[attr-defined]
-    seen = await narrow.sight(A)
-    assert seen is not None and (seen.version, seen.chunks) == (2, places(NEW))
+    seen = await narrow.visible_document(A)
+    assert seen is not None and (seen.version, seen.chunks) == (2, expected_chunks(NEW))
     assert len(narrow.embedder.texts) == len({*OLD, *NEW})
 
 
-async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(narrow: Shelf, owner: asyncpg.Connection) -> None:
+async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(narrow: StoreHarness, owner: asyncpg.Connection) -> None:
     draft, task = await broken_off(narrow, owner)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -117,7 +117,7 @@ async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(nar
     await check_old_then_new(narrow, owner, draft)
 
 
-async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_version(narrow: Shelf, owner: asyncpg.Connection) -> None:
+async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_version(narrow: StoreHarness, owner: asyncpg.Connection) -> None:
     draft, task = await broken_off(narrow, owner)
     for pid in await backends(owner, "wait_event = 'PgSleep'"):
         await owner.execute("select pg_terminate_backend($1)", pid)
@@ -126,16 +126,16 @@ async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_versi
     await check_old_then_new(narrow, owner, draft)
 
 
-async def test_many_documents_at_once_need_no_more_connections_than_there_are(narrow: Shelf) -> None:
+async def test_many_documents_at_once_need_no_more_connections_than_there_are(narrow: StoreHarness) -> None:
     async with asyncio.timeout(30):
         await asyncio.gather(*(narrow.put(A if n % 2 else B, n // 2 + 1, sections(n, n + 1)) for n in range(16)))
-    seen = await narrow.sight(A)
+    seen = await narrow.visible_document(A)
     assert seen is not None and seen.version == 8
 
 
 @pytest.mark.parametrize(("hours", "kept"), [(0.0, {3}), (1.0, {1, 2, 3})])
 async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_name_it(
-    shelf: Shelf, database: Database, owner: asyncpg.Connection, hours: float, kept: set[int]
+    shelf: StoreHarness, database: Database, owner: asyncpg.Connection, hours: float, kept: set[int]
 ) -> None:
     await shelf.put(A, 2, OLD)
     for version in (1, 2, 3):
@@ -159,7 +159,7 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     ids=["long", "nul", "nul in metadata", "surrogate"],
 )
 async def test_what_can_never_be_stored_says_what_to_do_in_one_line(
-    shelf: Shelf, document_id: str, metadata: dict[str, str], advice: str
+    shelf: StoreHarness, document_id: str, metadata: dict[str, str], advice: str
 ) -> None:
     attributes = Attributes(metadata=metadata)
     with pytest.raises(RejectedError) as refused:

@@ -13,7 +13,7 @@ from livedex.pipeline.errors import ConflictError
 from livedex.pipeline.model import Attributes, DocumentId, Fence, TenantId
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.documents.version_allocator import LIMIT, Versions, Wanted, delivery_key, from_now_on
+from livedex.pipeline.store.documents.version_allocator import VERSION_LIMIT, VersionAllocator, VersionRequest, delivery_key, range_from
 from livedex.pipeline.store.postgres.statements import sql
 
 T, OTHER = TenantId("t"), TenantId("other")
@@ -21,41 +21,47 @@ D, E = DocumentId("d"), DocumentId("e")
 SECOND = 10**9
 
 
-def now(document_id: DocumentId = D, at: int = 100, key: bytes | None = None) -> Wanted:
-    return Wanted(document_id, at, from_now_on(at), key)
+def now(document_id: DocumentId = D, at: int = 100, key: bytes | None = None) -> VersionRequest:
+    return VersionRequest(document_id, at, range_from(at), key)
 
 
 @pytest.fixture
-def versions(database: Database) -> Versions:
-    return Versions(database)
+def versions(database: Database) -> VersionAllocator:
+    return VersionAllocator(database)
 
 
-async def test_a_change_of_now_is_newer_than_all_that_was_given(versions: Versions) -> None:
+async def test_a_change_of_now_is_newer_than_all_that_was_given(versions: VersionAllocator) -> None:
     assert await versions.give(T, [now(at=100)]) == [100]
     assert await versions.give(T, [now(at=90), now(at=90), now(E, 90)]) == [101, 102, 90]
-    assert await versions.give(T, [Wanted(D, 500)]) == [500]
+    assert await versions.give(T, [VersionRequest(D, 500)]) == [500]
     assert await versions.give(T, [now(at=110)]) == [501]
     assert await versions.give(OTHER, [now(at=110)]) == [110]
 
 
-async def test_a_change_of_now_is_newer_than_all_that_is_known_of_its_document(versions: Versions, database: Database) -> None:
+async def test_a_change_of_now_is_newer_than_all_that_is_known_of_its_document(versions: VersionAllocator, database: Database) -> None:
     store = PgVectorStore(database)
     await store.accept(T, D, Fence(900, bytes(33)), Attributes(), datetime.now(UTC))
     assert await versions.give(T, [now()]) == [901]
 
 
-async def test_an_exact_version_is_what_it_is(versions: Versions) -> None:
-    assert await versions.give(T, [Wanted(D, 7), Wanted(D, 3), Wanted(D, 7)]) == [7, 3, 7]
+async def test_an_exact_version_is_what_it_is(versions: VersionAllocator) -> None:
+    assert await versions.give(T, [VersionRequest(D, 7), VersionRequest(D, 3), VersionRequest(D, 7)]) == [7, 3, 7]
 
 
-async def test_among_changes_of_one_second_the_later_one_wins_and_none_leaves_its_second(versions: Versions) -> None:
-    assert await versions.give(T, [Wanted(D, 5 * SECOND, SECOND), Wanted(D, 5 * SECOND, SECOND)]) == [5 * SECOND, 5 * SECOND + 1]
-    assert await versions.give(T, [Wanted(D, 4 * SECOND, SECOND), Wanted(D, 6 * SECOND, SECOND)]) == [4 * SECOND, 6 * SECOND]
-    await versions.give(T, [Wanted(D, 7 * SECOND - 1)])
-    assert await versions.give(T, [Wanted(D, 6 * SECOND, SECOND)]) == [7 * SECOND - 1]
+async def test_among_changes_of_one_second_the_later_one_wins_and_none_leaves_its_second(versions: VersionAllocator) -> None:
+    assert await versions.give(T, [VersionRequest(D, 5 * SECOND, SECOND), VersionRequest(D, 5 * SECOND, SECOND)]) == [
+        5 * SECOND,
+        5 * SECOND + 1,
+    ]
+    assert await versions.give(T, [VersionRequest(D, 4 * SECOND, SECOND), VersionRequest(D, 6 * SECOND, SECOND)]) == [
+        4 * SECOND,
+        6 * SECOND,
+    ]
+    await versions.give(T, [VersionRequest(D, 7 * SECOND - 1)])
+    assert await versions.give(T, [VersionRequest(D, 6 * SECOND, SECOND)]) == [7 * SECOND - 1]
 
 
-async def test_what_comes_again_gets_what_it_got(versions: Versions) -> None:
+async def test_what_comes_again_gets_what_it_got(versions: VersionAllocator) -> None:
     key, other = delivery_key("hooks", "1", D), delivery_key("hooks", "2", D)
     [first] = await versions.give(T, [now(key=key)])
     await versions.give(T, [now(at=1000)])
@@ -63,7 +69,7 @@ async def test_what_comes_again_gets_what_it_got(versions: Versions) -> None:
     assert await versions.give(OTHER, [now(at=2000, key=key)]) == [2000]
 
 
-async def test_many_at_once_get_a_version_each_and_one_delivery_gets_one(versions: Versions) -> None:
+async def test_many_at_once_get_a_version_each_and_one_delivery_gets_one(versions: VersionAllocator) -> None:
     given = await asyncio.gather(*(versions.give(T, [now(), now(E)]) for _ in range(20)))
     assert sorted(version for version, _ in given) == list(range(100, 120))
     key = delivery_key("events", "1", D)
@@ -71,15 +77,15 @@ async def test_many_at_once_get_a_version_each_and_one_delivery_gets_one(version
     assert len({version for [version] in again}) == 1
 
 
-async def test_nothing_is_newer_than_the_greatest_version(versions: Versions) -> None:
-    await versions.give(T, [Wanted(D, LIMIT - 1)])
+async def test_nothing_is_newer_than_the_greatest_version(versions: VersionAllocator) -> None:
+    await versions.give(T, [VersionRequest(D, VERSION_LIMIT - 1)])
     with pytest.raises(ConflictError):
         await versions.give(T, [now()])
-    assert await versions.give(T, [Wanted(D, LIMIT - 1)]) == [LIMIT - 1]
-    assert await versions.give(T, [replace(now(), deletes=True)]) == [LIMIT - 1], "a delete wins over its equals"
+    assert await versions.give(T, [VersionRequest(D, VERSION_LIMIT - 1)]) == [VERSION_LIMIT - 1]
+    assert await versions.give(T, [replace(now(), deletes=True)]) == [VERSION_LIMIT - 1], "a delete wins over its equals"
 
 
-async def test_what_is_no_longer_needed_is_cleared(versions: Versions, database: Database, owner: asyncpg.Connection) -> None:
+async def test_what_is_no_longer_needed_is_cleared(versions: VersionAllocator, database: Database, owner: asyncpg.Connection) -> None:
     await versions.give(T, [now(key=delivery_key("a", "1", D)), now(E, 50)])
     await PgVectorStore(database).accept(T, E, Fence(50, bytes(33)), Attributes(), datetime.now(UTC))
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from livedex.consumers.kafka.asyncapi import describe
-from livedex.consumers.kafka.topics import planned
+from livedex.consumers.kafka.topics import topic_plans
 from livedex.pipeline.settings.kafka import KafkaSettings
 
 WRITTEN = Path(__file__).parents[2] / "deploy" / "asyncapi.json"
@@ -17,4 +17,4 @@ def test_the_document_in_the_repository_is_the_one_of_the_code() -> None:
 
 
 def test_every_topic_is_described() -> None:
-    assert set(describe()["channels"]) == {plan.name for plan in planned(KafkaSettings())}
+    assert set(describe()["channels"]) == {plan.name for plan in topic_plans(KafkaSettings())}

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.runtime.backoff import exponential_s
+from livedex.pipeline.runtime.backoff import exponential_backoff_s
 from livedex.pipeline.runtime.clock import Clock
 from livedex.pipeline.stages.outcome import Pause, outcome_of
 
 
 def test_waits_grow_up_to_a_bound() -> None:
-    assert [exponential_s(0.5, n, 5.0) for n in (0, 1, 2, 3, 4, 5, 6)] == [0.5, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-    assert exponential_s(0.1, 3, 100.0, factor=4) == pytest.approx(1.6)
-    assert exponential_s(0.0, 10**9, 5.0) == 0.0 and exponential_s(9.0, 1, 5.0) == 5.0
+    assert [exponential_backoff_s(0.5, n, 5.0) for n in (0, 1, 2, 3, 4, 5, 6)] == [0.5, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert exponential_backoff_s(0.1, 3, 100.0, factor=4) == pytest.approx(1.6)
+    assert exponential_backoff_s(0.0, 10**9, 5.0) == 0.0 and exponential_backoff_s(9.0, 1, 5.0) == 5.0
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 1023, 1024, 1025, 10**6, 10**400])

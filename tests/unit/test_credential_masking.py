@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.pipeline.runtime.credential_masking import masked
+from livedex.pipeline.runtime.credential_masking import mask_credentials
 from livedex.pipeline.runtime.name_suggestions import nearest_name
 
 SECRET = "s3cr3t-value"
@@ -19,7 +19,7 @@ SECRET = "s3cr3t-value"
     ],
 )  # fmt: skip
 def test_a_credential_is_masked_and_the_host_stays(text: str) -> None:
-    shown = masked(text)
+    shown = mask_credentials(text)
     assert SECRET not in shown and "***" in shown
     assert ("host" in text) == ("host" in shown)
 
@@ -28,7 +28,7 @@ def test_a_credential_is_masked_and_the_host_stays(text: str) -> None:
     "key", ["sk-proj-abcdefgh1234", "whsec_abcdefgh1234", "ghp_abcdefghijklmnop1234", "glpat-abcdefghijklmnop12", "AKIAABCDEFGHIJKLMNOP"]
 )
 def test_a_key_that_names_itself_is_masked_anywhere(key: str) -> None:
-    assert masked(f"Incorrect key provided: {key}.") == "Incorrect key provided: ***."
+    assert mask_credentials(f"Incorrect key provided: {key}.") == "Incorrect key provided: ***."
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_a_key_that_names_itself_is_masked_anywhere(key: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_credential_stays(text: str) -> None:
-    assert masked(text) == text
+    assert mask_credentials(text) == text
 
 
 def test_values_that_are_known_to_be_secret_are_masked_wherever_they_stand() -> None:
-    assert masked("no such user: hunter22", "hunter22", None, "") == "no such user: ***"
+    assert mask_credentials("no such user: hunter22", "hunter22", None, "") == "no such user: ***"
 
 
 @pytest.mark.parametrize(

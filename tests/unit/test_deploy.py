@@ -12,16 +12,16 @@ from typing import Any
 import click
 import pytest
 
-from livedex.app.roles import ROLES, SERVED, check_roles
+from livedex.app.roles import HTTP_ROLES, ROLES, check_roles
 from livedex.cli.main import livedex
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.catalog import Setting
 from livedex.pipeline.settings.settings import PREFIX, catalog, load_settings
-from tests.compose import FILE, PROJECT, MissingVariableError, is_ours, services, variables
+from tests.compose import FILE, PROJECT, MissingVariableError, runs_livedex, services, variables
 
 PASSWORDS = {"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"}
 SERVICES = services(PASSWORDS)
-OURS = {name: service for name, service in SERVICES.items() if is_ours(service)}
+OURS = {name: service for name, service in SERVICES.items() if runs_livedex(service)}
 STAYING = {name: service for name, service in SERVICES.items() if name != "migrate"}
 DOCKERFILE = (PROJECT / "deploy" / "Dockerfile").read_text("utf-8")
 INSTRUCTIONS = [tuple(line.split(maxsplit=1)) for line in DOCKERFILE.replace("\\\n", " ").splitlines() if line and line[0] not in "# "]
@@ -128,9 +128,9 @@ def test_a_service_that_stays_is_looked_after_and_comes_back(name: str) -> None:
     service = SERVICES[name]
     assert service["restart"] == "unless-stopped"
     assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL") and service["healthcheck"]["interval"]
-    if is_ours(service):
+    if runs_livedex(service):
         options = parsed(service["command"]).params
-        served = options["port"] if SERVED & set(roles(service)) else options["health_port"]
+        served = options["port"] if HTTP_ROLES & set(roles(service)) else options["health_port"]
         assert f"127.0.0.1:{served}/healthz" in service["healthcheck"]["test"][-1], "the health check asks what answers"
 
 

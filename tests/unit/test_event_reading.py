@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.decoder import MOST_BYTES, decode
-from livedex.pipeline.events.event import Changed, Step
-from livedex.pipeline.events.version_limits import greatest_version
+from livedex.pipeline.events.decoder import MAX_RECORD_BYTES, decode_event
+from livedex.pipeline.events.event import Changed, ManifestRef
+from livedex.pipeline.events.version_limits import max_version
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 DAY_NS = 24 * 3600 * 10**9
@@ -31,7 +31,7 @@ def raw_version(text: str) -> bytes:
 
 @pytest.mark.parametrize("version", ["0", "7", "7.0", '"7"', '"0007"', str(2**53 + 1), f'"{2**53 + 1}"', str(2**60)])
 def test_a_version_is_a_whole_number_or_a_string_of_digits(version: str) -> None:
-    assert decode(raw_version(version), Changed, NOW).data.version == int(version.strip('"').removesuffix(".0"))
+    assert decode_event(raw_version(version), Changed, NOW).data.version == int(version.strip('"').removesuffix(".0"))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_a_version_is_a_whole_number_or_a_string_of_digits(version: str) -> None
 )  # fmt: skip
 def test_a_version_that_nobody_may_give_is_refused(version: str) -> None:
     with pytest.raises(RejectedError):
-        decode(raw_version(version), Changed, NOW)
+        decode_event(raw_version(version), Changed, NOW)
 
 
 def test_a_version_has_a_bound_for_others_and_none_for_what_was_accepted_before() -> None:
-    beyond = record(text="a", version=greatest_version() + DAY_NS)
+    beyond = record(text="a", version=max_version() + DAY_NS)
     with pytest.raises(RejectedError, match=r"data\.version"):
-        decode(beyond, Changed, NOW)
-    assert decode(beyond, Changed, NOW, ours=True).data.version > time.time_ns()
-    assert decode(record(text="a", version=time.time_ns() + DAY_NS // 2), Changed, NOW).data.version > time.time_ns()
+        decode_event(beyond, Changed, NOW)
+    assert decode_event(beyond, Changed, NOW, ours=True).data.version > time.time_ns()
+    assert decode_event(record(text="a", version=time.time_ns() + DAY_NS // 2), Changed, NOW).data.version > time.time_ns()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_version_has_a_bound_for_others_and_none_for_what_was_accepted_before(
 )  # fmt: skip
 def test_what_contradicts_itself_or_would_vanish_is_refused_by_the_name_of_the_field(kind: str, data: dict[str, Any], field: str) -> None:
     with pytest.raises(RejectedError, match=rf"data\.{field}") as refused:
-        decode(record(kind, **data), Changed, NOW)
+        decode_event(record(kind, **data), Changed, NOW)
     assert refused.value.reason == "invalid_event"
 
 
@@ -78,7 +78,7 @@ def test_what_contradicts_itself_or_would_vanish_is_refused_by_the_name_of_the_f
     ],
 )  # fmt: skip
 def test_what_makes_sense_is_read(kind: str, data: dict[str, Any]) -> None:
-    assert decode(b"\xef\xbb\xbf" + record(kind, **data), Changed, NOW).data.document_id == "d"
+    assert decode_event(b"\xef\xbb\xbf" + record(kind, **data), Changed, NOW).data.document_id == "d"
 
 
 MANY = {f"field{n}": n for n in range(200_000)}
@@ -88,17 +88,19 @@ MANY = {f"field{n}": n for n in range(200_000)}
     "raw",
     [
         record(text="a", **MANY), orjson.dumps({**orjson.loads(record(text="a")), **MANY}), record(text="a", acl=[f"p {n} " for n in range(200_000)]),
-        record(text="a", metadata=MANY), record(text="a", metadata={"a": [[]] * 1_000_000}), b"[" * 2_000_000, b" " * (MOST_BYTES + 1),
-        record(text="a" * MOST_BYTES), orjson.dumps([MANY]),
+        record(text="a", metadata=MANY), record(text="a", metadata={"a": [[]] * 1_000_000}), b"[" * 2_000_000, b" " * (MAX_RECORD_BYTES + 1),
+        record(text="a" * MAX_RECORD_BYTES), orjson.dumps([MANY]),
     ],
     ids=["fields", "attributes", "principals", "metadata", "nesting", "brackets", "blanks", "text", "a list"],
 )  # fmt: skip
-@pytest.mark.parametrize("payload", [Changed, Step])
-def test_what_is_wrong_with_a_huge_record_is_said_shortly_and_without_noting_each_thing(raw: bytes, payload: type[Changed | Step]) -> None:
+@pytest.mark.parametrize("payload", [Changed, ManifestRef])
+def test_what_is_wrong_with_a_huge_record_is_said_shortly_and_without_noting_each_thing(
+    raw: bytes, payload: type[Changed | ManifestRef]
+) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(RejectedError) as refused:
-            decode(raw, payload, NOW)
+            decode_event(raw, payload, NOW)
         assert len(str(refused.value)) < 400
         assert tracemalloc.get_traced_memory()[1] < 200_000_000
     finally:

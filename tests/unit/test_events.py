@@ -6,8 +6,8 @@ import json
 import pytest
 
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.decoder import decode
-from livedex.pipeline.events.event import CHUNKED, Changed, Step, changed, step
+from livedex.pipeline.events.decoder import decode_event
+from livedex.pipeline.events.event import CHUNKED, Changed, ManifestRef, change_event, next_stage_event
 
 
 def change(version: int = 1, text: str = "a", **fields: object) -> Changed:
@@ -16,15 +16,15 @@ def change(version: int = 1, text: str = "a", **fields: object) -> Changed:
 
 
 def test_an_event_survives_its_encoding() -> None:
-    event = changed(change(metadata={"k": ["v", 1, None]}, title="T"))
-    assert decode(event.encode(), Changed) == event
-    following = step(CHUNKED, event, event.data.fence)
-    assert decode(following.encode(), Step) == following
+    event = change_event(change(metadata={"k": ["v", 1, None]}, title="T"))
+    assert decode_event(event.encode(), Changed) == event
+    following = next_stage_event(CHUNKED, event, event.data.fence)
+    assert decode_event(following.encode(), ManifestRef) == following
     assert (following.id, following.accepted, following.data.fence) == (event.id, event.accepted, event.data.fence)
 
 
 def test_it_is_a_cloud_event() -> None:
-    body = json.loads(changed(change()).encode())
+    body = json.loads(change_event(change()).encode())
     assert {"specversion", "id", "source", "type", "time", "subject", "datacontenttype", "data"} <= set(body)
     assert (body["specversion"], body["type"]) == ("1.0", "livedex.document.changed")
 
@@ -56,15 +56,15 @@ def test_metadata_alone_makes_another_fence() -> None:
 )
 def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> None:
     with pytest.raises(RejectedError) as refused:
-        decode(raw, Changed)
+        decode_event(raw, Changed)
     assert refused.value.reason == "invalid_event" and "secret" not in str(refused.value)
 
 
 def test_half_a_character_is_replaced_and_metadata_that_cannot_be_written_again_make_no_event() -> None:
-    raw = changed(Changed(tenant_id="acme", document_id="d", version=1, title="TITLE", metadata={"k": 1})).encode()
-    assert decode(raw.replace(b"TITLE", rb"a\ud83d"), Changed).data.title == "a\ufffd"
+    raw = change_event(Changed(tenant_id="acme", document_id="d", version=1, title="TITLE", metadata={"k": 1})).encode()
+    assert decode_event(raw.replace(b"TITLE", rb"a\ud83d"), Changed).data.title == "a\ufffd"
     with pytest.raises(RejectedError) as refused:
-        decode(raw.replace(b'{"k":1}', b'{"k":' * 300 + b"1" + b"}" * 300), Changed)
+        decode_event(raw.replace(b'{"k":1}', b'{"k":' * 300 + b"1" + b"}" * 300), Changed)
     assert refused.value.reason == "invalid_event" and "metadata" in str(refused.value)
 
 

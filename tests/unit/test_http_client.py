@@ -11,7 +11,7 @@ import pytest
 
 from livedex.pipeline.embedding.embedder_factory import build_embedder
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.http.outbound_client import http_client, proxy_for, trusted_certificates
+from livedex.pipeline.http.outbound_client import open_http_client, proxy_for, trusted_certificates
 
 PROXY = "http://proxy:3128"
 
@@ -112,6 +112,6 @@ async def test_a_server_is_reached_through_a_socks_proxy(monkeypatch: pytest.Mon
     server = await asyncio.start_server(socks, "127.0.0.1", 0, family=socket.AF_INET)
     async with server:
         monkeypatch.setenv("ALL_PROXY", f"socks5://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        async with http_client("http://models.example/v1") as http:
+        async with open_http_client("http://models.example/v1") as http:
             assert (await http.get("http://models.example/v1")).text == "ok"
     assert asked == [b"models.example\x00\x50"]

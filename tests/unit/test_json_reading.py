@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedex.pipeline.events.json_decoder import read_json
+from livedex.pipeline.events.json_decoder import decode_json
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ from livedex.pipeline.events.json_decoder import read_json
     ],
 )
 def test_half_a_character_is_replaced_and_everything_else_stays(written: str, read: str) -> None:
-    assert read_json(b'{"' + written.encode() + b'": ["' + written.encode() + b'"]}') == {read: [read]}
+    assert decode_json(b'{"' + written.encode() + b'": ["' + written.encode() + b'"]}') == {read: [read]}
 
 
 @given(st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "u", "d83d", '"', "é", "\n", "😀"]), max_size=12))
 def test_it_is_what_the_standard_library_reads_with_its_halves_replaced(parts: list[str]) -> None:
     text = "".join(parts)
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    assert read_json(json.dumps(text).encode()) == joined
+    assert decode_json(json.dumps(text).encode()) == joined
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_it_is_what_the_standard_library_reads_with_its_halves_replaced(parts: l
 )
 def test_everything_else_is_as_strict_as_ever(raw: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
-        read_json(raw)
+        decode_json(raw)

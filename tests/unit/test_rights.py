@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from livedex.pipeline.acl import MAX_PRINCIPAL_CHARACTERS, MAX_PRINCIPALS, Acl, Principals
+from livedex.pipeline.acl import MAX_PRINCIPAL_LENGTH, MAX_PRINCIPALS, Acl, Principals
 from livedex.pipeline.errors import ForbiddenError
-from livedex.pipeline.events.decoder import decode
-from livedex.pipeline.events.event import Changed, changed
+from livedex.pipeline.events.decoder import decode_event
+from livedex.pipeline.events.event import Changed, change_event
 from livedex.pipeline.http.authentication import SCOPES, Caller
 from livedex.pipeline.model import Reader, TenantId
 
 ACME = TenantId("acme")
-BAD: list[Any] = ["", " ", " a", "a ", "a\x00b", "a\nb", "\ud800", "\u200b", "x" * (MAX_PRINCIPAL_CHARACTERS + 1), 7, None, ["a"]]
+BAD: list[Any] = ["", " ", " a", "a ", "a\x00b", "a\nb", "\ud800", "\u200b", "x" * (MAX_PRINCIPAL_LENGTH + 1), 7, None, ["a"]]
 
 
 def event_with(acl: Any) -> Changed:
@@ -34,7 +34,7 @@ def test_principals_are_each_once_and_in_order_and_not_too_many(kind: Any) -> No
     check = TypeAdapter(kind).validate_python
     assert check(["b", "a b", "b", "\u00e9", "A"]) == ("A", "a b", "b", "\u00e9")
     assert len(check([f"user:{n}" for n in range(MAX_PRINCIPALS)])) == MAX_PRINCIPALS
-    assert check(["\u4e2d" * MAX_PRINCIPAL_CHARACTERS])
+    assert check(["\u4e2d" * MAX_PRINCIPAL_LENGTH])
     for wrong in ([f"user:{n}" for n in range(MAX_PRINCIPALS + 1)], "user:ann", {"user:ann": 1}, 7):
         with pytest.raises(ValidationError):
             check(wrong)
@@ -49,7 +49,7 @@ def test_a_star_stands_for_everybody_on_a_document_and_for_nobody_who_reads() ->
 
 def test_an_event_carries_rights_there_and_back() -> None:
     for acl in (None, (), ("group:hr", "user:ann")):
-        event = decode(changed(event_with(acl)).encode(), Changed)
+        event = decode_event(change_event(event_with(acl)).encode(), Changed)
         assert event.data.acl == acl
         assert event.data.attributes.acl == acl
 
@@ -99,7 +99,7 @@ def test_who_may_not_say_on_whose_behalf_is_refused(scopes: set[Any], own: set[s
 
 def test_what_became_of_a_change_is_told_to_who_may_write_or_read_it() -> None:
     reader = Reader(ACME, frozenset("a"))
-    assert Caller(ACME, frozenset({"search"})).follower(reader) == reader
-    assert Caller(ACME, frozenset({"search", "act_as", "documents:all"})).follower(reader) == reader
+    assert Caller(ACME, frozenset({"search"})).status_reader(reader) == reader
+    assert Caller(ACME, frozenset({"search", "act_as", "documents:all"})).status_reader(reader) == reader
     for scope in ("documents:write", "events:write", "admin"):
-        assert Caller(ACME, frozenset({scope})).follower(reader) == Reader(ACME)
+        assert Caller(ACME, frozenset({scope})).status_reader(reader) == Reader(ACME)

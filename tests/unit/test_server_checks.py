@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.store.schema.migrator import check_versions
+from livedex.pipeline.store.schema.migrator import check_server
 
 
 class Server:
@@ -26,7 +26,7 @@ class Server:
 
 async def told(caplog: pytest.LogCaptureFixture, server: Any) -> str:
     with caplog.at_level(logging.WARNING):
-        await check_versions(server)
+        await check_server(server)
     return caplog.text
 
 
@@ -45,6 +45,6 @@ async def test_known_faults_are_told_with_what_to_do(caplog: pytest.LogCaptureFi
 async def test_the_library_counts_for_faults_and_the_extension_for_what_is_there(caplog: pytest.LogCaptureFixture) -> None:
     assert await told(caplog, Server("0.8.1", "0.8.5")) == ""
     with pytest.raises(ConfigError, match=r"pgvector 0\.7\.4 is too old"):
-        await check_versions(Server("0.7.4", "0.8.5"))  # type: ignore[arg-type]
+        await check_server(Server("0.7.4", "0.8.5"))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="PostgreSQL 15 is too old"):
-        await check_versions(Server("0.8.5", major=15))  # type: ignore[arg-type]
+        await check_server(Server("0.8.5", major=15))  # type: ignore[arg-type]

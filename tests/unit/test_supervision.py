@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.runtime import supervision
-from livedex.pipeline.runtime.supervision import supervised
+from livedex.pipeline.runtime.supervision import run_supervised
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,12 +97,12 @@ async def test_work_begins_again_after_any_error_and_ends_when_it_returns(
         if begun < 70:
             raise error
 
-    await supervised(work, "the work")
+    await run_supervised(work, "the work")
     assert begun == 70 and caplog.text.count("the work ended by an error") == 69
 
 
 async def test_a_cancellation_ends_it() -> None:
-    task = asyncio.create_task(supervised(asyncio.Event().wait, "the work"))  # type: ignore[arg-type]
+    task = asyncio.create_task(run_supervised(asyncio.Event().wait, "the work"))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from livedex.connectors.webhook.presets import confluence, github, gitlab, notion, s3
-from livedex.connectors.webhook.presets.push_events import Ask
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.connectors.webhook.presets.push_events import ApiQuery
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import Preset, WebhookSource
 
-Read: TypeAlias = Callable[[WebhookSource, Any], list[Incoming]]
-LookUp: TypeAlias = Callable[[WebhookSource, Any, Ask], Awaitable[list[Incoming]]]
+Read: TypeAlias = Callable[[WebhookSource, Any], list[ChangeRequest]]
+LookUp: TypeAlias = Callable[[WebhookSource, Any, ApiQuery], Awaitable[list[ChangeRequest]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class SourcePreset:
     """A system that is known.
 
     Attributes:
@@ -44,20 +44,20 @@ class Sender:
     is_wrapped: bool = False
     listed: LookUp | None = None
     listing_headers: Mapping[str, str] = field(default_factory=dict)
-    is_alike: bool = False
+    payloads_repeat: bool = False
 
 
-SENDERS: Mapping[Preset, Sender] = {
-    "github-push": Sender(
+PRESETS: Mapping[Preset, SourcePreset] = {
+    "github-push": SourcePreset(
         github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API, content=github.content, listed=github.listed,
         listing_headers=github.LISTING,
     ),
-    "gitlab-push": Sender(
-        gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, content=gitlab.content, listed=gitlab.listed, is_alike=True
+    "gitlab-push": SourcePreset(
+        gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, content=gitlab.content, listed=gitlab.listed, payloads_repeat=True
     ),
-    "s3": Sender(s3.read, {}, None, typed=True, stays=False),
-    "confluence": Sender(
+    "s3": SourcePreset(s3.read, {}, None, typed=True, stays=False),
+    "confluence": SourcePreset(
         confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content, is_wrapped=True
     ),
-    "notion": Sender(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content, is_wrapped=True),
+    "notion": SourcePreset(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content, is_wrapped=True),
 }  # fmt: skip

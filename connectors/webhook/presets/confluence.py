@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from livedex.connectors.webhook.presets.push_events import Sent
-from livedex.pipeline.errors import DoubtfulError
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.http.validation import refused, validated
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.connectors.webhook.presets.push_events import PayloadModel
+from livedex.pipeline.errors import UnexpectedResponseError
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.http.validation import refused, validate_model
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
@@ -24,25 +24,25 @@ _GONE = frozenset({"page_removed", "page_trashed", "blog_removed", "blog_trashed
 _MILLISECOND_NS = 1_000_000
 
 
-class _Page(Sent):
+class _Page(PayloadModel):
     id: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z_-]+$")]
     title: str | None = None
     self: str | None = None
     spaceKey: str | None = None  # its name in the payload
 
 
-class _Event(Sent):
+class _Event(PayloadModel):
     timestamp: int = Field(ge=0)
     event: str | None = None
     page: _Page | None = None
     blog: _Page | None = None
 
 
-def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The page that changed; nothing for comments, spaces and the like."""
     if not isinstance(payload, dict) or not (payload.get("page") or payload.get("blog")) or "comment" in payload or "attachment" in payload:
         return []
-    event = validated(_Event, payload)
+    event = validate_model(_Event, payload)
     page = event.page or event.blog
     assert page is not None
     gone = event.event in _GONE
@@ -50,9 +50,9 @@ def read(source: WebhookSource, payload: Any) -> list[Incoming]:
     if not base.startswith(("http://", "https://")):
         raise refused(("page", "self"), "it does not say where this Confluence is: give the source a base_url")
     return [
-        Incoming(
+        ChangeRequest(
             DocumentId(f"{source.name}/{page.id}"), deleted=gone, url=None if gone else f"{base}/rest/api/content/{page.id}?expand=body.export_view",
-            uri=page.self, title=page.title, at_ns=event.timestamp * _MILLISECOND_NS, exact_ns=_MILLISECOND_NS,
+            uri=page.self, title=page.title, occurred_at_ns=event.timestamp * _MILLISECOND_NS, precision_ns=_MILLISECOND_NS,
             delivery_id=f"{event.event} {event.timestamp}", mime_type="text/html", collection=source.collection,
             metadata={} if gone else {**source.metadata, **({"space": page.spaceKey} if page.spaceKey else {})},
         )
@@ -72,9 +72,9 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
         DoubtfulError: it holds none.
     """
     try:
-        found = read_json(answer)["body"]["export_view"]["value"]
+        found = decode_json(answer)["body"]["export_view"]["value"]
     except (ValueError, KeyError, TypeError) as exc:
-        raise DoubtfulError("Confluence answered without the body of the page") from exc
+        raise UnexpectedResponseError("Confluence answered without the body of the page") from exc
     if not isinstance(found, str):
-        raise DoubtfulError("Confluence answered with a body of the page that is no text")
+        raise UnexpectedResponseError("Confluence answered with a body of the page that is no text")
     return found.encode()

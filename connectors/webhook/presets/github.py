@@ -18,24 +18,24 @@ import orjson
 from pydantic import FailFast
 
 from livedex.connectors.webhook.presets.push_events import (
-    BRANCH,
+    BRANCH_PREFIX,
     MARKUP,
-    Ask,
+    ApiQuery,
     Commit,
-    Places,
+    FileUrls,
+    PayloadModel,
     Push,
-    Sent,
     changes,
     files_after,
     is_commit,
-    is_meant,
-    listing,
-    text_of,
+    lookup_request,
+    matches_source,
+    require_text,
 )
-from livedex.pipeline.errors import DoubtfulError, MissingError, RejectedError
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.http.validation import validated
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.errors import ContentNotFoundError, RejectedError, UnexpectedResponseError
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.http.validation import validate_model
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 API = "https://api.github.com"
@@ -44,14 +44,14 @@ LISTING = HEADERS | {"Accept": "application/vnd.github+json"}
 _MOST_COMMITS = 2048
 
 
-class _Repository(Sent):
+class _Repository(PayloadModel):
     full_name: str
     html_url: str
     default_branch: str
     pushed_at: int | datetime | None = None
 
 
-class _Pushed(Sent):
+class _Pushed(PayloadModel):
     ref: str
     before: str = ""
     after: str
@@ -70,22 +70,22 @@ class _Push(_Pushed):
         return not (self.created or self.forced) and len(self.commits) < _MOST_COMMITS
 
 
-def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The files that a push touched; nothing for what is no push to the branch, such as the ping of a new webhook."""
     if not isinstance(payload, dict) or not {"ref", "after", "commits"} <= payload.keys():
         return []
-    given = validated(_Push, payload)
-    if given.deleted or not is_meant(source, given.ref, given.repository.full_name, given.repository.default_branch):
+    given = validate_model(_Push, payload)
+    if given.deleted or not matches_source(source, given.ref, given.repository.full_name, given.repository.default_branch):
         return []
     push = _push(source, given)
     found = changes(source, push, files_after(given.commits))
     if not given.is_whole:
         asked = _Pushed.model_validate(given.model_dump())
-        found.append(listing(source, push, (given.before, given.after), _tree(source, asked, given.after), asked))
+        found.append(lookup_request(source, push, (given.before, given.after), _tree(source, asked, given.after), asked))
     return found
 
 
-async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming]:
+async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[ChangeRequest]:
     """Every file that differs between both ends of a push.
 
     Raises:
@@ -111,32 +111,32 @@ def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
         DoubtfulError: it is neither.
     """
     if mime_type in MARKUP:
-        raise DoubtfulError("GitHub answered with a web page instead of the file: who asks may have to log in")
+        raise UnexpectedResponseError("GitHub answered with a web page instead of the file: who asks may have to log in")
     if mime_type != "application/json":
         return answer
     try:
-        said = read_json(answer)
+        said = decode_json(answer)
     except orjson.JSONDecodeError as exc:
-        raise DoubtfulError("GitHub answered with JSON that is none") from exc
+        raise UnexpectedResponseError("GitHub answered with JSON that is none") from exc
     if isinstance(said, list) and said and all(map(_is_entry, said)):
-        raise MissingError("GitHub answered with a folder: there is no such file")
+        raise ContentNotFoundError("GitHub answered with a folder: there is no such file")
     if not _is_entry(said):
-        raise DoubtfulError("GitHub answered with JSON that is no file")
+        raise UnexpectedResponseError("GitHub answered with JSON that is no file")
     if said["type"] != "file":
-        raise MissingError(f"GitHub answered with a {str(said['type'])[:20]}: there is no such file")
+        raise ContentNotFoundError(f"GitHub answered with a {str(said['type'])[:20]}: there is no such file")
     if said.get("encoding") != "base64" or not isinstance(said.get("content"), str):
-        raise DoubtfulError("GitHub answered with a file without its content")
+        raise UnexpectedResponseError("GitHub answered with a file without its content")
     try:
         return base64.b64decode(said["content"])
     except ValueError as exc:
-        raise DoubtfulError("GitHub answered with a file that is no Base64") from exc
+        raise UnexpectedResponseError("GitHub answered with a file that is no Base64") from exc
 
 
 def _is_entry(said: Any) -> bool:
     return isinstance(said, dict) and {"path", "sha", "type"} <= said.keys()
 
 
-async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: Ask) -> Mapping[str, str]:
+async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: ApiQuery) -> Mapping[str, str]:
     """The files of a commit, each with the name of its content."""
     said = await ask(_tree(source, pushed, commit))
     try:
@@ -145,9 +145,9 @@ async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: Ask) 
                 "the repository has more files than GitHub lists at once, so what this push changed besides the files that it names is not known:"
                 " push a change of each file that is out of date, or make it smaller", reason="not_listed",
             )  # fmt: skip
-        return {text_of(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
+        return {require_text(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
     except (AttributeError, KeyError, TypeError) as exc:
-        raise DoubtfulError("GitHub answered with no tree") from exc
+        raise UnexpectedResponseError("GitHub answered with no tree") from exc
 
 
 def _tree(source: WebhookSource, pushed: _Pushed, commit: str) -> str:
@@ -159,13 +159,13 @@ def _repository(source: WebhookSource, pushed: _Pushed) -> str:
 
 
 def _push(source: WebhookSource, pushed: _Pushed) -> Push:
-    branch = pushed.ref.removeprefix(BRANCH)
+    branch = pushed.ref.removeprefix(BRANCH_PREFIX)
 
-    def places(path: str) -> Places:
+    def places(path: str) -> FileUrls:
         inside = quote(path.encode("utf-8", "surrogatepass"))
         content = f"{_repository(source, pushed)}/contents/{inside}?ref="
         shown = f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
-        return Places(content + quote(branch), content + quote(pushed.after), shown)
+        return FileUrls(content + quote(branch), content + quote(pushed.after), shown)
 
     return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
 

@@ -18,23 +18,23 @@ from urllib.parse import quote, urlsplit
 from pydantic import FailFast
 
 from livedex.connectors.webhook.presets.push_events import (
-    BRANCH,
+    BRANCH_PREFIX,
     MARKUP,
-    Ask,
+    ApiQuery,
     Commit,
-    Places,
+    FileUrls,
+    PayloadModel,
     Push,
-    Sent,
     changes,
     files_after,
     is_commit,
-    is_meant,
-    listing,
-    text_of,
+    lookup_request,
+    matches_source,
+    require_text,
 )
-from livedex.pipeline.errors import DoubtfulError, RejectedError, ScopeError
-from livedex.pipeline.http.validation import validated
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.errors import InsufficientScopeError, RejectedError, UnexpectedResponseError
+from livedex.pipeline.http.validation import validate_model
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ _MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documen
 _MARKUP, _JSON = (".html", ".htm", ".xhtml"), (".json", ".jsonl", ".ipynb", ".map")
 
 
-class _Project(Sent):
+class _Project(PayloadModel):
     id: int
     path_with_namespace: str
     web_url: str
     default_branch: str
 
 
-class _Pushed(Sent):
+class _Pushed(PayloadModel):
     ref: str
     before: str = ""
     after: str
@@ -77,23 +77,23 @@ class _Push(_Pushed):
         return count > 0 and (count < _MOST_COMMITS or count >= (self.total_commits_count or 0)) and not self.is_first
 
 
-def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The files that a push touched; nothing for what is no push to the branch."""
     if not isinstance(payload, dict) or payload.get("object_kind") != "push":
         return []
-    given = validated(_Push, payload)
+    given = validate_model(_Push, payload)
     project = given.project
-    if given.checkout_sha is None or not is_meant(source, given.ref, project.path_with_namespace, project.default_branch):
+    if given.checkout_sha is None or not matches_source(source, given.ref, project.path_with_namespace, project.default_branch):
         return []
     asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
     push = _push(source, asked, given.commits)
     found = changes(source, push, files_after(given.commits))
     if not asked.before:
         return found
-    return [*found, listing(source, push, (asked.before, asked.after), _question(source, asked), asked)]
+    return [*found, lookup_request(source, push, (asked.before, asked.after), _question(source, asked), asked)]
 
 
-async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming]:
+async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[ChangeRequest]:
     """Every file that differs between both ends of a push.
 
     Raises:
@@ -103,7 +103,7 @@ async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming
     pushed = _Pushed.model_validate(content)
     try:
         files = await (_tree if pushed.is_first else _compared)(source, pushed, ask)
-    except ScopeError as exc:
+    except InsufficientScopeError as exc:
         if not pushed.is_whole:
             raise
         log.warning(
@@ -114,32 +114,32 @@ async def listed(source: WebhookSource, content: Any, ask: Ask) -> list[Incoming
     return changes(source, _push(source, pushed), files)
 
 
-async def _compared(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping[str, bool]:
+async def _compared(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Mapping[str, bool]:
     said = await ask(_question(source, pushed))
     files: dict[str, bool] = {}
     try:
         if said.get("compare_timeout"):
-            raise DoubtfulError(
+            raise UnexpectedResponseError(
                 "GitLab gave up comparing both ends of a push, so what it changed besides the files that its payload names is not known:"
                 " push a change of each file that is out of date"
             )
         for one in said["diffs"]:
-            files.setdefault(text_of(one["old_path"]), False)
-            files[text_of(one["new_path"])] = not one["deleted_file"]
+            files.setdefault(require_text(one["old_path"]), False)
+            files[require_text(one["new_path"])] = not one["deleted_file"]
     except (AttributeError, KeyError, TypeError) as exc:
-        raise DoubtfulError("GitLab answered with no comparison of both ends of a push") from exc
+        raise UnexpectedResponseError("GitLab answered with no comparison of both ends of a push") from exc
     return files
 
 
-async def _tree(source: WebhookSource, pushed: _Pushed, ask: Ask) -> Mapping[str, bool]:
+async def _tree(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Mapping[str, bool]:
     """Every file of a branch that is new."""
     files: dict[str, bool] = {}
     for page in range(1, _MOST_PAGES + 1):
         said = await ask(_question(source, pushed, page))
         try:
-            files |= {text_of(one["path"]): True for one in _listed(said) if one["type"] == "blob"}
+            files |= {require_text(one["path"]): True for one in _listed(said) if one["type"] == "blob"}
         except (KeyError, TypeError) as exc:
-            raise DoubtfulError("GitLab answered with no tree") from exc
+            raise UnexpectedResponseError("GitLab answered with no tree") from exc
         if len(said) < _PAGE:
             return files
     raise RejectedError(
@@ -162,7 +162,7 @@ def content(answer: bytes, mime_type: str | None, url: str = "") -> bytes:
     """
     path = urlsplit(url).path.removesuffix("/raw").lower()
     if (mime_type in MARKUP and not path.endswith(_MARKUP)) or (mime_type == "application/json" and not path.endswith(_JSON)):
-        raise DoubtfulError(f"GitLab answered with {mime_type} instead of the file: who asks may have to log in")
+        raise UnexpectedResponseError(f"GitLab answered with {mime_type} instead of the file: who asks may have to log in")
     return answer
 
 
@@ -178,13 +178,13 @@ def _repository(source: WebhookSource, pushed: _Pushed) -> str:
 
 
 def _push(source: WebhookSource, pushed: _Pushed, commits: tuple[Commit, ...] = ()) -> Push:
-    branch = pushed.ref.removeprefix(BRANCH)
+    branch = pushed.ref.removeprefix(BRANCH_PREFIX)
 
-    def places(path: str) -> Places:
+    def places(path: str) -> FileUrls:
         inside = path.encode("utf-8", "surrogatepass")
         raw = f"{_repository(source, pushed)}/files/{quote(inside, safe='')}/raw?ref="
         shown = f"{pushed.project.web_url}/-/blob/{quote(branch)}/{quote(inside)}"
-        return Places(raw + quote(branch), raw + quote(pushed.after), shown)
+        return FileUrls(raw + quote(branch), raw + quote(pushed.after), shown)
 
     changed_at = max((commit.timestamp for commit in commits), default=None)
     return Push(None, changed_at, f"{pushed.ref} {pushed.before}..{pushed.after}", places)

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from livedex.connectors.webhook.presets.push_events import Sent
-from livedex.pipeline.errors import DoubtfulError, RejectedError
-from livedex.pipeline.events.json_decoder import read_json
-from livedex.pipeline.http.validation import validated
-from livedex.pipeline.ingest.change_request import Incoming
-from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.connectors.webhook.presets.push_events import PayloadModel
+from livedex.pipeline.errors import RejectedError, UnexpectedResponseError
+from livedex.pipeline.events.json_decoder import decode_json
+from livedex.pipeline.http.validation import validate_model
+from livedex.pipeline.ingest.change_request import ChangeRequest
+from livedex.pipeline.ingest.timestamps import epoch_ns, precision_ns
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
@@ -26,29 +26,29 @@ _WRITTEN = frozenset({"page.created", "page.content_updated", "page.properties_u
 _GONE = "page.deleted"
 
 
-class _Entity(Sent):
+class _Entity(PayloadModel):
     id: str = Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z-]+$")
     type: Literal["page"]
 
 
-class _Event(Sent):
+class _Event(PayloadModel):
     id: str = Field(min_length=1, max_length=200)
     timestamp: AwareDatetime
     type: str
     entity: _Entity
 
 
-def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The page that changed; nothing for databases, comments, and events that change no content."""
     if not isinstance(payload, dict) or not isinstance(payload.get("type"), str) or payload["type"] not in _WRITTEN | {_GONE}:
         return []
-    event = validated(_Event, payload)
+    event = validate_model(_Event, payload)
     gone = event.type == _GONE
     page, base = event.entity.id, (source.base_url or API).rstrip("/")
     return [
-        Incoming(
+        ChangeRequest(
             DocumentId(f"{source.name}/{page}"), deleted=gone, url=None if gone else f"{base}/v1/pages/{page}/markdown",
-            uri=f"https://www.notion.so/{page.replace('-', '')}", at_ns=nanoseconds(event.timestamp), exact_ns=exactness_ns(event.timestamp),
+            uri=f"https://www.notion.so/{page.replace('-', '')}", occurred_at_ns=epoch_ns(event.timestamp), precision_ns=precision_ns(event.timestamp),
             delivery_id=event.id, mime_type="text/markdown", collection=source.collection, changed_at=event.timestamp,
             metadata={} if gone else dict(source.metadata),
         )
@@ -63,11 +63,11 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
         RejectedError: it does not hold all of it.
     """
     try:
-        body = read_json(answer)
+        body = decode_json(answer)
     except ValueError as exc:
-        raise DoubtfulError("Notion answered without the Markdown of the page") from exc
+        raise UnexpectedResponseError("Notion answered without the Markdown of the page") from exc
     if not isinstance(body, dict) or not isinstance(body.get("markdown"), str):
-        raise DoubtfulError("Notion answered without the Markdown of the page")
+        raise UnexpectedResponseError("Notion answered without the Markdown of the page")
     if body.get("truncated"):
         raise RejectedError("Notion answered with a part of the page: it is too large for one answer", reason="not_fetched")
     return str(body["markdown"]).encode()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathspec
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.extract import is_readable
+from livedex.pipeline.extract import is_supported_file
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 
-class Paths:
+class PathFilter:
     """The globs of a source, those of `.gitignore`.
 
     Raises:
@@ -29,4 +29,4 @@ class Paths:
             return False
         if self._include is not None:
             return self._include.match_file(path)
-        return not any(part.startswith(".") for part in path.split("/")) and is_readable(path)
+        return not any(part.startswith(".") for part in path.split("/")) and is_supported_file(path)

@@ -17,20 +17,20 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, FailFast
 
-from livedex.connectors.webhook.presets.path_filter import Paths
-from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, Incoming
-from livedex.pipeline.ingest.timestamps import nanoseconds
+from livedex.connectors.webhook.presets.path_filter import PathFilter
+from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, ChangeRequest
+from livedex.pipeline.ingest.timestamps import epoch_ns
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
-BRANCH = "refs/heads/"
+BRANCH_PREFIX = "refs/heads/"
 _SECOND_NS = 1_000_000_000
 _NO_COMMIT = frozenset("0")
 MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
-class Sent(BaseModel):
+class PayloadModel(BaseModel):
     """A part of a payload of another system, of which only some fields matter here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,7 +39,7 @@ class Sent(BaseModel):
 Names = Annotated[tuple[str, ...], FailFast(), BeforeValidator(lambda given: () if given is None else given)]
 
 
-class Commit(Sent):
+class Commit(PayloadModel):
     """A commit of a push; a renamed file is removed under its old name and added under its new one."""
 
     timestamp: AwareDatetime
@@ -48,7 +48,7 @@ class Commit(Sent):
     removed: Names = ()
 
 
-class Ask(Protocol):
+class ApiQuery(Protocol):
     """Asks the API of the system that pushed."""
 
     async def __call__(self, url: str) -> Any:
@@ -63,7 +63,7 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class FileUrls:
     """Where a path is.
 
     Attributes:
@@ -91,14 +91,14 @@ class Push:
     at: datetime | None
     changed_at: datetime | None
     name: str
-    places: Callable[[str], Places]
+    places: Callable[[str], FileUrls]
 
 
-def is_meant(source: WebhookSource, ref: str, repository: str, default_branch: str) -> bool:
+def matches_source(source: WebhookSource, ref: str, repository: str, default_branch: str) -> bool:
     """Whether a source wants a push to this branch of this repository; forges tell no names of repositories apart by their case."""
     if source.repository is not None and source.repository.casefold() != repository.casefold():
         return False
-    return ref == BRANCH + (source.branch or default_branch)
+    return ref == BRANCH_PREFIX + (source.branch or default_branch)
 
 
 def is_commit(name: str) -> bool:
@@ -106,7 +106,7 @@ def is_commit(name: str) -> bool:
     return bool(name) and set(name) != _NO_COMMIT
 
 
-def text_of(said: Any) -> str:
+def require_text(said: Any) -> str:
     """A text that an API has to say.
 
     Raises:
@@ -126,13 +126,13 @@ def files_after(commits: Iterable[Commit]) -> Mapping[str, bool]:
     return there
 
 
-def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> list[Incoming]:
+def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> list[ChangeRequest]:
     """A change for each file that is a document.
 
     Args:
         files: paths, and whether the file was there at the end of the push.
     """
-    paths = Paths(source)
+    paths = PathFilter(source)
     found = []
     for path, there in files.items():
         document_id = f"{source.name}/{path}"
@@ -140,7 +140,7 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
             continue
         at = push.places(path)
         found.append(
-            Incoming(
+            ChangeRequest(
                 DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else None,
                 uri=at.shown, metadata=dict(source.metadata), **_of_push(source, push),
             )
@@ -153,7 +153,7 @@ def _may_be(path: str) -> bool:
     return "\x00" not in path and not _NO_NAMES.intersection(path.split("/"))
 
 
-def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: Sent) -> Incoming:
+def lookup_request(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: PayloadModel) -> ChangeRequest:
     """What has to be looked up of a push. Its event is called as no file can be, and unlike those of other pushes: a topic that is compacted keeps each.
 
     Args:
@@ -162,7 +162,7 @@ def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, 
         asked: the push, without its commits.
     """
     before, after = ("".join(c for c in commit if c.isalnum())[:12] for commit in ends)
-    return Incoming(
+    return ChangeRequest(
         DocumentId(f"{source.name}//{before}..{after}"),
         listing=True,
         url=url,
@@ -172,7 +172,7 @@ def listing(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, 
 
 
 def _of_push(source: WebhookSource, push: Push) -> dict[str, Any]:
-    at_ns = None if push.at is None else nanoseconds(push.at.replace(microsecond=0))
+    at_ns = None if push.at is None else epoch_ns(push.at.replace(microsecond=0))
     return {
         "at_ns": at_ns, "exact_ns": _SECOND_NS, "delivery_id": push.name, "collection": source.collection, "changed_at": push.at or push.changed_at,
     }  # fmt: skip

@@ -19,13 +19,13 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 from pydantic import AwareDatetime, Field, SecretStr
 
-from livedex.connectors.webhook.presets.path_filter import Paths
-from livedex.connectors.webhook.presets.push_events import Sent
+from livedex.connectors.webhook.presets.path_filter import PathFilter
+from livedex.connectors.webhook.presets.push_events import PayloadModel
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.fetch.urls import place_of
-from livedex.pipeline.http.validation import refused, validated
-from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, Incoming
-from livedex.pipeline.ingest.timestamps import exactness_ns, nanoseconds
+from livedex.pipeline.fetch.urls import parse_url
+from livedex.pipeline.http.validation import refused, validate_model
+from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, ChangeRequest
+from livedex.pipeline.ingest.timestamps import epoch_ns, precision_ns
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
@@ -42,11 +42,11 @@ _SIGNED_FOR = timedelta(minutes=5)
 _UNSIGNABLE = "a key with empty parts, `.` or `..` cannot be signed: let it be read without a token"
 
 
-class _Bucket(Sent):
+class _Bucket(PayloadModel):
     name: str
 
 
-class _Object(Sent):
+class _Object(PayloadModel):
     key: str
     size: int = 0
     contentType: str | None = None  # its name in the payload
@@ -54,12 +54,12 @@ class _Object(Sent):
     sequencer: str = ""
 
 
-class _Entity(Sent):
+class _Entity(PayloadModel):
     bucket: _Bucket
     object: _Object
 
 
-class _Record(Sent):
+class _Record(PayloadModel):
     eventName: str
     eventTime: AwareDatetime
     awsRegion: str = ""
@@ -67,22 +67,22 @@ class _Record(Sent):
     s3: _Entity
 
 
-def read(source: WebhookSource, payload: Any) -> list[Incoming]:
+def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The objects that changed; nothing for what is about none, such as the test event of AWS."""
     records = payload.get("Records") if isinstance(payload, dict) else None
     if records is None:
         return []
     if not isinstance(records, list):
         raise refused(("Records",), "it is a list")
-    paths = Paths(source)
+    paths = PathFilter(source)
     found = (
-        _change(source, paths, validated(_Record, record, ("Records", n)), ("Records", n, "s3", "object", "key"))
+        _change(source, paths, validate_model(_Record, record, ("Records", n)), ("Records", n, "s3", "object", "key"))
         for n, record in enumerate(records)
     )
     return [change for change in found if change is not None]
 
 
-def _change(source: WebhookSource, paths: Paths, record: _Record, place: tuple[str | int, ...]) -> Incoming | None:
+def _change(source: WebhookSource, paths: PathFilter, record: _Record, place: tuple[str | int, ...]) -> ChangeRequest | None:
     written, gone = _WRITTEN.fullmatch(record.eventName), _GONE.fullmatch(record.eventName)
     key = _key(record.s3.object.key, place)
     document_id = f"{source.name}/{key}"
@@ -92,8 +92,8 @@ def _change(source: WebhookSource, paths: Paths, record: _Record, place: tuple[s
         return None
     item, (at_ns, exact_ns) = record.s3.object, _when(record)
     url = None if gone else _url(source, record, key)
-    return Incoming(
-        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, at_ns=at_ns, exact_ns=exact_ns, changed_at=record.eventTime,
+    return ChangeRequest(
+        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, occurred_at_ns=at_ns, precision_ns=exact_ns, changed_at=record.eventTime,
         delivery_id=f"{record.eventName} {item.sequencer} {item.eTag}", mime_type=_mime_type(item.contentType), collection=source.collection,
         metadata={} if gone else dict(source.metadata),
     )  # fmt: skip
@@ -104,7 +104,7 @@ def _when(record: _Record) -> tuple[int, int]:
 
     MinIO's is the time itself. Of AWS' only the order is known, so its last digits say where in the millisecond.
     """
-    at_ns, exact_ns = nanoseconds(record.eventTime), exactness_ns(record.eventTime)
+    at_ns, exact_ns = epoch_ns(record.eventTime), precision_ns(record.eventTime)
     if not _SEQUENCER.fullmatch(record.s3.object.sequencer):
         return at_ns, exact_ns
     order = int(record.s3.object.sequencer, 16)
@@ -131,14 +131,14 @@ def _url(source: WebhookSource, record: _Record, key: str) -> str:
 
 def object_of(source: WebhookSource, url: str) -> tuple[str, str, dict[str, Any]] | None:
     """Bucket, key and where the bucket is, for a URL at the place that the source's token is for; None for every other."""
-    place = place_of(url)
+    place = parse_url(url)
     if source.base_url is None:
         found = _AWS.fullmatch(place.host)
         if found is None or place.scheme != "https":
             return None
         bucket = found["bucket"]
         return bucket, unquote(place.path[1:]), {"region": found["region"], "virtual_hosted_style_request": "." not in bucket}
-    base = place_of(source.base_url)
+    base = parse_url(source.base_url)
     above = base.path.rstrip("/") + "/"
     if place.origin != base.origin or not place.path.startswith(above):
         return None
@@ -159,7 +159,7 @@ def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
     key_id, _, secret = token.get_secret_value().partition(":")
     try:
         store = S3Store(bucket, access_key_id=key_id, secret_access_key=secret, client_options={"allow_http": True}, **where)
-        made = place_of(sign(store, "GET", key, expires_in=_SIGNED_FOR))
+        made = parse_url(sign(store, "GET", key, expires_in=_SIGNED_FOR))
     except (BaseError, TypeError, ValueError) as exc:
         raise RejectedError(_UNSIGNABLE, reason="not_fetched") from exc
     if not key or not unquote(made.path).endswith(f"/{key}"):

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from livedex.app.folder_scan import FileCutter, compare_folder, open_cutter, open_folder
-from livedex.app.wiring import Surroundings, working_folders
-from livedex.connectors.filesystem.comparison import Comparison
-from livedex.connectors.filesystem.document_ids import file_uri, path_of
+from livedex.app.folder_scan import FileChunker, open_file_chunker, open_folder, scan_for_differences
+from livedex.app.wiring import AppContext, watched_folders
+from livedex.connectors.filesystem.comparison import FolderComparison
+from livedex.connectors.filesystem.document_ids import file_uri, path_from_document_id
 from livedex.connectors.filesystem.folder import Folder
-from livedex.pipeline.acl import for_everybody
+from livedex.pipeline.acl import normalize_acl
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.extract import clean_json
+from livedex.pipeline.extract import sanitize_json
 from livedex.pipeline.model import Attributes, DocumentId, PassageId, TenantId
-from livedex.pipeline.stages.chunk import Cut
-from livedex.pipeline.store.documents.index_inspection import Inspection, ShownChunk, ShownDocument
-from livedex.pipeline.store.source_store import Sources
+from livedex.pipeline.stages.chunk import ChunkedDocument
+from livedex.pipeline.store.documents.index_inspection import IndexInspection, StoredChunk, StoredDocument
+from livedex.pipeline.store.source_store import SourceStore
 
 Kind = Literal[
     "missing",  # a file without its document
@@ -38,7 +38,7 @@ _WITH_CHUNKS = ("synced", "unreadable")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """Something that is not as it should be.
 
     Attributes:
@@ -51,7 +51,7 @@ class Difference:
 
 
 @dataclass
-class TenantProof:
+class TenantVerification:
     """What was found of one tenant, as far as it is needed to mend it.
 
     Attributes:
@@ -61,19 +61,19 @@ class TenantProof:
         originals: right contents of passages that are damaged, as their files have them.
     """
 
-    inspection: Inspection
+    inspection: IndexInspection
     unindexed: set[PassageId] = field(default_factory=set)
     bare: set[PassageId] = field(default_factory=set)
     malformed: set[PassageId] = field(default_factory=set)
     originals: set[str] = field(default_factory=set)
     shown: set[PassageId] = field(default_factory=set)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Discrepancy] = field(default_factory=list)
     documents: int = 0
     vectors: int = 0
 
 
 @dataclass
-class Proof:
+class Verification:
     """The whole index.
 
     Attributes:
@@ -82,27 +82,27 @@ class Proof:
         orphaned: sources that no setting names.
     """
 
-    tenants: dict[TenantId, TenantProof] = field(default_factory=dict)
+    tenants: dict[TenantId, TenantVerification] = field(default_factory=dict)
     folders: list[Folder] = field(default_factory=list)
-    sources: list[Difference] = field(default_factory=list)
+    sources: list[Discrepancy] = field(default_factory=list)
     orphaned: set[tuple[TenantId, str]] = field(default_factory=set)
 
     @property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[Discrepancy]:
         """Every difference, those of a document side by side."""
         found = dict.fromkeys(self.sources + [d for tenant in self.tenants.values() for d in tenant.differences])
         return sorted(found, key=lambda d: (d.document_id or "", d.kind, d.detail))
 
 
 @dataclass
-class _Watched:
+class _WatchedFolder:
     """A folder with what differs already by its ledger, so that it is not told twice."""
 
     folder: Folder
     told: set[DocumentId]
 
 
-async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done, total: None) -> Proof:
+async def verify_index(s: AppContext, tell: Callable[[int, int], None] = lambda done, total: None) -> Verification:
     """Compare everything with everything.
 
     Args:
@@ -111,27 +111,27 @@ async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done,
     Raises:
         OutageError, RetryableError: the database is away.
     """
-    proof = Proof()
+    proof = Verification()
     tenants = dict.fromkeys(await s.database.tenants())
-    watched: dict[tuple[str, str], _Watched] = {}
-    for source in working_folders(s.settings, s.data):
+    watched: dict[tuple[str, str], _WatchedFolder] = {}
+    for source in watched_folders(s.settings, s.data):
         tenants.setdefault(TenantId(source.tenant))
         folder = open_folder(source, s.settings, s.data)
         try:
-            comparison = await compare_folder(folder, s.database, s.cutting, index=True)
+            comparison = await scan_for_differences(folder, s.database, s.cutting, index=True)
         except OutageError as exc:
             if exc.component == "database":
                 raise
-            proof.sources.append(Difference("source", None, f"source {source.name}: {exc}"))
+            proof.sources.append(Discrepancy("source", None, f"source {source.name}: {exc}"))
             continue
         proof.folders.append(folder)
         told = list(_of_comparison(comparison))
         proof.tenants.setdefault(TenantId(source.tenant), _of_tenant(s, TenantId(source.tenant))).differences += told
-        watched[(source.tenant, source.name)] = _Watched(folder, {d.document_id for d in told if d.document_id})
-    named = {(TenantId(source.tenant), source.name) for source in working_folders(s.settings, s.data)}
-    proof.orphaned = {(each.tenant_id, each.name) for each in await Sources(s.database).all() if each.orphaned} - named
+        watched[(source.tenant, source.name)] = _WatchedFolder(folder, {d.document_id for d in told if d.document_id})
+    named = {(TenantId(source.tenant), source.name) for source in watched_folders(s.settings, s.data)}
+    proof.orphaned = {(each.tenant_id, each.name) for each in await SourceStore(s.database).all() if each.orphaned} - named
     total = sum((await s.operations.document_states()).values())
-    async with open_cutter(s.cutting) as cutter:
+    async with open_file_chunker(s.cutting) as cutter:
         for tenant_id in tenants:
             tenant = proof.tenants.setdefault(tenant_id, _of_tenant(s, tenant_id))
             orphaned = {name for owner, name in proof.orphaned if owner == tenant_id}
@@ -142,85 +142,85 @@ async def prove(s: Surroundings, tell: Callable[[int, int], None] = lambda done,
     return proof
 
 
-def _of_tenant(s: Surroundings, tenant_id: TenantId) -> TenantProof:
-    return TenantProof(Inspection(s.database, tenant_id, s.settings.text_search_config))
+def _of_tenant(s: AppContext, tenant_id: TenantId) -> TenantVerification:
+    return TenantVerification(IndexInspection(s.database, tenant_id, s.settings.text_search_config))
 
 
-def _of_comparison(comparison: Comparison) -> Iterator[Difference]:
+def _of_comparison(comparison: FolderComparison) -> Iterator[Discrepancy]:
     kinds: Mapping[str, Kind] = {"added": "missing", "changed": "stale", "moved": "missing", "deleted": "left_over"}
     for found in comparison.differences:
-        yield Difference(kinds[found.kind], found.document_id, found.detail)
+        yield Discrepancy(kinds[found.kind], found.document_id, found.detail)
         if found.before is not None:
-            yield Difference("left_over", found.before, f"the file is {found.document_id} now")
+            yield Discrepancy("left_over", found.before, f"the file is {found.document_id} now")
 
 
 async def _prove_tenant(
-    s: Surroundings, tenant: TenantProof, watched: Mapping[str, _Watched], cutter: FileCutter, orphaned: Collection[str]
+    s: AppContext, tenant: TenantVerification, watched: Mapping[str, _WatchedFolder], cutter: FileChunker, orphaned: Collection[str]
 ) -> AsyncIterator[None]:
     """Look at the documents of a tenant; comes back after each page of them."""
     async for page in tenant.inspection.documents():
         contents: dict[PassageId, str] = {}
         for document in page:
-            tenant.documents += document.is_there
-            tenant.differences += list(_within(document))
+            tenant.documents += document.is_visible
+            tenant.differences += list(_check_rows(document))
             contents |= {c.passage_id: c.content for c in document.chunks if c.content is not None}
             source = watched.get(document.attributes.source)
-            if document.is_there and document.attributes.source in orphaned:
+            if document.is_visible and document.attributes.source in orphaned:
                 tenant.differences.append(
-                    Difference("orphaned", document.document_id, f"no setting names its source {document.attributes.source}")
+                    Discrepancy("orphaned", document.document_id, f"no setting names its source {document.attributes.source}")
                 )
             if source is not None and document.document_id not in source.told:
-                await _against_file(source.folder, document, cutter, tenant)
+                await _check_file(source.folder, document, cutter, tenant)
         await _passages(s, tenant, page, contents)
         yield
-    for doc_id, chunks in await tenant.inspection.orphans():
-        tenant.differences.append(Difference("orphan", None, f"{chunks} chunks name document number {doc_id}, which is not there"))
+    for doc_id, chunks in await tenant.inspection.find_orphan_chunks():
+        tenant.differences.append(Discrepancy("orphan", None, f"{chunks} chunks name document number {doc_id}, which is not there"))
 
 
-def _within(document: ShownDocument) -> Iterator[Difference]:
+def _check_rows(document: StoredDocument) -> Iterator[Discrepancy]:
     """What a document's own rows tell."""
     chunks = document.chunks
     if document.under_way:
-        yield Difference("under_way", document.document_id, "a newer version is not in the index yet: start `livedex up`, or wait")
+        yield Discrepancy("under_way", document.document_id, "a newer version is not in the index yet: start `livedex up`, or wait")
     if document.is_dead:
-        yield Difference("dead", document.document_id, "its newest version is a dead letter: see `livedex dead list`")
+        yield Discrepancy("dead", document.document_id, "its newest version is a dead letter: see `livedex dead list`")
     if document.chunk_count != len(chunks) and document.state in _WITH_CHUNKS:
-        yield Difference("chunks", document.document_id, f"{len(chunks)} chunks stand where {document.chunk_count} are counted")
+        yield Discrepancy("chunks", document.document_id, f"{len(chunks)} chunks stand where {document.chunk_count} are counted")
     if chunks and document.state not in _WITH_CHUNKS:
-        yield Difference("chunks", document.document_id, f"{len(chunks)} chunks are visible of a document that is {document.state}")
+        yield Discrepancy("chunks", document.document_id, f"{len(chunks)} chunks are visible of a document that is {document.state}")
     end = 0
     for n, chunk in enumerate(chunks):
         if chunk.is_damaged:
-            yield Difference("passage", document.document_id, f"passage {chunk.passage_id} of chunk {n} is not what its hash says")
+            yield Discrepancy("passage", document.document_id, f"passage {chunk.passage_id} of chunk {n} is not what its hash says")
         elif len(chunk.content or "") != chunk.length:
-            yield Difference("chunks", document.document_id, f"the length of chunk {n} is not {chunk.length}")
+            yield Discrepancy("chunks", document.document_id, f"the length of chunk {n} is not {chunk.length}")
         elif end + chunk.gap < 0:
-            yield Difference("chunks", document.document_id, f"chunk {n} begins before the text")
+            yield Discrepancy("chunks", document.document_id, f"chunk {n} begins before the text")
         end += chunk.gap + chunk.length
 
 
-async def _against_file(folder: Folder, document: ShownDocument, cutter: FileCutter, tenant: TenantProof) -> None:
+async def _check_file(folder: Folder, document: StoredDocument, cutter: FileChunker, tenant: TenantVerification) -> None:
     """Compare a document with its file as it is now; what the index is still told of is compared when it is there."""
-    path = path_of(folder.source.name, document.document_id)
-    if path is None or document.under_way or document.is_dead or not document.is_there:
+    path = path_from_document_id(folder.source.name, document.document_id)
+    if path is None or document.under_way or document.is_dead or not document.is_visible:
         return
     cut = await cutter.cut(folder, path)
     if cut is None:
-        tenant.differences.append(Difference("left_over", document.document_id, "the file is gone"))
+        tenant.differences.append(Discrepancy("left_over", document.document_id, "the file is gone"))
     elif cut.state != document.state:
-        tenant.differences.append(Difference("stale", document.document_id, f"it is {document.state}, its file is {cut.state}"))
+        tenant.differences.append(Discrepancy("stale", document.document_id, f"it is {document.state}, its file is {cut.state}"))
     elif cut.state != "unreadable":
-        tenant.differences += list(_against_cut(folder, path, document, cut))
+        tenant.differences += list(_check_chunks(folder, path, document, cut))
         damaged = {chunk.hash for chunk in document.chunks if chunk.is_damaged}
         tenant.originals |= {piece.content for piece in cut.pieces if piece.hash in damaged}
 
 
-def _against_cut(folder: Folder, path: bytes, document: ShownDocument, cut: Cut) -> Iterator[Difference]:
+def _check_chunks(folder: Folder, path: bytes, document: StoredDocument, cut: ChunkedDocument) -> Iterator[Discrepancy]:
     stored = [(c.hash, c.gap, c.length, c.heading) for c in document.chunks]
     wanted = [(p.hash, p.gap, len(p.content), p.heading) for p in cut.pieces]
     if stored != wanted:
         first = next((n for n, (a, b) in enumerate(zip(stored, wanted, strict=False)) if a != b), min(len(stored), len(wanted)))
-        yield Difference(
+        yield Discrepancy(
             "chunks",
             document.document_id,
             f"not those of the file from chunk {first} on ({len(stored)}, not {len(wanted)})",
@@ -229,24 +229,24 @@ def _against_cut(folder: Folder, path: bytes, document: ShownDocument, cut: Cut)
     names = ("collection", "title", "uri", "mime_type", "metadata", "acl")
     differing = [name for name in names if getattr(should, name) != getattr(are, name)]
     if differing:
-        yield Difference("attributes", document.document_id, f"not those of the file: {', '.join(differing)}")
+        yield Discrepancy("attributes", document.document_id, f"not those of the file: {', '.join(differing)}")
 
 
-def _attributes(folder: Folder, path: bytes, cut: Cut) -> Attributes:
+def _attributes(folder: Folder, path: bytes, cut: ChunkedDocument) -> Attributes:
     """What the document of a file carries, as the chunk stage has it."""
     source, found = folder.source, cut.extracted
     return Attributes(
         source.collection, source.name, found.title if found else None, file_uri(folder.root, path), found.mime_type if found else None,
-        {**clean_json(source.metadata), **(found.metadata if found else {})},
-        acl=for_everybody(source.acl),
+        {**sanitize_json(source.metadata), **(found.metadata if found else {})},
+        acl=normalize_acl(source.acl),
     )  # fmt: skip
 
 
-async def _passages(s: Surroundings, tenant: TenantProof, page: list[ShownDocument], contents: Mapping[PassageId, str]) -> None:
+async def _passages(s: AppContext, tenant: TenantVerification, page: list[StoredDocument], contents: Mapping[PassageId, str]) -> None:
     """Look at the keyword entries and vectors of what a page shows."""
     new = [passage for passage in contents if passage not in tenant.shown]
     tenant.shown |= set(new)
-    unindexed = await tenant.inspection.faulty_words({passage: contents[passage] for passage in new})
+    unindexed = await tenant.inspection.find_wrong_keyword_entries({passage: contents[passage] for passage in new})
     generation, dimensions = s.generations.generation_id, s.generations.dimensions
     vectors = await tenant.inspection.vectors(new, generation, dimensions) if generation is not None and dimensions is not None else {}
     tenant.vectors += len(vectors)
@@ -258,11 +258,11 @@ async def _passages(s: Surroundings, tenant: TenantProof, page: list[ShownDocume
         tenant.differences += [d for n, chunk in enumerate(document.chunks) for d in _of_passage(tenant, document.document_id, n, chunk)]
 
 
-def _of_passage(tenant: TenantProof, document_id: DocumentId, n: int, chunk: ShownChunk) -> Iterator[Difference]:
+def _of_passage(tenant: TenantVerification, document_id: DocumentId, n: int, chunk: StoredChunk) -> Iterator[Discrepancy]:
     passage = chunk.passage_id
     if passage in tenant.unindexed:
-        yield Difference("words", document_id, f"the keyword index has something else of passage {passage} (chunk {n})")
+        yield Discrepancy("words", document_id, f"the keyword index has something else of passage {passage} (chunk {n})")
     if passage in tenant.bare:
-        yield Difference("vector", document_id, f"passage {passage} (chunk {n}) has no vector of the model in use")
+        yield Discrepancy("vector", document_id, f"passage {passage} (chunk {n}) has no vector of the model in use")
     if passage in tenant.malformed:
-        yield Difference("vector", document_id, f"the vector of passage {passage} (chunk {n}) cannot be one of the model")
+        yield Discrepancy("vector", document_id, f"the vector of passage {passage} (chunk {n}) cannot be one of the model")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from livedex.pipeline.errors import OutageError
 
-_HALF_WRITTEN_S = 3600.0
+_PARTIAL_WRITE_MAX_AGE_S = 3600.0
 
 
-class ObjectFolder:
+class LocalFolder:
     """A folder that is the same for as long as the process lives, and whose content is on disk.
 
     The library makes a folder anew where it is gone, reads a folder that is gone as one without content, and waits for no disk.
@@ -48,7 +48,7 @@ class ObjectFolder:
             finally:
                 os.close(opened)
 
-    def clear_half_written(self) -> None:
+    def remove_partial_writes(self) -> None:
         """Remove what processes that died left half written; listings do not show it.
 
         Raises:
@@ -56,7 +56,7 @@ class ObjectFolder:
         """
         for path in self.root.glob("*/*/*#*"):
             try:
-                if path.stat().st_mtime < time.time() - _HALF_WRITTEN_S:
+                if path.stat().st_mtime < time.time() - _PARTIAL_WRITE_MAX_AGE_S:
                     path.unlink()
             except FileNotFoundError:
                 continue

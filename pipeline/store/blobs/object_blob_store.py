@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from livedex.pipeline.errors import OutageError, RejectedError
-from livedex.pipeline.model import DocumentId, TenantId, brief
-from livedex.pipeline.store.blobs.object_storage import ObjectStorage, Stored
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.model import DocumentId, TenantId, shorten_id
+from livedex.pipeline.store.blobs.object_storage import ObjectStorage, StoredObject
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -28,7 +28,7 @@ _KEY = re.compile(r"([0-9a-f]{64})/([0-9a-f]{64})/([0-9]{20})-[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _BlobObject:
     """An object, with what its key says; tenant and document are hashes."""
 
     key: str
@@ -38,8 +38,8 @@ class _Content:
     modified: datetime
 
 
-class ObjectBlobs:
-    """`livedex.pipeline.store.protocol.Blobs` in object storage.
+class ObjectBlobStore:
+    """`livedex.pipeline.store.protocol.BlobStore` in object storage.
 
     Content that was put into the database before the storage was configured is still found there.
 
@@ -50,7 +50,7 @@ class ObjectBlobs:
     def __init__(self, storage: ObjectStorage, database: Database) -> None:
         self._storage = storage
         self._database = database
-        self._earlier = DatabaseBlobs(database)
+        self._postgres_blobs = PostgresBlobStore(database)
 
     async def check(self) -> None:
         """See the protocol. Storage that does not answer now is waited for by whoever needs it."""
@@ -61,45 +61,49 @@ class ObjectBlobs:
 
     async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
         sha256 = await asyncio.to_thread(_sha256, content)
-        await self._storage.write(_key(tenant_id, document_id, version, sha256), content, f"content of {brief(document_id)} v{version}")
+        await self._storage.write(
+            _key(tenant_id, document_id, version, sha256), content, f"content of {shorten_id(document_id)} v{version}"
+        )
 
     async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        content = await self._storage.read(_key(tenant_id, document_id, version, sha256), f"content of {brief(document_id)} v{version}")
+        content = await self._storage.read(
+            _key(tenant_id, document_id, version, sha256), f"content of {shorten_id(document_id)} v{version}"
+        )
         if content is None:
-            return await self._earlier.get(tenant_id, document_id, version, sha256)
+            return await self._postgres_blobs.get(tenant_id, document_id, version, sha256)
         if await asyncio.to_thread(_sha256, content) != sha256:
             raise RejectedError(
-                f"the content of {brief(document_id)} v{version} is damaged, {len(content)} bytes: send the document again",
+                f"the content of {shorten_id(document_id)} v{version} is damaged, {len(content)} bytes: send the document again",
                 reason="content_missing",
             )
         return content
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
-        what = f"content of {brief(document_id)} up to v{version}"
-        await self._earlier.discard(tenant_id, document_id, version)
-        found = _contents(await self._storage.stored(_folder(tenant_id, document_id), what))
+        what = f"content of {shorten_id(document_id)} up to v{version}"
+        await self._postgres_blobs.discard(tenant_id, document_id, version)
+        found = _parse_objects(await self._storage.stored(_document_prefix(tenant_id, document_id), what))
         await self._storage.remove([content.key for content in found if content.version <= version], what)
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:
         what = "contents of a tenant"
-        await self._earlier.discard_tenant(tenant_id)
-        await self._storage.remove([content.key for content in _contents(await self._storage.stored(_hash(tenant_id), what))], what)
+        await self._postgres_blobs.discard_tenant(tenant_id)
+        await self._storage.remove([content.key for content in _parse_objects(await self._storage.stored(_hash(tenant_id), what))], what)
 
     async def clear_ended(self, late_hours: float) -> None:
-        await self._earlier.clear_ended(late_hours)
+        await self._postgres_blobs.clear_ended(late_hours)
         what = "clear ended contents"
-        await self._storage.clear_half_written(what)
-        of_tenants: dict[str, list[_Content]] = defaultdict(list)
-        for content in _contents(await self._storage.stored("", what)):
+        await self._storage.remove_partial_writes(what)
+        of_tenants: dict[str, list[_BlobObject]] = defaultdict(list)
+        for content in _parse_objects(await self._storage.stored("", what)):
             of_tenants[content.tenant].append(content)
         if not of_tenants:
             return
         late = datetime.now(UTC) - timedelta(hours=late_hours)
         for tenant_id in await self._database.tenants():
             if contents := of_tenants.get(_hash(tenant_id)):
-                await self._storage.remove(await self._ended(tenant_id, contents, late), what)
+                await self._storage.remove(await self._obsolete_keys(tenant_id, contents, late), what)
 
-    async def _ended(self, tenant_id: TenantId, contents: Sequence[_Content], late: datetime) -> list[str]:
+    async def _obsolete_keys(self, tenant_id: TenantId, contents: Sequence[_BlobObject], late: datetime) -> list[str]:
         """The keys of contents that no event can name any more: the state of their documents decides, not their age alone."""
         async with self._database.tenant(tenant_id, "clear ended contents") as connection:
             rows = await connection.fetch(
@@ -110,10 +114,10 @@ class ObjectBlobs:
 
 
 def _key(tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> str:
-    return f"{_folder(tenant_id, document_id)}/{version:020d}-{sha256}"
+    return f"{_document_prefix(tenant_id, document_id)}/{version:020d}-{sha256}"
 
 
-def _folder(tenant_id: TenantId, document_id: DocumentId) -> str:
+def _document_prefix(tenant_id: TenantId, document_id: DocumentId) -> str:
     return f"{_hash(tenant_id)}/{_hash(document_id)}"
 
 
@@ -125,7 +129,7 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _contents(stored: Sequence[Stored]) -> list[_Content]:
+def _parse_objects(stored: Sequence[StoredObject]) -> list[_BlobObject]:
     """What of the stored is content; what else stands there is none of ours."""
     matches = ((found, _KEY.fullmatch(found.key)) for found in stored)
-    return [_Content(found.key, m[1], m[2], int(m[3]), found.modified) for found, m in matches if m is not None]
+    return [_BlobObject(found.key, m[1], m[2], int(m[3]), found.modified) for found, m in matches if m is not None]

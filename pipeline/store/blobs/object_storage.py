@@ -19,22 +19,22 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from livedex.pipeline.errors import ConfigError, OutageError
-from livedex.pipeline.settings.blob_location import ObjectPlace
-from livedex.pipeline.store.blobs.local_folder import ObjectFolder
-from livedex.pipeline.store.blobs.object_storage_errors import trouble
+from livedex.pipeline.settings.blob_location import BlobLocation
+from livedex.pipeline.store.blobs.local_folder import LocalFolder
+from livedex.pipeline.store.blobs.object_storage_errors import classify_error
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-_PROBES = "probe"
-_PROBES_END = timedelta(hours=1)
-_AT_ONCE = 16
+_PROBE_PREFIX = "probe"
+_PROBE_MAX_AGE = timedelta(hours=1)
+_DELETE_CONCURRENCY = 16
 _ENDPOINTS = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _ERRORS = (BaseError, OSError, ValueError)  # of the library; OSError holds TimeoutError
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StorageTimeouts:
     """How long to wait, in seconds.
 
     Attributes:
@@ -52,13 +52,13 @@ class Patience:
     start_s: float = 30.0
 
     @property
-    def longest_s(self) -> float:
+    def total_s(self) -> float:
         """For any operation, whatever the library does."""
         return self.retry_s + 2 * self.request_s
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """An object that is there; `modified` by the clock of the storage."""
 
     key: str
@@ -71,10 +71,10 @@ class ObjectStorage:
     Credentials come from the environment, as the library reads it, when the storage is first used.
     """
 
-    def __init__(self, place: ObjectPlace, patience: Patience | None = None) -> None:
+    def __init__(self, place: BlobLocation, patience: StorageTimeouts | None = None) -> None:
         self._place = place
-        self._patience = patience or Patience()
-        self._folder = ObjectFolder(Path(place.path)) if place.kind == "file" else None
+        self._patience = patience or StorageTimeouts()
+        self._folder = LocalFolder(Path(place.path)) if place.kind == "file" else None
 
     async def check(self) -> None:
         """Write, read, list and remove a probe.
@@ -83,14 +83,14 @@ class ObjectStorage:
             ConfigError: the place, the credentials or their rights do not allow it; one line that says what to do.
             OutageError: it does not answer now.
         """
-        key = f"{_PROBES}/{uuid.uuid4().hex}"
+        key = f"{_PROBE_PREFIX}/{uuid.uuid4().hex}"
         async with self._asking("check", at_start=True):
-            await self._ready()
+            await self._check_folder()
             await self._store.put_async(key, b"probe", use_multipart=False)
             await (await self._store.get_async(key)).bytes_async()
-            probes = await self._list(_PROBES)
+            probes = await self._list(_PROBE_PREFIX)
             await self._store.delete_async(key)
-            await self._remove([probe.key for probe in probes if probe.modified < datetime.now(UTC) - _PROBES_END])
+            await self._remove([probe.key for probe in probes if probe.modified < datetime.now(UTC) - _PROBE_MAX_AGE])
 
     async def write(self, key: str, content: bytes, what: str) -> None:
         """Keep an object, whole or not at all; returns once it is durable.
@@ -99,7 +99,7 @@ class ObjectStorage:
             what: named in errors.
         """
         async with self._asking(what):
-            await self._ready()
+            await self._check_folder()
             await self._store.put_async(key, content, use_multipart=False)  # parts that are never completed would stay and be paid for
             if self._folder is not None:
                 await asyncio.to_thread(self._folder.settle, key)
@@ -107,7 +107,7 @@ class ObjectStorage:
     async def read(self, key: str, what: str) -> bytes | None:
         """The content of an object; None where there is none."""
         async with self._asking(what):
-            await self._ready()
+            await self._check_folder()
             try:
                 found = await self._store.get_async(key)
                 return await asyncio.to_thread(bytes, await found.bytes_async())
@@ -115,24 +115,24 @@ class ObjectStorage:
                 await self._list(key)  # fails where it is the bucket that is gone
                 return None
 
-    async def stored(self, prefix: str, what: str) -> list[Stored]:
+    async def stored(self, prefix: str, what: str) -> list[StoredObject]:
         """Every object below a prefix; all for an empty one."""
         async with self._asking(what):
-            await self._ready()
+            await self._check_folder()
             return await self._list(prefix)
 
     async def remove(self, keys: Sequence[str], what: str) -> None:
         """Remove objects; those that are gone are no error."""
         async with self._asking(what):
-            await self._ready()
+            await self._check_folder()
             await self._remove(keys)
 
-    async def clear_half_written(self, what: str) -> None:
+    async def remove_partial_writes(self, what: str) -> None:
         """Remove what a process that died left half written. Only a folder shows such things."""
         if self._folder is not None:
             async with self._asking(what):
-                await self._ready()
-                await asyncio.to_thread(self._folder.clear_half_written)
+                await self._check_folder()
+                await asyncio.to_thread(self._folder.remove_partial_writes)
 
     @cached_property
     def _store(self) -> S3Store | GCSStore | AzureStore | LocalStore:
@@ -159,17 +159,17 @@ class ObjectStorage:
             return GCSStore(place.bucket, prefix=prefix, client_options=client, retry_config=retry)
         return AzureStore(place.bucket, prefix=prefix, client_options=client, retry_config=retry)
 
-    async def _ready(self) -> None:
+    async def _check_folder(self) -> None:
         if self._folder is not None:
             await asyncio.to_thread(self._folder.check)
 
-    async def _list(self, prefix: str) -> list[Stored]:
+    async def _list(self, prefix: str) -> list[StoredObject]:
         found = await self._store.list(prefix or None).collect_async()
-        return [Stored(entry["path"], entry["last_modified"]) for entry in found]
+        return [StoredObject(entry["path"], entry["last_modified"]) for entry in found]
 
     async def _remove(self, keys: Sequence[str]) -> None:
-        for begin in range(0, len(keys), _AT_ONCE):
-            await asyncio.gather(*map(self._remove_one, keys[begin : begin + _AT_ONCE]))
+        for begin in range(0, len(keys), _DELETE_CONCURRENCY):
+            await asyncio.gather(*map(self._remove_one, keys[begin : begin + _DELETE_CONCURRENCY]))
 
     async def _remove_one(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -179,11 +179,11 @@ class ObjectStorage:
     async def _asking(self, what: str, *, at_start: bool = False) -> AsyncIterator[None]:
         """Bound the time, and turn the library's errors into Livedex's, without what the library tells of requests and answers."""
         try:
-            async with asyncio.timeout(self._patience.start_s if at_start else self._patience.longest_s):
+            async with asyncio.timeout(self._patience.start_s if at_start else self._patience.total_s):
                 yield
         except _ERRORS as exc:
-            found = trouble(exc)
+            found = classify_error(exc)
             message = f"{what}: {self._place}: {found.reason}"
-            if at_start and found.lasting:
+            if at_start and found.permanent:
                 raise ConfigError(f"LIVEDEX_BLOB_URL: {self._place}: {found.reason}") from None
             raise OutageError("blobs", message) from None

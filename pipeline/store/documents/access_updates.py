@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from livedex.pipeline.model import Fence, TenantId
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Guarded
+from livedex.pipeline.store.protocol import AccessUpdate
 
 
-async def guard_documents(database: Database, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
-    """Let the rights of versions hold, and hide deleted documents; see `VectorStore.guard`.
+async def apply_access_updates(database: Database, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
+    """Let the rights of versions hold, and hide deleted documents; see `VectorStore.apply_access_updates`.
 
     Args:
         guarded: of documents of one tenant; several of one document count together.
@@ -20,13 +20,13 @@ async def guard_documents(database: Database, tenant_id: TenantId, guarded: Sequ
         OutageError, RetryableError: not now.
         TenantDeletedError: there is nothing left to guard.
     """
-    said: dict[str, Guarded] = {}
+    said: dict[str, AccessUpdate] = {}
     gone: dict[str, Fence] = {}
     for each in guarded:
         fence = each.fence
         if fence.digest[0]:
-            gone[each.document_id] = max(fence, gone.get(each.document_id, fence), key=_order)
-        elif each.document_id not in said or _order(said[each.document_id].fence) < _order(fence):
+            gone[each.document_id] = max(fence, gone.get(each.document_id, fence), key=_fence_key)
+        elif each.document_id not in said or _fence_key(said[each.document_id].fence) < _fence_key(fence):
             said[each.document_id] = each
     names = sorted({*said, *gone})
     if not names:
@@ -41,16 +41,16 @@ async def guard_documents(database: Database, tenant_id: TenantId, guarded: Sequ
         )  # fmt: skip
 
 
-def _order(fence: Fence) -> tuple[int, bytes]:
+def _fence_key(fence: Fence) -> tuple[int, bytes]:
     return fence.version, fence.digest
 
 
-class Guards:
-    """`livedex.pipeline.store.protocol.Guard` on PostgreSQL."""
+class PostgresAccessUpdater:
+    """`livedex.pipeline.store.protocol.AccessUpdater` on PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def guard(self, tenant_id: TenantId, guarded: Sequence[Guarded]) -> None:
+    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
         """Let them hold; see `guard_documents`."""
-        await guard_documents(self._database, tenant_id, guarded)
+        await apply_access_updates(self._database, tenant_id, guarded)

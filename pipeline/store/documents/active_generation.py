@@ -12,7 +12,7 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import VectorStore
 
-_ASKED_AGAIN_S = 15.0  # a model that does not fit the settings
+_RETRY_AFTER_S = 15.0  # a model that does not fit the settings
 
 
 class ActiveGeneration:
@@ -53,11 +53,11 @@ class ActiveGeneration:
         if self.generation_id is not None:
             return self.generation_id
         try:
-            return await self.checked()
+            return await self.resolve()
         except ConfigError as exc:
-            raise OutageError("embedder", str(exc), retry_after_s=_ASKED_AGAIN_S) from exc
+            raise OutageError("embedder", str(exc), retry_after_s=_RETRY_AFTER_S) from exc
 
-    async def checked(self) -> GenerationId:
+    async def resolve(self) -> GenerationId:
         """As `active`, for a start that should be refused where the settings do not fit the model.
 
         Raises:
@@ -66,11 +66,11 @@ class ActiveGeneration:
         """
         async with self._asking:
             if self.generation_id is None:
-                if self._refusal is not None and time.monotonic() - self._refusal[0] < _ASKED_AGAIN_S:
+                if self._refusal is not None and time.monotonic() - self._refusal[0] < _RETRY_AFTER_S:
                     raise self._refusal[1]  # whoever else waits need not ask the model again
                 try:
                     dimensions = await self._ask()
-                    self.generation_id = await self._store.ensure_schema(self._model_id, dimensions)
+                    self.generation_id = await self._store.ensure_generation(self._model_id, dimensions)
                 except ConfigError as exc:
                     self._refusal = (time.monotonic(), exc)
                     raise

@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from livedex.pipeline.model import Entry
+from livedex.pipeline.model import ManifestEntry
 
-STEP = 1 << 32  # between two positions that are given at once
+POSITION_STEP = 1 << 32  # between two positions that are given at once
 
 
-class Row(NamedTuple):
+class ChunkRow(NamedTuple):
     """A chunk as it is stored."""
 
     position: int
-    entry: Entry
+    entry: ManifestEntry
 
 
 @dataclass(slots=True)
-class Swap:
+class ChunkDiff:
     """What to do to the rows of a document.
 
     Attributes:
@@ -35,19 +35,19 @@ class Swap:
     """
 
     delete: list[int] = field(default_factory=list)
-    insert: list[Row] = field(default_factory=list)
-    update: list[Row] = field(default_factory=list)
+    insert: list[ChunkRow] = field(default_factory=list)
+    update: list[ChunkRow] = field(default_factory=list)
 
 
-def align(old: Sequence[Row], new: Sequence[Entry]) -> Swap:
+def diff_chunks(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> ChunkDiff:
     """Plan the swap; O(n log n).
 
     Args:
         old: the stored rows, by position.
         new: the manifest, in order.
     """
-    kept = _kept(old, new)
-    swap = Swap()
+    kept = _matching_rows(old, new)
+    swap = ChunkDiff()
     staying = set(kept.values())
     swap.delete = [row.position for i, row in enumerate(old) if i not in staying]
     at = 0
@@ -56,7 +56,7 @@ def align(old: Sequence[Row], new: Sequence[Entry]) -> Swap:
         if at in kept:
             row = old[kept[at]]
             if row.entry != new[at]:
-                swap.update.append(Row(row.position, new[at]))
+                swap.update.append(ChunkRow(row.position, new[at]))
             below = row.position
             at += 1
             continue
@@ -64,16 +64,16 @@ def align(old: Sequence[Row], new: Sequence[Entry]) -> Swap:
         while end < len(new) and end not in kept:
             end += 1
         above = old[kept[end]].position if end < len(new) else None
-        positions = _between(below, above, end - at)
+        positions = _positions_between(below, above, end - at)
         if positions is None:
-            return Swap([row.position for row in old], [Row(STEP * (i + 1), entry) for i, entry in enumerate(new)])
-        swap.insert += [Row(p, entry) for p, entry in zip(positions, new[at:end], strict=True)]
+            return ChunkDiff([row.position for row in old], [ChunkRow(POSITION_STEP * (i + 1), entry) for i, entry in enumerate(new)])
+        swap.insert += [ChunkRow(p, entry) for p, entry in zip(positions, new[at:end], strict=True)]
         below = positions[-1]
         at = end
     return swap
 
 
-def _kept(old: Sequence[Row], new: Sequence[Entry]) -> dict[int, int]:
+def _matching_rows(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> dict[int, int]:
     """Which old row each new entry keeps: new index to old index, increasing in both."""
     head = 0
     while head < min(len(old), len(new)) and old[head].entry.passage_id == new[head].passage_id:
@@ -87,11 +87,11 @@ def _kept(old: Sequence[Row], new: Sequence[Entry]) -> dict[int, int]:
     for i in range(len(old) - tail - 1, head - 1, -1):
         places[old[i].entry.passage_id].append(i)
     pairs = [(j, places[new[j].passage_id].pop()) for j in range(head, len(new) - tail) if places.get(new[j].passage_id)]
-    kept.update(_longest_increasing(pairs))
+    kept.update(_longest_increasing_subsequence(pairs))
     return kept
 
 
-def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest_increasing_subsequence(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest run of pairs that increases in the second member too (patience sorting)."""
     tops: list[int] = []
     top_pairs: list[int] = []
@@ -112,15 +112,15 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     return run[::-1]
 
 
-def _between(below: int | None, above: int | None, count: int) -> list[int] | None:
+def _positions_between(below: int | None, above: int | None, count: int) -> list[int] | None:
     """`count` positions between two others, spread evenly; None when there is no room."""
     if below is None and above is None:
-        return [STEP * (i + 1) for i in range(count)]
+        return [POSITION_STEP * (i + 1) for i in range(count)]
     if above is None:
         assert below is not None
-        return [below + STEP * (i + 1) for i in range(count)]
+        return [below + POSITION_STEP * (i + 1) for i in range(count)]
     if below is None:
-        return [above - STEP * (count - i) for i in range(count)]
+        return [above - POSITION_STEP * (count - i) for i in range(count)]
     room = above - below - 1
     if room < count:
         return None

@@ -11,24 +11,24 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.merge_patch import patched
-from livedex.pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, TenantId, brief
+from livedex.pipeline.events.merge_patch import patch_attributes
+from livedex.pipeline.model import Attributes, DocumentId, Fence, ManifestEntry, PassageId, TenantId, shorten_id
 from livedex.pipeline.store.database import Connection, Database
-from livedex.pipeline.store.documents.document_sync import columns, rights
+from livedex.pipeline.store.documents.document_sync import acl_column, version_columns
 from livedex.pipeline.store.documents.manifests import insert_entries, read_manifests
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, Work
+from livedex.pipeline.store.protocol import Draft, PassageCounts
 
-Kept = Literal["kept", "superseded", "waits"]
+PatchOutcome = Literal["kept", "superseded", "waits"]
 
 
-class Patches:
+class DocumentPatcher:
     """Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> Kept:
+    async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> PatchOutcome:
         """Accept a version that changes the one before it, and keep its manifest; visible is none of it.
 
         Args:
@@ -43,7 +43,7 @@ class Patches:
         """
         tenant_id, document_id, fence = base.tenant_id, base.document_id, base.fence
         mine = (fence.version, fence.digest)
-        async with self._database.tenant(tenant_id, f"patch {brief(document_id)} v{fence.version}", durable=False) as connection:
+        async with self._database.tenant(tenant_id, f"patch {shorten_id(document_id)} v{fence.version}", durable=False) as connection:
             row = await connection.fetchrow(sql("lock_for_patch"), tenant_id, document_id)
             if row is None or max(row["version"] or -1, row["pending_version"] or -1, row["dead_version"] or -1) < builds_on:
                 return "waits"
@@ -54,40 +54,40 @@ class Patches:
                 return "kept"
             if row["dead_version"] is not None and row["dead_version"] > (pending[0] if pending else row["version"] or -1):
                 raise RejectedError(
-                    f"{brief(document_id)} v{fence.version} changes v{row['dead_version']}, which is among the dead letters: replay that one first, or drop it",
+                    f"{shorten_id(document_id)} v{fence.version} changes v{row['dead_version']}, which is among the dead letters: replay that one first, or drop it",
                     reason="base_dead",
                 )
             if pending is not None:
-                found = await _of_manifest(connection, base, Fence(*pending))
+                found = await _base_from_manifest(connection, base, Fence(*pending))
             elif row["state"] in (None, "deleted"):
                 return "superseded"
             else:
-                found = await _of_row(connection, base, row)
+                found = await _base_from_document(connection, base, row)
             if found is None:
                 return "superseded" if pending is not None and pending[1][0] else "waits"
             draft, entries = found
-            draft = replace(draft, attributes=patched(draft.attributes, patch))
-            _check(draft)
+            draft = replace(draft, attributes=patch_attributes(draft.attributes, patch))
+            _check_metadata_size(draft)
             await _accept(connection, draft)
             await insert_entries(connection, draft, entries)
         return "kept"
 
 
-_MOST_METADATA_BYTES = 65_536
+_MAX_METADATA_BYTES = 65_536
 
 
-def _check(draft: Draft) -> None:
+def _check_metadata_size(draft: Draft) -> None:
     import orjson
 
     size = len(orjson.dumps(dict(draft.attributes.metadata)))
-    if size > _MOST_METADATA_BYTES:
+    if size > _MAX_METADATA_BYTES:
         raise RejectedError(
-            f"{brief(draft.document_id)} v{draft.fence.version}: its metadata would have {size} bytes as JSON, at most {_MOST_METADATA_BYTES}",
+            f"{shorten_id(draft.document_id)} v{draft.fence.version}: its metadata would have {size} bytes as JSON, at most {_MAX_METADATA_BYTES}",
             reason="too_large",
         )
 
 
-async def _of_manifest(connection: Connection, base: Draft, fence: Fence) -> tuple[Draft, Sequence[Entry]] | None:
+async def _base_from_manifest(connection: Connection, base: Draft, fence: Fence) -> tuple[Draft, Sequence[ManifestEntry]] | None:
     """The version under way with another fence; None where it is a delete, or its manifest is not there."""
     manifests = await read_manifests(connection, base.tenant_id, [(base.document_id, fence)])
     found = manifests.get((base.document_id, fence))
@@ -97,15 +97,15 @@ async def _of_manifest(connection: Connection, base: Draft, fence: Fence) -> tup
     return replace(draft, fence=base.fence, accepted_at=base.accepted_at, arrival=base.arrival), entries
 
 
-async def _of_row(connection: Connection, base: Draft, row: Any) -> tuple[Draft, Sequence[Entry]]:
+async def _base_from_document(connection: Connection, base: Draft, row: Any) -> tuple[Draft, Sequence[ManifestEntry]]:
     """The visible version with another fence."""
     chunks = await connection.fetch(sql("read_chunks"), base.tenant_id, [row["doc_id"]])
-    entries = [Entry(PassageId(chunk[2]), chunk[3], chunk[4], tuple(chunk[5])) for chunk in chunks]
+    entries = [ManifestEntry(PassageId(chunk[2]), chunk[3], chunk[4], tuple(chunk[5])) for chunk in chunks]
     attributes = Attributes(
         row["collection"], row["source"], row["title"], row["uri"], row["mime_type"], row["metadata"], row["changed_at"],
         None if row["acl"] is None else tuple(row["acl"]),
     )  # fmt: skip
-    work = Work(reused=len({entry.passage_id for entry in entries}))
+    work = PassageCounts(reused=len({entry.passage_id for entry in entries}))
     return replace(base, outcome=row["state"], attributes=attributes, cut=row["cut"], error=row["error"], work=work), entries
 
 
@@ -114,6 +114,6 @@ async def _accept(connection: Connection, draft: Draft) -> None:
     versions: list[tuple[DocumentId, Fence]] = [(draft.document_id, draft.fence)]
     tenant_id: TenantId = draft.tenant_id
     await connection.execute(
-        sql("accept_documents"), tenant_id, *columns(versions), [a.collection], [a.source], [a.title], [a.uri], [a.mime_type],
-        [dict(a.metadata)], [a.changed_at], [draft.accepted_at], rights([a]), [arrived.at], [arrived.partition], [arrived.offset],
+        sql("accept_documents"), tenant_id, *version_columns(versions), [a.collection], [a.source], [a.title], [a.uri], [a.mime_type],
+        [dict(a.metadata)], [a.changed_at], [draft.accepted_at], acl_column([a]), [arrived.at], [arrived.partition], [arrived.offset],
     )  # fmt: skip

@@ -16,10 +16,10 @@ import orjson
 
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId, DocumentState, Reader
-from livedex.pipeline.store.database import Database, principals_of
+from livedex.pipeline.store.database import Database, principals_parameter
 from livedex.pipeline.store.postgres.statements import sql
 
-Progress = Literal["pending", "synced", "superseded", "dead"]
+SyncState = Literal["pending", "synced", "superseded", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SyncReport:
         tokens: about as many were embedded.
     """
 
-    state: Progress
+    state: SyncState
     attempts: int | None = None
     error: str | None = None
     chunks: int | None = None
@@ -116,7 +116,7 @@ class SyncReport:
     tokens: int | None = None
 
 
-class Documents:
+class DocumentQueries:
     """What is known of a tenant's documents, as far as somebody may read them: others are as if they were not there.
 
     Every method may raise OutageError and RetryableError.
@@ -127,10 +127,10 @@ class Documents:
 
     async def get(self, reader: Reader, document_id: DocumentId) -> DocumentView | None:
         """A document; None where there is none, or it was deleted."""
-        if not _can_exist(document_id):
+        if not _is_storable_name(document_id):
             return None
-        async with self._database.reading(reader, "read a document") as connection:
-            row = await connection.fetchrow(sql("read_document"), reader.tenant_id, document_id, principals_of(reader))
+        async with self._database.read_transaction(reader, "read a document") as connection:
+            row = await connection.fetchrow(sql("read_document"), reader.tenant_id, document_id, principals_parameter(reader))
         return _document(row, reader) if row is not None and row["state"] is not None else None
 
     async def page(
@@ -151,29 +151,29 @@ class Documents:
             RejectedError: the cursor is none that a page gave.
         """
         above = "" if cursor is None else _read_cursor(cursor)
-        if not all(_can_exist(value) for value in (collection, source, state) if value is not None):
+        if not all(_is_storable_name(value) for value in (collection, source, state) if value is not None):
             return [], None
-        async with self._database.reading(reader, "list documents") as connection:
+        async with self._database.read_transaction(reader, "list documents") as connection:
             rows = await connection.fetch(
-                sql("page_documents"), reader.tenant_id, above, collection, source, state, limit + 1, principals_of(reader)
+                sql("page_documents"), reader.tenant_id, above, collection, source, state, limit + 1, principals_parameter(reader)
             )
         documents = [_document(row, reader) for row in rows[:limit]]
         return documents, _make_cursor(documents[-1].document_id) if len(rows) > limit else None
 
     async def chunks(self, reader: Reader, document_id: DocumentId) -> ChunksView | None:
         """The visible chunks of a document; None where there is no such document."""
-        if not _can_exist(document_id):
+        if not _is_storable_name(document_id):
             return None
-        async with self._database.reading(reader, "read chunks") as connection:
-            rows = await connection.fetch(sql("read_document_chunks"), reader.tenant_id, document_id, principals_of(reader))
+        async with self._database.read_transaction(reader, "read chunks") as connection:
+            rows = await connection.fetch(sql("read_document_chunks"), reader.tenant_id, document_id, principals_parameter(reader))
         if not rows or rows[0]["state"] is None:
             return None
-        return ChunksView(document_id, _visible_version(rows[0]), _placed(rows) if rows[0]["content"] is not None else [])
+        return ChunksView(document_id, _visible_version(rows[0]), _chunks_with_offsets(rows) if rows[0]["content"] is not None else [])
 
     async def collections(self, reader: Reader) -> list[CollectionView]:
         """Every collection by name, with the number of its documents that may be read; the default one is always there."""
-        async with self._database.reading(reader, "list collections") as connection:
-            rows = await connection.fetch(sql("read_collections"), reader.tenant_id, None, principals_of(reader))
+        async with self._database.read_transaction(reader, "list collections") as connection:
+            rows = await connection.fetch(sql("read_collections"), reader.tenant_id, None, principals_parameter(reader))
         found = [CollectionView(**row) for row in rows]
         if all(collection.name != DEFAULT_COLLECTION for collection in found):
             found.append(CollectionView(DEFAULT_COLLECTION, 0, None))
@@ -181,25 +181,25 @@ class Documents:
 
     async def collection(self, reader: Reader, name: str) -> CollectionView | None:
         """A collection; None where there is none."""
-        if not _can_exist(name):
+        if not _is_storable_name(name):
             return None
-        async with self._database.reading(reader, "read a collection") as connection:
-            row = await connection.fetchrow(sql("read_collections"), reader.tenant_id, name, principals_of(reader))
+        async with self._database.read_transaction(reader, "read a collection") as connection:
+            row = await connection.fetchrow(sql("read_collections"), reader.tenant_id, name, principals_parameter(reader))
         if row is not None:
             return CollectionView(**row)
         return CollectionView(name, 0, None) if name == DEFAULT_COLLECTION else None
 
-    async def sync_state(self, reader: Reader, document_id: DocumentId, version: int) -> Progress:
+    async def sync_state(self, reader: Reader, document_id: DocumentId, version: int) -> SyncState:
         """What became of an accepted version of a document; one of which nothing is known yet is pending."""
-        async with self._database.reading(reader, "read progress") as connection:
-            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_of(reader))
-        return _state(version, row)
+        async with self._database.read_transaction(reader, "read progress") as connection:
+            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader))
+        return _sync_state(version, row)
 
     async def sync_report(self, reader: Reader, document_id: DocumentId, version: int) -> SyncReport:
         """What became of an accepted version of a document, and what it took."""
-        async with self._database.reading(reader, "read what a change took") as connection:
-            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_of(reader))
-        state = _state(version, row)
+        async with self._database.read_transaction(reader, "read what a change took") as connection:
+            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader))
+        state = _sync_state(version, row)
         if state == "dead":
             return SyncReport(state, attempts=row["attempts"], error=row["dead_error"])
         if state == "synced":
@@ -207,13 +207,13 @@ class Documents:
         return SyncReport(state)
 
 
-def _state(version: int, row: Any) -> Progress:
+def _sync_state(version: int, row: Any) -> SyncState:
     if row is None:
         return "pending"
-    return _progress(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
+    return _compare_versions(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
 
 
-def _progress(version: int, *, visible: int | None, dead: int | None, under_way: int | None) -> Progress:
+def _compare_versions(version: int, *, visible: int | None, dead: int | None, under_way: int | None) -> SyncState:
     if visible == version:
         return "synced"
     if visible is not None and visible > version:
@@ -224,7 +224,7 @@ def _progress(version: int, *, visible: int | None, dead: int | None, under_way:
     return "superseded" if newest > version else "pending"
 
 
-def _can_exist(name: str) -> bool:
+def _is_storable_name(name: str) -> bool:
     """PostgreSQL's text holds no NUL and no lone surrogate, so nothing is called so."""
     return "\x00" not in name and not any("\ud800" <= c <= "\udfff" for c in name)
 
@@ -244,17 +244,17 @@ def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
         document_id=row["document_id"], state=cast(DocumentState, row["state"]), version=version, pending_version=row["pending_version"],
         chunk_count=row["chunk_count"], collection=row["collection"], source=row["source"], title=row["title"], uri=row["uri"],
         mime_type=row["mime_type"], metadata=row["metadata"], error=row["dead_error"] if row["state"] == "dead" else row["error"],
-        changed_at=changed_at, synced_at=synced_at, acl=_told(row["acl"], reader),
+        changed_at=changed_at, synced_at=synced_at, acl=_visible_principals(row["acl"], reader),
         source_state="orphaned" if row["orphaned"] else None,
     )  # fmt: skip
 
 
-def _told(acl: Sequence[str] | None, reader: Reader) -> Sequence[str] | None:
+def _visible_principals(acl: Sequence[str] | None, reader: Reader) -> Sequence[str] | None:
     """Who may read a document, as far as its reader is to know."""
     return acl if acl is None or reader.principals is None else [principal for principal in acl if principal in reader.principals]
 
 
-def _placed(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:
+def _chunks_with_offsets(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:
     """Chunks with their places, which stand in the rows relative to the chunk before."""
     placed, end = [], 0
     for index, row in enumerate(rows):
@@ -273,6 +273,6 @@ def _read_cursor(cursor: str) -> str:
         body = orjson.loads(base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except ValueError as exc:
         raise RejectedError("the cursor is none that a page gave: begin with the first page", reason="invalid_cursor") from exc
-    if not (isinstance(body, list) and len(body) == 1 and isinstance(body[0], str) and _can_exist(body[0])):
+    if not (isinstance(body, list) and len(body) == 1 and isinstance(body[0], str) and _is_storable_name(body[0])):
         raise RejectedError("the cursor is none that a page gave: begin with the first page", reason="invalid_cursor")
     return body[0]

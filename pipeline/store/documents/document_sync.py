@@ -15,58 +15,58 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.notifications import told_of
-from livedex.pipeline.model import Attributes, DocumentId, Entry, GenerationId, PassageId, TenantId, brief
+from livedex.pipeline.events.notifications import notification_of_version
+from livedex.pipeline.model import Attributes, DocumentId, GenerationId, ManifestEntry, PassageId, TenantId, shorten_id
 from livedex.pipeline.store.database import Connection
-from livedex.pipeline.store.documents.chunk_diff import Row, Swap, align
+from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
 from livedex.pipeline.store.documents.manifests import read_manifests
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, Synced, Version
+from livedex.pipeline.store.protocol import Draft, SyncResult, VersionKey
 
 CHARACTERS_PER_TOKEN = 4  # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of English
-ENDED_CHANNEL = "livedex_ended"
+SYNC_ENDED_CHANNEL = "livedex_ended"
 
 
-def ended_key(tenant_id: str, document_id: str) -> str:
-    """What is sent on `ENDED_CHANNEL` when an event of the document has ended."""
+def sync_ended_payload(tenant_id: str, document_id: str) -> str:
+    """What is sent on `SYNC_ENDED_CHANNEL` when an event of the document has ended."""
     return hashlib.sha256(f"{tenant_id}\x00{document_id}".encode()).hexdigest()
 
 
-def columns(versions: Iterable[Version]) -> tuple[list[DocumentId], list[int], list[bytes]]:
+def version_columns(versions: Iterable[VersionKey]) -> tuple[list[DocumentId], list[int], list[bytes]]:
     """Documents, versions and digests, as statements take them."""
     found = list(versions)
     return [document_id for document_id, _ in found], [fence.version for _, fence in found], [fence.digest for _, fence in found]
 
 
-def rights(attributes: Iterable[Attributes]) -> list[list[str] | None]:
+def acl_column(attributes: Iterable[Attributes]) -> list[list[str] | None]:
     """Who may read documents, as statements take it."""
     return [None if a.acl is None else list(a.acl) for a in attributes]
 
 
 async def sync_versions(
-    connection: Connection, tenant_id: TenantId, versions: Sequence[Version], generation_id: GenerationId | None
-) -> list[Synced | Exception]:
+    connection: Connection, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId | None
+) -> list[SyncResult | Exception]:
     """See `VectorStore.sync_documents`."""
     manifests = await read_manifests(connection, tenant_id, versions)
     stored: dict[str, Any] = {}
     if len(versions) > 1 or not manifests:
         rows = await connection.fetch(sql("lock_documents"), tenant_id, [document_id for document_id, _ in versions])
         stored = {row["document_id"]: row for row in rows}
-    done = dict(zip(manifests, await swap(connection, tenant_id, list(manifests.values()), generation_id), strict=True))
+    done = dict(zip(manifests, await apply_versions(connection, tenant_id, list(manifests.values()), generation_id), strict=True))
     return [done.get(version) or _without_manifest(version, stored.get(version[0])) for version in versions]
 
 
-def _without_manifest(version: Version, stored: Any) -> Synced | Exception:
+def _without_manifest(version: VersionKey, stored: Any) -> SyncResult | Exception:
     document_id, fence = version
     if stored is not None:
         mine = (fence.version, fence.digest)
         if (stored["version"], stored["digest"]) == mine:
-            return Synced(current=True)  # delivered again: nobody may have been told the first time
+            return SyncResult(current=True)  # delivered again: nobody may have been told the first time
         if stored["version"] is not None and (stored["version"], stored["digest"]) >= mine:
-            return Synced(current=False)
+            return SyncResult(current=False)
         if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:
-            return Synced(current=False)
-    return RejectedError(f"{brief(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
+            return SyncResult(current=False)
+    return RejectedError(f"{shorten_id(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
 
 
 async def insert_vectors(
@@ -77,10 +77,10 @@ async def insert_vectors(
     await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
 
 
-async def swap(
-    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None,
+async def apply_versions(
+    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]], generation_id: GenerationId | None,
     vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
-) -> list[Synced]:  # fmt: skip
+) -> list[SyncResult]:  # fmt: skip
     """Make versions the visible ones where nothing newer is.
 
     Args:
@@ -90,34 +90,37 @@ async def swap(
     Returns:
         What was done, in the same order.
     """
-    fenced = await _fence(connection, tenant_id, manifests, generation_id)
+    fenced = await _apply_fence(connection, tenant_id, manifests, generation_id)
     numbers = {document_id: row["doc_id"] for document_id, row in fenced.items()}
-    lost = [_version(draft) for draft, _ in manifests if draft.document_id not in numbers]
+    lost = [_version_key(draft) for draft, _ in manifests if draft.document_id not in numbers]
     if lost:
-        await connection.execute(sql("discard_manifests"), tenant_id, *columns(lost))
+        await connection.execute(sql("discard_manifests"), tenant_id, *version_columns(lost))
     won = [draft for draft, _ in manifests if draft.document_id in numbers]
     if won:
         had = [(fenced[draft.document_id]["collection"], fenced[draft.document_id]["source"]) for draft in won]
-        told = [told_of(draft.outcome, draft.attributes, before, keep=draft.keep) for draft, before in zip(won, had, strict=True)]
+        told = [
+            notification_of_version(draft.outcome, draft.attributes, before, keep=draft.keep)
+            for draft, before in zip(won, had, strict=True)
+        ]
         await connection.execute(
-            sql("end_syncs"), tenant_id, *columns(map(_version, won)), [draft.attributes.collection for draft in won],
-            [ended_key(tenant_id, draft.document_id) for draft in won], [kind for kind, _ in told], [data for _, data in told],
+            sql("end_syncs"), tenant_id, *version_columns(map(_version_key, won)), [draft.attributes.collection for draft in won],
+            [sync_ended_payload(tenant_id, draft.document_id) for draft in won], [kind for kind, _ in told], [data for _, data in told],
             [collection for collection, _ in had],
         )  # fmt: skip
     shown = {numbers[draft.document_id]: entries for draft, entries in manifests if draft.document_id in numbers and not draft.keep}
-    swaps = await _swap_chunks(connection, tenant_id, shown) if shown else {}
+    swaps = await _write_chunk_diffs(connection, tenant_id, shown) if shown else {}
     if vectors and generation_id is not None:
         await insert_vectors(connection, tenant_id, generation_id, vectors)
-    await _note_work(connection, tenant_id, [draft for draft in won if not draft.keep and draft.work is not None], numbers, swaps)
+    await _save_work(connection, tenant_id, [draft for draft in won if not draft.keep and draft.work is not None], numbers, swaps)
     if generation_id is not None and any(shown.values()):  # the model may have been changed since the embed stage had it
         await connection.execute(
             sql("doubt_generation", generation_id), tenant_id, [number for number, entries in shown.items() if entries]
         )
-    return [_done(draft, entries, numbers, swaps) for draft, entries in manifests]
+    return [_result(draft, entries, numbers, swaps) for draft, entries in manifests]
 
 
-async def _note_work(
-    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], numbers: dict[DocumentId, int], swaps: dict[int, Swap]
+async def _save_work(
+    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], numbers: dict[DocumentId, int], swaps: dict[int, ChunkDiff]
 ) -> None:
     """Note what versions took, for who asks."""
     if not drafts:
@@ -134,22 +137,25 @@ async def _note_work(
     await connection.execute(sql("note_work"), tenant_id, of, work)
 
 
-def _version(draft: Draft) -> Version:
+def _version_key(draft: Draft) -> VersionKey:
     return draft.document_id, draft.fence
 
 
-def _done(draft: Draft, entries: Sequence[Entry], numbers: dict[DocumentId, int], swaps: dict[int, Swap]) -> Synced:
+def _result(draft: Draft, entries: Sequence[ManifestEntry], numbers: dict[DocumentId, int], swaps: dict[int, ChunkDiff]) -> SyncResult:
     number = numbers.get(draft.document_id)
     if number is None:
-        return Synced(current=False)
+        return SyncResult(current=False)
     if draft.keep:
-        return Synced(current=True)
+        return SyncResult(current=True)
     plan = swaps[number]
-    return Synced(True, len(entries), len(plan.insert), len(plan.delete), len(plan.update))
+    return SyncResult(True, len(entries), len(plan.insert), len(plan.delete), len(plan.update))
 
 
-async def _fence(
-    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[Entry]]], generation_id: GenerationId | None
+async def _apply_fence(
+    connection: Connection,
+    tenant_id: TenantId,
+    manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]],
+    generation_id: GenerationId | None,
 ) -> dict[DocumentId, Any]:
     """The documents whose version won: their numbers, and their collections and sources before."""
     kept = [draft for draft, _ in manifests if draft.keep]
@@ -157,27 +163,29 @@ async def _fence(
     rows = []
     if kept:
         rows += await connection.fetch(
-            sql("fence_keeping_chunks"), tenant_id, *columns(map(_version, kept)), [draft.outcome for draft in kept],
-            [draft.error for draft in kept], rights(draft.attributes for draft in kept),
+            sql("fence_keeping_chunks"), tenant_id, *version_columns(map(_version_key, kept)), [draft.outcome for draft in kept],
+            [draft.error for draft in kept], acl_column(draft.attributes for draft in kept),
         )  # fmt: skip
     if shown:
         drafts = [draft for draft, _ in shown]
         of = [draft.attributes for draft in drafts]
         rows += await connection.fetch(
-            sql("fence_documents"), tenant_id, *columns(map(_version, drafts)), [draft.outcome for draft in drafts], [a.collection for a in of],
+            sql("fence_documents"), tenant_id, *version_columns(map(_version_key, drafts)), [draft.outcome for draft in drafts], [a.collection for a in of],
             [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
             [a.changed_at for a in of], [draft.cut for draft in drafts], [len(entries) for _, entries in shown],
-            [draft.error for draft in drafts], generation_id, rights(of),
+            [draft.error for draft in drafts], generation_id, acl_column(of),
         )  # fmt: skip
     return {DocumentId(row["document_id"]): row for row in rows}
 
 
-async def _swap_chunks(connection: Connection, tenant_id: TenantId, shown: dict[int, Sequence[Entry]]) -> dict[int, Swap]:
+async def _write_chunk_diffs(
+    connection: Connection, tenant_id: TenantId, shown: dict[int, Sequence[ManifestEntry]]
+) -> dict[int, ChunkDiff]:
     """Make the rows of documents, by their numbers, what their manifests say."""
-    old: dict[int, list[Row]] = {number: [] for number in shown}
+    old: dict[int, list[ChunkRow]] = {number: [] for number in shown}
     for number, position, passage, gap, length, heading in await connection.fetch(sql("read_chunks"), tenant_id, list(shown)):
-        old[number].append(Row(position, Entry(PassageId(passage), gap, length, tuple(heading))))
-    swaps = {number: align(old[number], entries) for number, entries in shown.items()}
+        old[number].append(ChunkRow(position, ManifestEntry(PassageId(passage), gap, length, tuple(heading))))
+    swaps = {number: diff_chunks(old[number], entries) for number, entries in shown.items()}
     gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
     new = [(number, row, row.entry.passage_id) for number, plan in swaps.items() for row in plan.insert]
     moved = [(number, row, None) for number, plan in swaps.items() for row in plan.update]
@@ -187,12 +195,12 @@ async def _swap_chunks(connection: Connection, tenant_id: TenantId, shown: dict[
             tenant_id,
             [number for number, _ in gone],
             [position for _, position in gone],
-            *_columns_of([*new, *moved]),
+            *_chunk_columns([*new, *moved]),
         )
     return swaps
 
 
-def _columns_of(rows: Sequence[tuple[int, Row, PassageId | None]]) -> tuple[list[Any], ...]:
+def _chunk_columns(rows: Sequence[tuple[int, ChunkRow, PassageId | None]]) -> tuple[list[Any], ...]:
     """Rows as `change_chunks` takes them; `heading` is the place in a list that has every path once."""
     places: dict[tuple[str, ...], int] = {}
     of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row, _ in rows]

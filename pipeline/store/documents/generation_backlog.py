@@ -11,22 +11,22 @@ from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
-NOT_EMBEDDED = "not embedded: "
+NOT_EMBEDDED_PREFIX = "not embedded: "
 """Begins the error of a document of which the model refuses a passage; it is found by its words all the same."""
-_NEWEST = datetime(9999, 1, 1, tzinfo=UTC)
-_MOST_NUMBER = 2**63 - 1
+_MAX_TIMESTAMP = datetime(9999, 1, 1, tzinfo=UTC)
+_MAX_ID = 2**63 - 1
 _PAGE_DOCUMENTS = 500
 
 
-class Place(NamedTuple):
+class BacklogPosition(NamedTuple):
     """A place in the list of documents, the newest changes first."""
 
-    synced_at: datetime = _NEWEST
-    doc_id: int = _MOST_NUMBER
+    synced_at: datetime = _MAX_TIMESTAMP
+    doc_id: int = _MAX_ID
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingWork:
     """What is left to do.
 
     Attributes:
@@ -48,11 +48,11 @@ class GenerationBacklog:
         """Return every tenant."""
         return await self._database.tenants()
 
-    async def documents(self, tenant_id: TenantId, generation_id: GenerationId, after: Place, most: int) -> list[Place]:
+    async def documents(self, tenant_id: TenantId, generation_id: GenerationId, after: BacklogPosition, most: int) -> list[BacklogPosition]:
         """Return a page of the documents that are not known to have all their vectors, the newest changes first."""
         async with self._database.tenant(tenant_id, "list documents to embed") as connection:
             rows = await connection.fetch(sql("documents_of_other_generations"), tenant_id, generation_id, *after, most)
-        return [Place(row["synced_at"], row["doc_id"]) for row in rows]
+        return [BacklogPosition(row["synced_at"], row["doc_id"]) for row in rows]
 
     async def lacking(
         self, tenant_id: TenantId, generation_id: GenerationId, documents: Sequence[int], after: int, most: int
@@ -74,14 +74,14 @@ class GenerationBacklog:
         Returns:
             Which of them are done.
         """
-        why = [NOT_EMBEDDED + reason for reason in refused.values()]
+        why = [NOT_EMBEDDED_PREFIX + reason for reason in refused.values()]
         async with self._database.tenant(tenant_id, f"finish {len(documents)} embedded documents", durable=False) as connection:
             rows = await connection.fetch(
                 sql("finish_generation", generation_id), tenant_id, generation_id, list(documents), list(refused), why
             )
         return {row["doc_id"] for row in rows}
 
-    async def doubt(self, tenant_id: TenantId, generation_id: GenerationId) -> None:
+    async def recheck(self, tenant_id: TenantId, generation_id: GenerationId) -> None:
         """Look at every document that is said to have all its vectors; those that lack one are to be embedded again."""
         after = 0
         while True:
@@ -93,7 +93,7 @@ class GenerationBacklog:
                 await connection.execute(sql("doubt_generation", generation_id), tenant_id, found)
             after = found[-1]
 
-    async def left(self, generation_id: GenerationId | None) -> Left:
+    async def left(self, generation_id: GenerationId | None) -> RemainingWork:
         """Count what is left, over all tenants.
 
         Args:
@@ -109,4 +109,4 @@ class GenerationBacklog:
                 else:
                     continue
             documents, passages = documents + row["documents"], passages + row["passages"]
-        return Left(documents, passages)
+        return RemainingWork(documents, passages)

@@ -13,7 +13,7 @@ from typing import Any
 
 from livedex.pipeline.model import Attributes, DocumentId, GenerationId, PassageId, TenantId
 from livedex.pipeline.store.database import Connection, Database
-from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.store.keyword_analyzer import analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
 PAGE_DOCUMENTS = 50
@@ -22,7 +22,7 @@ _NORM_TOLERANCE = 0.01  # rows are of length 1, kept as half floats
 
 
 @dataclass(frozen=True, slots=True)
-class ShownChunk:
+class StoredChunk:
     """A chunk as it is stored.
 
     Attributes:
@@ -43,7 +43,7 @@ class ShownChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownDocument:
+class StoredDocument:
     """A document as it is stored, with its chunks in order.
 
     Attributes:
@@ -58,13 +58,13 @@ class ShownDocument:
     state: str | None
     under_way: bool
     is_dead: bool
-    is_there: bool
+    is_visible: bool
     attributes: Attributes
     chunk_count: int
-    chunks: tuple[ShownChunk, ...] = field(default=(), repr=False)
+    chunks: tuple[StoredChunk, ...] = field(default=(), repr=False)
 
 
-class Inspection:
+class IndexInspection:
     """One tenant's part of the index. Every call may raise `OutageError` or `RetryableError`.
 
     Args:
@@ -76,7 +76,7 @@ class Inspection:
         self._config = text_search_config
         self.tenant_id = tenant_id
 
-    async def documents(self) -> AsyncIterator[list[ShownDocument]]:
+    async def documents(self) -> AsyncIterator[list[StoredDocument]]:
         """Every document, tombstones included, page by page in the order of their ids; each as it was at one moment."""
         after = ""
         while True:
@@ -87,11 +87,11 @@ class Inspection:
             yield [_document(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
             after = rows[-1]["document_id"]
 
-    async def faulty_words(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
+    async def find_wrong_keyword_entries(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
         """Passages whose length or entry in the keyword index is not that of their contents."""
         faulty: set[PassageId] = set()
         for ids in _batches(list(contents)):
-            words, exact = _words([contents[i] for i in ids])
+            words, exact = _keyword_columns([contents[i] for i in ids])
             async with self._database.tenant(self.tenant_id, "inspect the keyword index") as connection:
                 rows = await connection.fetch(sql("faulty_words"), self.tenant_id, ids, words, exact, self._config)
             faulty |= {PassageId(row[0]) for row in rows}
@@ -108,17 +108,17 @@ class Inspection:
             }
         return found
 
-    async def orphans(self) -> list[tuple[int, int]]:
+    async def find_orphan_chunks(self) -> list[tuple[int, int]]:
         """Chunks without a document: the number that they name, and how many they are."""
         async with self._database.tenant(self.tenant_id, "look for orphans") as connection:
             return [(row["doc_id"], row["chunks"]) for row in await connection.fetch(sql("orphan_chunks"), self.tenant_id)]
 
-    async def restore(self, contents: Sequence[str]) -> None:
+    async def rewrite_passages(self, contents: Sequence[str]) -> None:
         """Write these texts over what stands under their hashes, with their entries in the keyword index."""
         by_hash = {hashlib.sha256(content.encode()).digest(): content for content in contents}
         for hashes in _batches(sorted(by_hash)):
             texts = [by_hash[hash_] for hash_ in hashes]
-            words, exact = _words(texts)
+            words, exact = _keyword_columns(texts)
             async with self._database.tenant(self.tenant_id, f"restore {len(texts)} passages") as connection:
                 await connection.execute(sql("restore_passages"), self.tenant_id, hashes, texts, words, exact, self._config)
 
@@ -132,15 +132,15 @@ class Inspection:
         """Take vectors away that cannot be any."""
         await self._execute("delete vectors", sql("delete_vectors", generation), list(passages))
 
-    async def delete_orphans(self) -> None:
+    async def delete_orphan_chunks(self) -> None:
         """Take chunks away that no document owns."""
         await self._execute("delete orphans", sql("delete_orphan_chunks"))
 
-    async def count_again(self, documents: Sequence[DocumentId]) -> None:
+    async def recount_chunks(self, documents: Sequence[DocumentId]) -> None:
         """Write how many chunks these documents have."""
         await self._execute("count chunks", sql("count_chunks_again"), list(documents))
 
-    async def forget_files(self, source: str, documents: Sequence[DocumentId]) -> None:
+    async def reset_files(self, source: str, documents: Sequence[DocumentId]) -> None:
         """Forget that the files of these documents were published, so that the next scan does so again."""
         await self._execute("forget files", sql("forget_files"), source, list(documents))
 
@@ -149,10 +149,10 @@ class Inspection:
             await connection.execute(statement, self.tenant_id, *arguments)
 
 
-def _document(rows: Sequence[Any]) -> ShownDocument:
+def _document(rows: Sequence[Any]) -> StoredDocument:
     d = rows[0]
     attributes = Attributes(d["collection"], d["source"], d["title"], d["uri"], d["mime_type"], d["metadata"], acl=_acl(d["acl"]))
-    return ShownDocument(
+    return StoredDocument(
         DocumentId(d["document_id"]), d["state"], d["under_way"], d["is_dead"],
         d["is_dead"] or d["is_coming"] or (d["state"] or "deleted") != "deleted", attributes, d["chunk_count"],
         tuple(_chunk(row) for row in rows if row["position"] is not None),
@@ -163,12 +163,12 @@ def _acl(value: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if value is None else tuple(value)
 
 
-def _chunk(row: Any) -> ShownChunk:
-    return ShownChunk(PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"])
+def _chunk(row: Any) -> StoredChunk:
+    return StoredChunk(PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"])
 
 
-def _words(contents: Sequence[str]) -> tuple[list[str], list[str]]:
-    found = [for_index(content) for content in contents]
+def _keyword_columns(contents: Sequence[str]) -> tuple[list[str], list[str]]:
+    found = [analyze_text(content) for content in contents]
     return [words for words, _ in found], ["\x1f".join(exact) for _, exact in found]
 
 

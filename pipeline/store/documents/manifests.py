@@ -7,10 +7,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from livedex.pipeline.model import Attributes, DocumentId, Entry, Fence, PassageId, TenantId
+from livedex.pipeline.model import Attributes, DocumentId, Fence, ManifestEntry, PassageId, TenantId
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, Version, Work
+from livedex.pipeline.store.protocol import Draft, PassageCounts, VersionKey
 
 
 async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft, Sequence[PassageId]]]) -> None:
@@ -26,39 +26,39 @@ async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft,
         await connection.executemany(sql("insert_manifest"), rows)
 
 
-async def insert_entries(connection: Connection, draft: Draft, entries: Sequence[Entry]) -> None:
+async def insert_entries(connection: Connection, draft: Draft, entries: Sequence[ManifestEntry]) -> None:
     """Write a manifest whose passages are there already; the same again changes nothing.
 
     Args:
         draft: without pieces.
     """
-    await connection.execute(sql("insert_manifest"), *_row_of(draft, entries))
+    await connection.execute(sql("insert_manifest"), *_manifest_row(draft, entries))
 
 
 def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:
-    return _row_of(
+    return _manifest_row(
         draft,
         [
-            Entry(passage_id, piece.gap, len(piece.content), piece.heading)
+            ManifestEntry(passage_id, piece.gap, len(piece.content), piece.heading)
             for passage_id, piece in zip(passage_ids, draft.pieces, strict=True)
         ],
     )
 
 
-def _row_of(draft: Draft, entries: Sequence[Entry]) -> tuple[Any, ...]:
+def _manifest_row(draft: Draft, entries: Sequence[ManifestEntry]) -> tuple[Any, ...]:
     paths = list(dict.fromkeys(entry.heading for entry in entries))
     index = {path: i for i, path in enumerate(paths)}
     headings = {"paths": [list(path) for path in paths], "of": [index[entry.heading] for entry in entries]}
     return (
         draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
-        draft.error, _attributes_out(draft.attributes) | ({} if draft.work is None else {"work": asdict(draft.work)}), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
+        draft.error, _encode_attributes(draft.attributes) | ({} if draft.work is None else {"work": asdict(draft.work)}), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
         [entry.length for entry in entries], headings, draft.accepted_at,
     )  # fmt: skip
 
 
 async def read_manifests(
-    connection: Connection, tenant_id: TenantId, versions: Sequence[Version]
-) -> dict[Version, tuple[Draft, tuple[Entry, ...]]]:
+    connection: Connection, tenant_id: TenantId, versions: Sequence[VersionKey]
+) -> dict[VersionKey, tuple[Draft, tuple[ManifestEntry, ...]]]:
     """The manifests of versions, each with its entries in order; those that are not there are left out."""
     documents, fences = [document_id for document_id, _ in versions], [fence for _, fence in versions]
     rows = await connection.fetch(
@@ -67,21 +67,21 @@ async def read_manifests(
     return {(DocumentId(row["document_id"]), Fence(row["version"], row["digest"])): _manifest(tenant_id, row) for row in rows}
 
 
-def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[Entry, ...]]:
+def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[ManifestEntry, ...]]:
     paths = [tuple(path) for path in row["headings"]["paths"]]
     entries = tuple(
-        Entry(PassageId(passage), gap, length, paths[path])
+        ManifestEntry(PassageId(passage), gap, length, paths[path])
         for passage, gap, length, path in zip(row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True)
     )
     work = row["attributes"].pop("work", None)  # those of an older release have none
     draft = Draft(
-        tenant_id, DocumentId(row["document_id"]), Fence(row["version"], row["digest"]), row["outcome"], _attributes_in(row["attributes"]),
-        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"], work=None if work is None else Work(**work),
+        tenant_id, DocumentId(row["document_id"]), Fence(row["version"], row["digest"]), row["outcome"], _decode_attributes(row["attributes"]),
+        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"], work=None if work is None else PassageCounts(**work),
     )  # fmt: skip
     return draft, entries
 
 
-def _attributes_out(a: Attributes) -> dict[str, Any]:
+def _encode_attributes(a: Attributes) -> dict[str, Any]:
     changed_at = a.changed_at.isoformat() if a.changed_at else None
     acl = None if a.acl is None else list(a.acl)
     return {
@@ -90,7 +90,7 @@ def _attributes_out(a: Attributes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _attributes_in(value: dict[str, Any]) -> Attributes:
+def _decode_attributes(value: dict[str, Any]) -> Attributes:
     changed_at, acl = value.pop("changed_at"), value.pop("acl", None)  # those of an older release have no rights
     return Attributes(
         **value, changed_at=datetime.fromisoformat(changed_at) if changed_at else None, acl=None if acl is None else tuple(acl)

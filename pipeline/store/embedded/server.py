@@ -22,18 +22,25 @@ from typing import BinaryIO
 import psutil
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.store.embedded.binaries import can_reach, identity, programs_for, run, shell_without_postgres, system_user
-from livedex.pipeline.store.embedded.shutdown import KILLED_S, end_server
-from livedex.pipeline.store.embedded.socket_directory import make_socket_directory, remove_socket_directory
+from livedex.pipeline.store.embedded.binaries import (
+    binary_directory,
+    can_traverse,
+    environment_without_libpq,
+    run_binary,
+    subprocess_user,
+    system_user,
+)
+from livedex.pipeline.store.embedded.shutdown import KILL_TIMEOUT_S, stop_server
+from livedex.pipeline.store.embedded.socket_directory import create_socket_directory, remove_socket_directory
 from livedex.pipeline.store.postgres.conninfo import EmbeddedUrl
 
 DATABASE = "livedex"
-OWNER = "postgres"
+OWNER_ROLE = "postgres"
 _PORT = "5432"
-_HERE = "/proc/self/cwd"
+_WORKING_DIRECTORY = "/proc/self/cwd"
 """The data directory for a user that cannot reach it by its path: PostgreSQL is started in it."""
 _START_TIMEOUT_S = 60.0
-_START_AGAIN_S = 0.5
+_RESTART_DELAY_S = 0.5
 _SETTINGS = {
     "listen_addresses": "",
     "port": _PORT,
@@ -76,12 +83,12 @@ async def embedded_postgres(data: Path) -> AsyncIterator[str]:
         try:
             yield _url(await asyncio.to_thread(_ensure_running, home), DATABASE)
         finally:
-            await asyncio.shield(asyncio.to_thread(_stop_when_last, home, lock.fileno()))
+            await asyncio.shield(asyncio.to_thread(_stop_if_last_user, home, lock.fileno()))
 
 
-def url_as(url: str, role: str) -> str:
+def url_for_role(url: str, role: str) -> str:
     """The same database for another role; only for the embedded server, which trusts its socket."""
-    return EmbeddedUrl(url.replace(f"//{OWNER}@", f"//{role}@", 1))
+    return EmbeddedUrl(url.replace(f"//{OWNER_ROLE}@", f"//{role}@", 1))
 
 
 def is_initialised(data: Path) -> bool:
@@ -90,7 +97,7 @@ def is_initialised(data: Path) -> bool:
 
 
 def _url(sockets: Path, database: str) -> EmbeddedUrl:
-    return EmbeddedUrl(f"postgresql://{OWNER}@/{database}?host={sockets}&port={_PORT}&sslmode=disable")
+    return EmbeddedUrl(f"postgresql://{OWNER_ROLE}@/{database}?host={sockets}&port={_PORT}&sslmode=disable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +121,12 @@ def _ensure_running(home: Path) -> Path:
         if server := _ready_server(home):
             return server.sockets
         account = system_user()
-        reachable = account is None or can_reach(home, account)
+        reachable = account is None or can_traverse(home, account)
         if not reachable and not sys.platform.startswith("linux"):
             raise ConfigError(
                 f"PostgreSQL does not run as root, and its user {account.pw_name if account else ''} cannot reach {home}: choose another --data DIR"
             )
-        programs = programs_for(account)
+        programs = binary_directory(account)
         if not (home / "PG_VERSION").exists():
             _initialise(home, programs, account, reachable)
         sockets = _start(home, programs, account, reachable)
@@ -127,7 +134,7 @@ def _ensure_running(home: Path) -> Path:
         return sockets
 
 
-def _make_folder(path: Path, account: pwd.struct_passwd | None) -> None:
+def _create_directory(path: Path, account: pwd.struct_passwd | None) -> None:
     """Make a folder for the server's user alone; what stands there already is not touched."""
     path.mkdir(mode=0o700)
     if account:
@@ -138,9 +145,9 @@ def _initialise(home: Path, programs: Path, account: pwd.struct_passwd | None, r
     making = home.with_name("postgres.new")
     if making.is_symlink() or making.exists():
         subprocess.run(["rm", "-rf", str(making)], check=True)  # a start that was killed half-way
-    _make_folder(making, account)
-    run(
-        programs / "initdb", "-D", making if reachable else _HERE, "-U", OWNER, "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin",
+    _create_directory(making, account)
+    run_binary(
+        programs / "initdb", "-D", making if reachable else _WORKING_DIRECTORY, "-U", OWNER_ROLE, "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8", "--locale=C", "--no-instructions", account=account, folder=making,
     )  # fmt: skip
     making.rename(home)
@@ -150,10 +157,10 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
     """Start the server and return the folder of its socket."""
     if dead := _children.pop(home, None):
         dead.poll()
-    left = _written(home)
-    sockets = make_socket_directory(home, account, reachable=reachable, left=None if left is None else left.sockets)
+    left = _read_pid_file(home)
+    sockets = create_socket_directory(home, account, reachable=reachable, left=None if left is None else left.sockets)
     try:
-        _launch(home, [str(programs / "postgres"), "-D", str(home) if reachable else _HERE], sockets, account)
+        _launch(home, [str(programs / "postgres"), "-D", str(home) if reachable else _WORKING_DIRECTORY], sockets, account)
     except BaseException:
         if left is None or left.sockets != sockets:
             remove_socket_directory(sockets, home, account)
@@ -169,22 +176,22 @@ def _launch(home: Path, command: list[str], sockets: Path, account: pwd.struct_p
     for is_last in (False, True):
         for stale in (home / "postmaster.pid", sockets / f".s.PGSQL.{_PORT}.lock"):
             stale.unlink(missing_ok=True)  # `_ready_server` looked; what was killed may be a zombie still
-        with _opened_log(log) as out:
+        with _open_log(log) as out:
             process = subprocess.Popen(
-                [*command, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=shell_without_postgres(),
-                **identity(account),
+                [*command, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=environment_without_libpq(),
+                **subprocess_user(account),
             )  # fmt: skip
-        if _becomes_ready(home, process):
+        if _wait_until_ready(home, process):
             _children[home] = process
             return
         if is_last:
             raise ConfigError(f"PostgreSQL did not start: see {log} ({_last_line(log)})")
         process.kill()
         process.wait()
-        time.sleep(_START_AGAIN_S)
+        time.sleep(_RESTART_DELAY_S)
 
 
-def _opened_log(log: Path) -> BinaryIO:
+def _open_log(log: Path) -> BinaryIO:
     """The server's log to write to; its folder is the server's user's, who may not lead us elsewhere."""
     try:
         return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab")
@@ -192,7 +199,7 @@ def _opened_log(log: Path) -> BinaryIO:
         raise ConfigError(f"{log} cannot be written ({exc.strerror}): remove it") from exc
 
 
-def _becomes_ready(home: Path, process: subprocess.Popen[bytes]) -> bool:
+def _wait_until_ready(home: Path, process: subprocess.Popen[bytes]) -> bool:
     end = time.monotonic() + _START_TIMEOUT_S
     while _ready_server(home) is None:
         if process.poll() is not None or time.monotonic() > end:
@@ -220,7 +227,7 @@ def _ensure_database(sockets: Path) -> None:
     asyncio.run(create())
 
 
-def _written(home: Path) -> _Server | None:
+def _read_pid_file(home: Path) -> _Server | None:
     """What a server wrote down at its start, whether it runs or not."""
     try:
         lines = (home / "postmaster.pid").read_text("utf-8", "surrogateescape").rstrip("\n").split("\n")
@@ -233,7 +240,7 @@ def _written(home: Path) -> _Server | None:
 
 def _running_server(home: Path) -> _Server | None:
     """The server that runs on this directory, if one does."""
-    server = _written(home)
+    server = _read_pid_file(home)
     try:
         if server is None:
             return None
@@ -253,7 +260,7 @@ def _ready_server(home: Path) -> _Server | None:
     return server if server is not None and server.state == "ready" else None
 
 
-def _stop_when_last(home: Path, lock: int) -> None:
+def _stop_if_last_user(home: Path, lock: int) -> None:
     """Give the shared lock back; stop the server when nobody else holds one."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,11 +280,11 @@ def _stop(home: Path) -> None:
         if found:
             server = psutil.Process(found.pid)
             account = pwd.getpwuid(server.uids().effective) if os.geteuid() == 0 else None
-            end_server(server, child)
+            stop_server(server, child)
             remove_socket_directory(found.sockets, home, account)
     except psutil.NoSuchProcess:
         pass
     finally:
         if child:
             with suppress(subprocess.TimeoutExpired):
-                child.wait(KILLED_S)
+                child.wait(KILL_TIMEOUT_S)

@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import psutil
 
-FAST_S = 30.0
-_IMMEDIATE_S = 7.0
-KILLED_S = 3.0
+FAST_SHUTDOWN_TIMEOUT_S = 30.0
+_IMMEDIATE_SHUTDOWN_TIMEOUT_S = 7.0
+KILL_TIMEOUT_S = 3.0
 
 
-def end_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
+def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
     """Ask for a fast shutdown; one that a frozen process holds up, or that takes too long, becomes an immediate one, and then a kill.
 
     Nothing is lost by it: the server recovers at its next start, as after a crash.
@@ -23,22 +23,22 @@ def end_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) ->
         child: the same server, where this process started it.
     """
     server.send_signal(signal.SIGINT)
-    end = time.monotonic() + FAST_S
-    while not _ended(server, child, 0.5):
-        if time.monotonic() > end or _frozen(server):
+    end = time.monotonic() + FAST_SHUTDOWN_TIMEOUT_S
+    while not _wait_for_exit(server, child, 0.5):
+        if time.monotonic() > end or _is_stopped(server):
             break
     else:
         return
     server.send_signal(signal.SIGQUIT)  # an immediate shutdown, after which the server kills what does not end within 5 s
-    if _ended(server, child, _IMMEDIATE_S):
+    if _wait_for_exit(server, child, _IMMEDIATE_SHUTDOWN_TIMEOUT_S):
         return
     for process in [*server.children(recursive=True), server]:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    _ended(server, child, KILLED_S)
+    _wait_for_exit(server, child, KILL_TIMEOUT_S)
 
 
-def _ended(server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float) -> bool:
+def _wait_for_exit(server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float) -> bool:
     """Whether the server ends within so many seconds."""
     try:
         if child and child.pid == server.pid:
@@ -50,7 +50,7 @@ def _ended(server: psutil.Process, child: subprocess.Popen[bytes] | None, second
     return True
 
 
-def _frozen(server: psutil.Process) -> bool:
+def _is_stopped(server: psutil.Process) -> bool:
     """Whether a process of the server is stopped by a signal, so that it can end nothing."""
     try:
         return any(process.status() == psutil.STATUS_STOPPED for process in [server, *server.children()])

@@ -19,11 +19,11 @@ from livedex.pipeline.errors import ConfigError
 _PREFIX = "livedex-"
 _MAX_SOCKET_BYTES = 100
 _SOCKET = ".s.PGSQL.5432"
-_PLAIN = re.compile(rb"[\w/.+-]+")
+_SAFE_PATH = re.compile(rb"[\w/.+-]+")
 """What a socket's path may hold that stands in a URL and in PostgreSQL's list of such folders."""
 
 
-def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reachable: bool, left: Path | None = None) -> Path:
+def create_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reachable: bool, left: Path | None = None) -> Path:
     """Return the folder for a server that is about to start.
 
     Args:
@@ -39,11 +39,11 @@ def make_socket_directory(home: Path, account: pwd.struct_passwd | None, *, reac
         return home
     if left is not None and _is_ours(left, account):
         return left
-    for place in _places():
+    for place in _candidate_directories():
         with suppress(OSError):
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
             if account is not None:
-                _give(folder, account)
+                _change_owner(folder, account)
             return folder
     raise ConfigError(
         f"there is no folder for PostgreSQL's socket: {home} is too long or has odd characters, and so has the temporary folder;"
@@ -73,10 +73,10 @@ def _is_ours(folder: Path, account: pwd.struct_passwd | None) -> bool:
 
 def _fits(folder: Path) -> bool:
     socket = os.fsencode(folder / _SOCKET)
-    return len(socket) <= _MAX_SOCKET_BYTES and bool(_PLAIN.fullmatch(socket))
+    return len(socket) <= _MAX_SOCKET_BYTES and bool(_SAFE_PATH.fullmatch(socket))
 
 
-def _places() -> Iterator[Path]:
+def _candidate_directories() -> Iterator[Path]:
     """Folders for temporary files in which nobody else can take away what is ours."""
     for place in dict.fromkeys([os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/var/tmp"]):
         folder = Path(place)
@@ -90,7 +90,7 @@ def _places() -> Iterator[Path]:
                 yield folder
 
 
-def _give(folder: Path, account: pwd.struct_passwd) -> None:
+def _change_owner(folder: Path, account: pwd.struct_passwd) -> None:
     """Let the server's user have a folder that was just made, and nothing that was put in its place."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -12,20 +12,20 @@ from typing import Any
 from urllib.parse import quote
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.store.postgres.pgpass import password_of
+from livedex.pipeline.store.postgres.pgpass import find_password
 
 CONNECT_TIMEOUT_S = 10.0
 _PORT = "5432"
-_SOCKETS = ("/run/postgresql", "/var/run/postgresql", "/tmp")
-_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_FILES = ("sslrootcert", "sslcrl", "sslcert", "sslkey")
-_OF_TLS = (*_FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version")
-_HARMLESS = {
+_SOCKET_DIRECTORIES = ("/run/postgresql", "/var/run/postgresql", "/tmp")
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_TLS_FILES = ("sslrootcert", "sslcrl", "sslcert", "sslkey")
+_TLS_PARAMETERS = (*_TLS_FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version")
+_SUPPORTED_VALUES = {
     "channel_binding": {"disable", "prefer"}, "gssencmode": {"disable", "prefer"}, "gssdelegation": {"0"}, "sslcertmode": {"allow"}, "sslsni": {"1"},
     "sslcompression": {"0", "1"}, "replication": {"false", "off", "no", "0"}, "min_protocol_version": {"3.0"},
     "max_protocol_version": {"3.0", "3.2", "latest"}, "client_encoding": {"utf8", "utf-8", "unicode", "auto"}, "gsslib": {"gssapi"},
     "target_session_attrs": {"any", "primary", "read-write"}, "load_balance_hosts": {"disable", "random"}, "sslnegotiation": {"postgres", "direct"},
-    "sslmode": set(_MODES), "keepalives": {"0", "1"}, "ssl_min_protocol_version": {"tlsv1.2", "tlsv1.3"},
+    "sslmode": set(_SSL_MODES), "keepalives": {"0", "1"}, "ssl_min_protocol_version": {"tlsv1.2", "tlsv1.3"},
     "ssl_max_protocol_version": {"tlsv1.2", "tlsv1.3"},
 }  # fmt: skip
 """The values that can be kept; every other one asks for what the driver cannot do, or Livedex cannot work with."""
@@ -35,13 +35,13 @@ _ADVICE = {
     "gssencmode": "write gssencmode=disable, and sslmode=require for a connection that nobody else reads",
     "client_encoding": "Livedex speaks UTF-8; leave it out",
 }
-_NEVER = frozenset(
+_UNSUPPORTED_PARAMETERS = frozenset(
     "require_auth requirepeer sslcrldir sslkeylogfile scram_client_key scram_server_key oauth_issuer oauth_client_id oauth_client_secret oauth_scope".split()
 )
-_NUMBERS = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
+_INTEGER_PARAMETERS = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
 
 
-def connection_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, Any]:
+def asyncpg_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of `asyncpg.connect`; all that it would look for in the environment is among them.
 
     Args:
@@ -69,7 +69,7 @@ def connection_arguments(parameters: Mapping[str, str], settings: Mapping[str, s
     return {**found, "server_settings": {**options, **settings, "application_name": name}}
 
 
-def server_name(parameters: Mapping[str, str]) -> str:
+def server_location(parameters: Mapping[str, str]) -> str:
     """Return where a connection leads, for people: hosts and ports, database and user, and nothing secret."""
     try:
         places = ", ".join(f"{host}:{port}" for host, port in _hosts(parameters)[:4])
@@ -81,14 +81,14 @@ def server_name(parameters: Mapping[str, str]) -> str:
 
 def _check_values(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
-        if name in _NEVER:
+        if name in _UNSUPPORTED_PARAMETERS:
             raise ConfigError(f"{name} of the database connection cannot be kept by the driver: leave it out")
-        if name in _HARMLESS and value.lower() not in _HARMLESS[name]:
-            known = ", ".join(sorted(_HARMLESS[name]))
+        if name in _SUPPORTED_VALUES and value.lower() not in _SUPPORTED_VALUES[name]:
+            known = ", ".join(sorted(_SUPPORTED_VALUES[name]))
             raise ConfigError(
                 f"{name}={value} of the database connection cannot be kept: {_ADVICE.get(name, f'what can be is {known}; or leave it out')}"
             )
-        if name in _NUMBERS and not value.removeprefix("-").isdecimal():
+        if name in _INTEGER_PARAMETERS and not value.removeprefix("-").isdecimal():
             raise ConfigError(f"{name} of the database connection is no whole number: write seconds (tcp_user_timeout: milliseconds)")
 
 
@@ -116,7 +116,7 @@ def _hosts(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _default_hosts() -> list[str]:
-    sockets = [folder for folder in _SOCKETS if Path(folder, f".s.PGSQL.{_PORT}").exists()]
+    sockets = [folder for folder in _SOCKET_DIRECTORIES if Path(folder, f".s.PGSQL.{_PORT}").exists()]
     return [*sockets[:1], "localhost"]
 
 
@@ -135,14 +135,14 @@ def _password(parameters: Mapping[str, str], database: str, user: str) -> str:
         file = Path(named) if named else Path.home() / ".pgpass"
     except RuntimeError:
         return ""
-    return password_of(file, _hosts(parameters), database, user, named=bool(named)) or ""
+    return find_password(file, _hosts(parameters), database, user, named=bool(named)) or ""
 
 
 def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[str, Any]:
     """How the driver encrypts. It takes files only in a URL, which therefore holds these and nothing else."""
     root = parameters.get("sslrootcert", "")
     mode = parameters.get("sslmode", "verify-full" if root == "system" else "prefer")
-    strict = _MODES.index(mode) >= _MODES.index("require")
+    strict = _SSL_MODES.index(mode) >= _SSL_MODES.index("require")
     if parameters.get("sslnegotiation") == "direct" and not strict:
         raise ConfigError("sslnegotiation=direct of the database connection needs sslmode=require, verify-ca or verify-full")
     if mode == "disable" or all(host.startswith("/") for host, _ in hosts):
@@ -153,8 +153,8 @@ def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[st
         return {"ssl": ssl.create_default_context()}
     if mode.startswith("verify") and not root and not (Path.home() / ".postgresql" / "root.crt").exists():
         raise ConfigError(f"sslmode={mode} of the database connection needs sslrootcert: name the file of the authority, or system")
-    for name in _FILES:
+    for name in _TLS_FILES:
         if parameters.get(name) and strict | (name in ("sslcert", "sslkey")) and not os.access(parameters[name], os.R_OK):
             raise ConfigError(f"{name} of the database connection names a file that cannot be read: {parameters[name]}")
-    query = {"sslmode": mode, **{name: parameters[name] for name in _OF_TLS if parameters.get(name)}}
+    query = {"sslmode": mode, **{name: parameters[name] for name in _TLS_PARAMETERS if parameters.get(name)}}
     return {"dsn": "postgresql://?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())}

@@ -8,12 +8,12 @@ import asyncpg
 
 from livedex.pipeline.errors import ConfigError
 
-DEFAULT_MOST = 20
-_FOR_OTHERS = 3
+DEFAULT_MAX_CONNECTIONS = 20
+_RESERVED_FOR_COMMANDS = 3
 """Left for commands such as `livedex status`, where the server has few."""
-_LEAST_POOL, _LEAST_PUBLISHING = 2, 1
+_MIN_POOL, _MIN_PUBLISHING = 2, 1
 
-_ROOM = """
+_CAPACITY_SQL = """
 select current_setting('max_connections')::int as most,
        current_setting('superuser_reserved_connections')::int + coalesce(current_setting('reserved_connections', true)::int, 0) as reserved,
        (select coalesce(sum(numbackends), 0)::int from pg_catalog.pg_stat_database) - 1 as used,
@@ -39,17 +39,17 @@ class ConnectionNeeds:
     stages: int = 0
     listeners: int = 0
     publishes: bool = True
-    builds: bool = False
+    runs_maintenance: bool = False
 
     @property
     def fixed(self) -> int:
         """Connections that it holds whatever its pools are."""
-        return 2 * self.stages + self.listeners + self.builds
+        return 2 * self.stages + self.listeners + self.runs_maintenance
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The fewest that it can work with."""
-        return self.fixed + _LEAST_POOL + (_LEAST_PUBLISHING if self.publishes or self.stages else 0)
+        return self.fixed + _MIN_POOL + (_MIN_PUBLISHING if self.publishes or self.stages else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ConnectionBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerRoom:
+class ServerCapacity:
     """What a server says of its connections.
 
     Attributes:
@@ -82,15 +82,15 @@ class ServerRoom:
     free: int
 
 
-async def server_room(connection: asyncpg.Connection[asyncpg.Record]) -> ServerRoom:
+async def read_server_capacity(connection: asyncpg.Connection[asyncpg.Record]) -> ServerCapacity:
     """Return how many connections are left."""
-    row = await connection.fetchrow(_ROOM)
+    row = await connection.fetchrow(_CAPACITY_SQL)
     assert row is not None
     free = min(row["most"] - row["reserved"] - row["used"], row["of_role"], row["of_database"])
-    return ServerRoom(row["most"], row["reserved"], row["used"], free)
+    return ServerCapacity(row["most"], row["reserved"], row["used"], free)
 
 
-def small_budget(connections: int, most: int | None) -> ConnectionBudget:
+def command_budget(connections: int, most: int | None) -> ConnectionBudget:
     """Return what a command takes, which opens connections when it needs them.
 
     Args:
@@ -102,7 +102,7 @@ def small_budget(connections: int, most: int | None) -> ConnectionBudget:
     return ConnectionBudget(max(1, min(connections, most - 2)), 1)
 
 
-def divide(needs: ConnectionNeeds, room: ServerRoom, most: int | None) -> ConnectionBudget:
+def allocate_connections(needs: ConnectionNeeds, room: ServerCapacity, most: int | None) -> ConnectionBudget:
     """Return how a process divides the connections that it may have.
 
     Args:
@@ -111,18 +111,20 @@ def divide(needs: ConnectionNeeds, room: ServerRoom, most: int | None) -> Connec
     Raises:
         ConfigError: it cannot work with so few.
     """
-    if most is not None and most < needs.least:
+    if most is not None and most < needs.minimum:
         raise ConfigError(
-            f"LIVEDEX_MAX_CONNECTIONS is {most}, and {needs.who} needs at least {needs.least}: set it higher, or leave it out"
+            f"LIVEDEX_MAX_CONNECTIONS is {most}, and {needs.who} needs at least {needs.minimum}: set it higher, or leave it out"
         )
-    if room.free < needs.least:
+    if room.free < needs.minimum:
         raise ConfigError(
             f"PostgreSQL has {max(room.free, 0)} connections left (max_connections {room.most}, {room.reserved} reserved, {room.used} in use) and {needs.who}"
-            f" needs at least {needs.least}: raise max_connections, end what uses them, or give this login and database a higher limit"
+            f" needs at least {needs.minimum}: raise max_connections, end what uses them, or give this login and database a higher limit"
         )
-    allowed = min(most, room.free) if most is not None else min(DEFAULT_MOST, max(room.free - _FOR_OTHERS, needs.least))
+    allowed = (
+        min(most, room.free) if most is not None else min(DEFAULT_MAX_CONNECTIONS, max(room.free - _RESERVED_FOR_COMMANDS, needs.minimum))
+    )
     rest = allowed - needs.fixed
     if not needs.publishes and not needs.stages:
         return ConnectionBudget(rest, 0)
-    publishing = max(_LEAST_PUBLISHING, rest // 3)
+    publishing = max(_MIN_PUBLISHING, rest // 3)
     return ConnectionBudget(rest - publishing, publishing)

@@ -14,9 +14,9 @@ from urllib.parse import unquote_to_bytes
 from livedex.pipeline.errors import ConfigError
 
 _SCHEME = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
-_WORD = re.compile(r"\s*([^\s=]+)\s*=\s*(?:'((?:[^'\\]|\\.)*)'|((?:[^\s'\\]|\\.)*))(?=\s|$)", re.DOTALL)
+_KEYWORD_VALUE = re.compile(r"\s*([^\s=]+)\s*=\s*(?:'((?:[^'\\]|\\.)*)'|((?:[^\s'\\]|\\.)*))(?=\s|$)", re.DOTALL)
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
-_ENCODE = "write characters of a user or password that mean something in a URL as %XX (@ is %40, / is %2F, : is %3A)"
+_ENCODE_HINT = "write characters of a user or password that mean something in a URL as %XX (@ is %40, / is %2F, : is %3A)"
 
 KEYWORDS = frozenset(
     "application_name channel_binding client_encoding connect_timeout dbname fallback_application_name gssdelegation gssencmode gsslib host hostaddr"
@@ -28,7 +28,7 @@ KEYWORDS = frozenset(
 _ALIASES = {"database": "dbname", "ssl": "sslmode"}
 """What other drivers call a parameter."""
 _SSL_FLAGS = {"true": "require", "1": "require", "false": "disable", "0": "disable"}
-_VARIABLES = {
+_ENVIRONMENT_VARIABLES = {
     "PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user", "PGPASSWORD": "password",
     "PGPASSFILE": "passfile", "PGREQUIREAUTH": "require_auth", "PGCHANNELBINDING": "channel_binding", "PGSERVICE": "service",
     "PGSERVICEFILE": "servicefile", "PGOPTIONS": "options", "PGAPPNAME": "application_name", "PGSSLMODE": "sslmode",
@@ -47,7 +47,7 @@ class EmbeddedUrl(str):
     """The URL of a server of our own: it says everything, and no variable of the shell adds to it."""
 
 
-def connection_parameters(text: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def parse_conninfo(text: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return every parameter that is set, under libpq's names; what the text says wins over the service file, and that over variables.
 
     Args:
@@ -58,17 +58,17 @@ def connection_parameters(text: str, environment: Mapping[str, str] | None = Non
         ConfigError: it cannot be read, or has a parameter that libpq does not have.
     """
     environment = os.environ if environment is None else environment
-    found = _of_url(text) if re.match(r"[\w+.-]+://", text) else _of_words(text)
-    of_shell = {name: environment[variable] for variable, name in _VARIABLES.items() if environment.get(variable)}
+    found = _parse_url(text) if re.match(r"[\w+.-]+://", text) else _parse_keyword_values(text)
+    of_shell = {name: environment[variable] for variable, name in _ENVIRONMENT_VARIABLES.items() if environment.get(variable)}
     service = found.get("service") or of_shell.get("service")
-    of_service = _of_service(service, found.get("servicefile") or of_shell.get("servicefile"), environment) if service else {}
+    of_service = _read_service(service, found.get("servicefile") or of_shell.get("servicefile"), environment) if service else {}
     merged = {**of_shell, **of_service, **found}
     if merged.pop("requiressl", "0") == "1" and "sslmode" not in merged:
         merged["sslmode"] = "require"
     return {name: value for name, value in merged.items() if name not in ("service", "servicefile")}
 
 
-def _kept(pairs: list[tuple[str, str]], where: str) -> dict[str, str]:
+def _normalized(pairs: list[tuple[str, str]], where: str) -> dict[str, str]:
     """The parameters of a text under libpq's names; the last one wins, empty ones are not set."""
     found: dict[str, str] = {}
     for name, value in pairs:
@@ -82,7 +82,7 @@ def _kept(pairs: list[tuple[str, str]], where: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _of_url(text: str) -> dict[str, str]:
+def _parse_url(text: str) -> dict[str, str]:
     where = "the database URL"
     text = text.strip()
     begin = _SCHEME.match(text)
@@ -93,36 +93,36 @@ def _of_url(text: str) -> dict[str, str]:
     end = re.search(r"[@/]", rest)
     if end is not None and end[0] == "@":
         user, _, password = rest[: end.start()].partition(":")
-        pairs += [("user", _decoded(user, "user")), ("password", _decoded(password, "password"))]
+        pairs += [("user", _percent_decode(user, "user")), ("password", _percent_decode(password, "password"))]
         rest = rest[end.end() :]
-    hosts, rest = _split(rest, "/?")
-    path, query = ("", rest) if rest.startswith("?") else _split(rest, "?")
-    pairs += _of_hosts(hosts)
-    pairs.append(("dbname", _decoded(path[1:], "dbname")))
+    hosts, rest = _split_at_first(rest, "/?")
+    path, query = ("", rest) if rest.startswith("?") else _split_at_first(rest, "?")
+    pairs += _parse_hosts(hosts)
+    pairs.append(("dbname", _percent_decode(path[1:], "dbname")))
     repeated: list[tuple[str, str]] = []
     for part in filter(None, query[1:].split("&")):
         name, equals, value = part.partition("=")
         if not equals:
             raise ConfigError(f"{where}: a parameter has no value; write NAME=VALUE after the question mark")
-        name = _decoded(name, "the name of a parameter")
-        (repeated if name == "host" else pairs).append((name, _decoded(value, name if name.isidentifier() else "a parameter")))
-    return _kept(pairs + _host_words(repeated), where)
+        name = _percent_decode(name, "the name of a parameter")
+        (repeated if name == "host" else pairs).append((name, _percent_decode(value, name if name.isidentifier() else "a parameter")))
+    return _normalized(pairs + _join_repeated_hosts(repeated), where)
 
 
-def _host_words(repeated: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _join_repeated_hosts(repeated: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Several `host=NAME:PORT`, as SQLAlchemy has them, in libpq's words; one alone stays as it is."""
     if len(repeated) < 2:
         return repeated
-    return _of_hosts(",".join(value for _, value in repeated))
+    return _parse_hosts(",".join(value for _, value in repeated))
 
 
-def _split(text: str, characters: str) -> tuple[str, str]:
+def _split_at_first(text: str, characters: str) -> tuple[str, str]:
     """What comes before the first of some characters, and the rest with it."""
     found = re.search(f"[{re.escape(characters)}]", text)
     return (text, "") if found is None else (text[: found.start()], text[found.start() :])
 
 
-def _of_hosts(text: str) -> list[tuple[str, str]]:
+def _parse_hosts(text: str) -> list[tuple[str, str]]:
     """`host:port,host:port` as two lists."""
     if not text:
         return []
@@ -130,13 +130,13 @@ def _of_hosts(text: str) -> list[tuple[str, str]]:
     for part in text.split(","):
         found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^:\[\]@]*))(?::(\d*))?", part)
         if found is None:
-            raise ConfigError(f"the database URL: a host is none, or its port no number; write HOST:PORT, or [::1]:PORT; {_ENCODE}")
-        hosts.append(_decoded(found[1] or found[2] or "", "host"))
+            raise ConfigError(f"the database URL: a host is none, or its port no number; write HOST:PORT, or [::1]:PORT; {_ENCODE_HINT}")
+        hosts.append(_percent_decode(found[1] or found[2] or "", "host"))
         ports.append(found[3] or "")
     return [("host", ",".join(hosts)), ("port", ",".join(ports))]
 
 
-def _decoded(text: str, name: str) -> str:
+def _percent_decode(text: str, name: str) -> str:
     text = text.strip(" \t\n\v\f\r")
     if re.search(r"[ \t\n\v\f\r]", text):
         raise ConfigError(f"the database URL: {name} has a blank in it: write it as %20")
@@ -148,11 +148,11 @@ def _decoded(text: str, name: str) -> str:
         raise ConfigError(f"the database URL: {name} is not UTF-8") from None
 
 
-def _of_words(text: str) -> dict[str, str]:
+def _parse_keyword_values(text: str) -> dict[str, str]:
     where, pairs, at = "the connection string of the database", [], 0
     text = text.rstrip()
     while at < len(text):
-        found = _WORD.match(text, at)
+        found = _KEYWORD_VALUE.match(text, at)
         if found is None:
             raise ConfigError(
                 f"{where} cannot be read: write postgresql://USER:PASSWORD@HOST:5432/DATABASE, or host=HOST dbname=DATABASE"
@@ -163,10 +163,10 @@ def _of_words(text: str) -> dict[str, str]:
         at = found.end()
     if not pairs:
         raise ConfigError(f"{where} is empty: write postgresql://USER:PASSWORD@HOST:5432/DATABASE")
-    return _kept(pairs, where)
+    return _normalized(pairs, where)
 
 
-def _of_service(name: str, file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+def _read_service(name: str, file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """The parameters under `[name]` of the service file."""
     home = environment.get("HOME")
     places = [Path(file)] if file else [Path(home) / ".pg_service.conf"] if home else []
@@ -188,5 +188,5 @@ def _of_service(name: str, file: str | None, environment: Mapping[str, str]) -> 
                     raise ConfigError(f"{place}: a line of the service {name} is no NAME=VALUE: connections by LDAP are not offered")
                 pairs.append((key, value))
         if seen:
-            return _kept(pairs, str(place))
+            return _normalized(pairs, str(place))
     raise ConfigError(f"service={name}: no such service in {' or '.join(map(str, places)) or 'any file'}: add it, or set servicefile")

@@ -10,7 +10,7 @@ import errno
 
 import asyncpg
 
-_STATES = {
+_SQLSTATES = {
     "25006": "it is read-only (a standby, or a failover that is not over)",
     "25P03": "it ended a transaction that stood still",
     "25P04": "it ended a transaction that took too long",
@@ -30,20 +30,20 @@ _STATES = {
     "58030": "it cannot read or write its disk",
     "XX000": "a connection pooler or the server failed",
 }
-_CLASSES = {
+_SQLSTATE_CLASSES = {
     "08": "the connection failed",
     "53": "it lacks resources",
     "57": "an operator intervened",
     "58": "its system failed",
     "XX": "it failed internally",
 }
-_STATEMENTS_OWN = frozenset({"57014"})
+_STATEMENT_ERRORS = frozenset({"57014"})
 """Of these classes, what ends one statement and says nothing about the next one (`statement_timeout`, a cancel)."""
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def database_outage(error: BaseException | None) -> str | None:
+def outage_reason(error: BaseException | None) -> str | None:
     """Return why the database cannot be used now, or None where the error is about a statement or its values.
 
     Args:
@@ -52,13 +52,13 @@ def database_outage(error: BaseException | None) -> str | None:
     Returns:
         A few words without ids, values, names and addresses, fit for whoever asks.
     """
-    for each in _driver_errors(error):
+    for each in _unwrap_errors(error):
         state = getattr(each, "sqlstate", None)
-        if isinstance(state, str) and state not in _STATEMENTS_OWN:
-            if state in _STATES:
-                return _STATES[state]
-            if state[:2] in _CLASSES:
-                return _CLASSES[state[:2]]
+        if isinstance(state, str) and state not in _STATEMENT_ERRORS:
+            if state in _SQLSTATES:
+                return _SQLSTATES[state]
+            if state[:2] in _SQLSTATE_CLASSES:
+                return _SQLSTATE_CLASSES[state[:2]]
         if isinstance(each, asyncpg.exceptions.DataError | asyncpg.DataError):
             return None
         if isinstance(each, asyncpg.InternalClientError):
@@ -72,7 +72,7 @@ def database_outage(error: BaseException | None) -> str | None:
     return None
 
 
-def _driver_errors(error: BaseException | None) -> list[BaseException]:
+def _unwrap_errors(error: BaseException | None) -> list[BaseException]:
     """The error and, of a wrapper, what is wrapped."""
     found: list[BaseException] = []
     for each in (error, getattr(error, "orig", None)):

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from livedex.pipeline.store.postgres.connection import connect
-from livedex.pipeline.store.postgres.errors import database_outage
+from livedex.pipeline.store.postgres.errors import outage_reason
 
 log = logging.getLogger(__name__)
 
-_RECONNECT_S = 1.0
+_RECONNECT_DELAY_S = 1.0
 
 
 @asynccontextmanager
-async def listening(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
+async def listen(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
     """Listen to a channel for as long as the block lasts; see `keep_listening`."""
-    task = asyncio.create_task(keep_listening(url, channel, told, began), name=f"listen to {channel}")
+    task = asyncio.create_task(listen_forever(url, channel, told, began), name=f"listen to {channel}")
     try:
         yield
     finally:
@@ -26,7 +26,7 @@ async def listening(url: str, channel: str, told: Callable[[str], None], began: 
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def keep_listening(
+async def listen_forever(
     url: str, channel: str, told: Callable[[str], None], began: Callable[[], None], ended: Callable[[], None] = lambda: None
 ) -> None:
     """Listen to a channel until cancelled.
@@ -41,11 +41,11 @@ async def keep_listening(
         try:
             await _listen_once(url, channel, told, began)
         except Exception as exc:
-            if database_outage(exc) is None:
+            if outage_reason(exc) is None:
                 log.exception("listening to %s ended in a way that nobody foresaw; it begins again", channel)
         finally:
             ended()
-        await asyncio.sleep(_RECONNECT_S)
+        await asyncio.sleep(_RECONNECT_DELAY_S)
 
 
 async def _listen_once(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:

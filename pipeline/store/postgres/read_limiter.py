@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 
 from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.runtime.request_context import credential
+from livedex.pipeline.runtime.request_context import current_credential
 
-MOST_WAITING = 64
+MAX_WAITING_READS = 64
 """Reads of one tenant that may wait."""
-_ACTIVE_S = 60.0
+_ACTIVE_WINDOW_S = 60.0
 
 
 @dataclass(slots=True)
-class _Account:
+class _TenantQueue:
     """One tenant: reads under way, and those that wait, by credential."""
 
     running: int = 0
@@ -32,7 +32,7 @@ class _Account:
     lines: OrderedDict[str, deque[asyncio.Future[None]]] = field(default_factory=OrderedDict)
 
 
-class ReadLimits:
+class ReadLimiter:
     """Gives reads their turns.
 
     Args:
@@ -45,11 +45,11 @@ class ReadLimits:
         self._connections = connections
         self._wait_s = wait_s
         self._clock = clock
-        self._accounts: dict[TenantId, _Account] = {}
+        self._accounts: dict[TenantId, _TenantQueue] = {}
 
     def share(self, tenant_id: TenantId) -> int:
         """Return how many reads of a tenant may be under way at once."""
-        recently = self._clock() - _ACTIVE_S
+        recently = self._clock() - _ACTIVE_WINDOW_S
         shared = any(other.last_s > recently for name, other in self._accounts.items() if name != tenant_id)
         return max(1, self._connections // 2 if shared else self._connections - 1)
 
@@ -71,22 +71,24 @@ class ReadLimits:
             account.running -= 1
             self._wake(tenant_id, account)
 
-    def _account(self, tenant_id: TenantId) -> _Account:
+    def _account(self, tenant_id: TenantId) -> _TenantQueue:
         now = self._clock()
         if (account := self._accounts.get(tenant_id)) is None:
             idle = [
-                name for name, each in self._accounts.items() if not each.running and not each.waiting and each.last_s < now - _ACTIVE_S
+                name
+                for name, each in self._accounts.items()
+                if not each.running and not each.waiting and each.last_s < now - _ACTIVE_WINDOW_S
             ]
             for name in idle:
                 del self._accounts[name]
-            account = self._accounts[tenant_id] = _Account()
+            account = self._accounts[tenant_id] = _TenantQueue()
         account.last_s = now
         return account
 
-    async def _wait(self, account: _Account) -> None:
-        if account.waiting >= MOST_WAITING:
+    async def _wait(self, account: _TenantQueue) -> None:
+        if account.waiting >= MAX_WAITING_READS:
             raise RetryableError("too many reads of this tenant are under way", retry_after_s=2)
-        who, turn = credential.get(), asyncio.get_running_loop().create_future()
+        who, turn = current_credential.get(), asyncio.get_running_loop().create_future()
         account.lines.setdefault(who, deque()).append(turn)
         account.waiting += 1
         try:
@@ -105,7 +107,7 @@ class ReadLimits:
         finally:
             account.waiting -= 1
 
-    def _wake(self, tenant_id: TenantId, account: _Account) -> None:
+    def _wake(self, tenant_id: TenantId, account: _TenantQueue) -> None:
         """Give free turns to those who wait, one credential after the other."""
         while account.lines and account.running < self.share(tenant_id):
             who, line = next(iter(account.lines.items()))

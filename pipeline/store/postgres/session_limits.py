@@ -10,10 +10,10 @@ import socket
 from typing import Any
 
 _IDLE_S, _INTERVAL_S, _COUNT = 10, 5, 3
-UNREACHABLE_S = _IDLE_S + _INTERVAL_S * _COUNT
+UNREACHABLE_AFTER_S = _IDLE_S + _INTERVAL_S * _COUNT
 """After so many seconds without an answer the other end counts as gone."""
 
-SERVER_SETTINGS: dict[str, str] = {
+SESSION_SETTINGS: dict[str, str] = {
     "idle_in_transaction_session_timeout": "20s",  # no transaction waits for anything but the database
     "tcp_keepalives_idle": str(_IDLE_S),
     "tcp_keepalives_interval": str(_INTERVAL_S),
@@ -23,11 +23,11 @@ SERVER_SETTINGS: dict[str, str] = {
 
 _OPTIONS = (
     ("TCP_KEEPIDLE", _IDLE_S), ("TCP_KEEPALIVE", _IDLE_S), ("TCP_KEEPINTVL", _INTERVAL_S), ("TCP_KEEPCNT", _COUNT),
-    ("TCP_USER_TIMEOUT", UNREACHABLE_S * 1000),
+    ("TCP_USER_TIMEOUT", UNREACHABLE_AFTER_S * 1000),
 )  # fmt: skip
 
 
-def keep_alive(connection: Any) -> None:
+def enable_tcp_keepalive(connection: Any) -> None:
     """Let the operating system find out whether the server behind a connection can still be reached.
 
     Args:

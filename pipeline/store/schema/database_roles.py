@@ -10,7 +10,7 @@ _NAMES = re.compile(r"\blivedex_(app|definer)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class DatabaseRoles:
     """The names of an installation's roles.
 
     Attributes:
@@ -34,4 +34,4 @@ class Roles:
         return _NAMES.sub(lambda found: f"{self.prefix}_{found[1]}", sql)
 
 
-DEFAULT_ROLES = Roles()
+DEFAULT_ROLES = DatabaseRoles()

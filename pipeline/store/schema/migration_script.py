@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
-from livedex.pipeline.store.schema.migrator import PREPARE, all_migrations
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
+from livedex.pipeline.store.schema.migrator import BOOTSTRAP_SQL, all_migrations
 from livedex.pipeline.store.schema.sql_text import dollar_quoted
 
-_PATH = """\
+_SET_SEARCH_PATH = """\
 select set_config('search_path', 'public' || coalesce((
     select ', ' || quote_ident(n.nspname) from pg_extension e join pg_namespace n on n.oid = e.extnamespace
     where e.extname = 'vector' and n.nspname <> 'public'), ''), {local});
 """
-_ONCE = """\
+_DO_BLOCK = """\
 do {body};
 """
 
 
-def statements(roles: Roles = DEFAULT_ROLES) -> str:
+def migration_script(roles: DatabaseRoles = DEFAULT_ROLES) -> str:
     """Return everything that `migrate` would run on an empty database; run again, it applies what is missing and nothing twice."""
-    path = _PATH.format(local="false")
-    parts = [f"-- prepare\nselect set_config('search_path', 'public', false);\n{roles.render(PREPARE)}{path}"]
+    path = _SET_SEARCH_PATH.format(local="false")
+    parts = [f"-- prepare\nselect set_config('search_path', 'public', false);\n{roles.render(BOOTSTRAP_SQL)}{path}"]
     for m in all_migrations():
         body = f"""
 begin
@@ -31,5 +31,5 @@ begin
         insert into migrations (number, name, sha256) values ({m.number}, '{m.name}', '{m.sha256}');
     end if;
 end """
-        parts.append(f"-- {m.name}\n" + _ONCE.format(body=dollar_quoted(body)))
+        parts.append(f"-- {m.name}\n" + _DO_BLOCK.format(body=dollar_quoted(body)))
     return "\n".join([*parts, "reset search_path;\n"])

@@ -16,19 +16,21 @@ from importlib import resources
 import asyncpg
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.store.postgres.connection import connect, place_of_database
-from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Roles
-from livedex.pipeline.store.schema.privileges import MissingRolesError, Rights
-from livedex.pipeline.store.schema.version_checks import check_server_version, check_vector_version, use_schemas, vector_schema
+from livedex.pipeline.store.postgres.connection import connect, database_location
+from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
+from livedex.pipeline.store.schema.privileges import MissingRolesError, SchemaPrivileges
+from livedex.pipeline.store.schema.version_checks import check_pgvector_version, check_server_version, pgvector_schema, set_search_path
 
 log = logging.getLogger(__name__)
 
 APPLICATION_ROLE = DEFAULT_ROLES.application
-_LOCK_KEY = 7_205_759_403_792_794
-_LET_GO = "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"  # of a process that is frozen meanwhile
-_AS_BEFORE = "reset idle_session_timeout; reset idle_in_transaction_session_timeout"
+MIGRATION_LOCK_KEY = 7_205_759_403_792_794
+_SET_IDLE_TIMEOUTS = (
+    "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"  # of a process that is frozen meanwhile
+)
+_RESET_IDLE_TIMEOUTS = "reset idle_session_timeout; reset idle_in_transaction_session_timeout"
 
-_ROLES = """\
+_CREATE_ROLES_SQL = """\
 do $$
 declare
     wanted text;
@@ -47,8 +49,8 @@ begin
     end loop;
 end $$;
 """
-PREPARE = f"""\
-{_ROLES}create extension if not exists vector;
+BOOTSTRAP_SQL = f"""\
+{_CREATE_ROLES_SQL}create extension if not exists vector;
 grant usage on schema public to livedex_app, livedex_definer;
 create table if not exists migrations (
     number     integer primary key,
@@ -87,13 +89,13 @@ def all_migrations() -> list[Migration]:
 
 
 @cache
-def rights_of(roles: Roles) -> Rights:
+def granted_privileges(roles: DatabaseRoles) -> SchemaPrivileges:
     """Return what all migrations together grant."""
-    return Rights([roles.render(script) for script in [PREPARE, *(m.sql for m in all_migrations())]], roles)
+    return SchemaPrivileges([roles.render(script) for script in [BOOTSTRAP_SQL, *(m.sql for m in all_migrations())]], roles)
 
 
 @asynccontextmanager
-async def connected(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]:
+async def open_connection(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection of one's own for as long as the block lasts.
 
     Args:
@@ -106,14 +108,14 @@ async def connected(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]
         connection = await connect(url)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
         why = str(exc) if isinstance(exc, asyncpg.PostgresError) else type(exc).__name__
-        raise ConfigError(f"the database does not answer ({why}) at {place_of_database(url)}: check {setting}") from exc
+        raise ConfigError(f"the database does not answer ({why}) at {database_location(url)}: check {setting}") from exc
     try:
         yield connection
     finally:
         await connection.close()
 
 
-async def migrate(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) -> list[str]:
+async def migrate(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES) -> list[str]:
     """Apply what is missing, and grant again what got lost.
 
     Args:
@@ -126,25 +128,25 @@ async def migrate(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) 
         ConfigError: PostgreSQL or pgvector is too old, the role may not do it, or an applied migration was changed.
     """
     check_server_version(connection)
-    await connection.execute("select pg_advisory_lock($1::bigint)", _LOCK_KEY)
+    await connection.execute("select pg_advisory_lock($1::bigint)", MIGRATION_LOCK_KEY)
     try:
-        await connection.execute(_LET_GO)
+        await connection.execute(_SET_IDLE_TIMEOUTS)
         return await _apply(connection, roles)
     except asyncpg.InsufficientPrivilegeError as exc:
-        raise ConfigError(await _denied(connection, roles, exc)) from exc
+        raise ConfigError(await _permission_advice(connection, roles, exc)) from exc
     except asyncpg.UndefinedFileError as exc:
         raise ConfigError("this PostgreSQL has no pgvector: install the extension `vector`, 0.8 or later") from exc
     finally:
-        await connection.execute("select pg_advisory_unlock($1::bigint)", _LOCK_KEY)
-        await connection.execute(_AS_BEFORE)
+        await connection.execute("select pg_advisory_unlock($1::bigint)", MIGRATION_LOCK_KEY)
+        await connection.execute(_RESET_IDLE_TIMEOUTS)
 
 
-async def _apply(connection: asyncpg.Connection, roles: Roles) -> list[str]:
-    if not await is_prepared(connection, roles):
+async def _apply(connection: asyncpg.Connection, roles: DatabaseRoles) -> list[str]:
+    if not await is_bootstrapped(connection, roles):
         await connection.execute("select set_config('search_path', 'public', false)")
-        await connection.execute(roles.render(PREPARE))
-    await use_schemas(connection)
-    await check_versions(connection)
+        await connection.execute(roles.render(BOOTSTRAP_SQL))
+    await set_search_path(connection)
+    await check_server(connection)
     done = {r["number"]: r["sha256"] for r in await connection.fetch("select number, sha256 from migrations")}
     applied = []
     for migration in all_migrations():
@@ -158,17 +160,17 @@ async def _apply(connection: asyncpg.Connection, roles: Roles) -> list[str]:
                 "insert into migrations (number, name, sha256) values ($1, $2, $3)", migration.number, migration.name, migration.sha256
             )
         applied.append(migration.name)
-    await _restore_rights(connection, roles)
+    await _restore_privileges(connection, roles)
     return applied
 
 
-async def _restore_rights(connection: asyncpg.Connection, roles: Roles) -> None:
+async def _restore_privileges(connection: asyncpg.Connection, roles: DatabaseRoles) -> None:
     """Grant what a restored dump, or another prefix of the roles, lacks.
 
     Raises:
         ConfigError: this role may not grant it; the message has the statement.
     """
-    missing = await rights_of(roles).missing(connection)
+    missing = await granted_privileges(roles).missing(connection)
     for statement in missing:
         try:
             await connection.execute(statement)
@@ -177,11 +179,11 @@ async def _restore_rights(connection: asyncpg.Connection, roles: Roles) -> None:
                 f"this role may not mend the rights on the schema ({exc}): run as its owner or an administrator: {statement};"
             ) from exc
         log.info("granted again: %s", " ".join(statement.split())[:200])
-    if missing and (left := await rights_of(roles).missing(connection)):  # a grant that is not one's own to give is a mere warning
+    if missing and (left := await granted_privileges(roles).missing(connection)):  # a grant that is not one's own to give is a mere warning
         raise ConfigError(f"this role may not mend the rights on the schema: run as an administrator: {left[0]};")
 
 
-async def _denied(connection: asyncpg.Connection, roles: Roles, exc: Exception) -> str:
+async def _permission_advice(connection: asyncpg.Connection, roles: DatabaseRoles, exc: Exception) -> str:
     """What to do where this role may not migrate."""
     taken = await connection.fetch(
         "select rolname::text as name from pg_roles where rolname = any ($1) and not pg_has_role(current_user, rolname, 'set')",
@@ -196,34 +198,34 @@ async def _denied(connection: asyncpg.Connection, roles: Roles, exc: Exception) 
     return f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex migrate --sql`"
 
 
-async def check_versions(connection: asyncpg.Connection) -> None:
+async def check_server(connection: asyncpg.Connection) -> None:
     """Refuse a PostgreSQL or pgvector that is too old, and warn of a pgvector with known faults.
 
     Raises:
         ConfigError: one is too old.
     """
     check_server_version(connection)
-    if problem := await check_vector_version(connection):
+    if problem := await check_pgvector_version(connection):
         log.warning("%s", problem)
 
 
-async def is_prepared(connection: asyncpg.Connection, roles: Roles = DEFAULT_ROLES) -> bool:
+async def is_bootstrapped(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES) -> bool:
     """Whether roles, extension and the table of migrations are there."""
     found = await connection.fetchval(
         "select to_regclass('public.migrations') is not null and (select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1))",
         [roles.application, roles.definer],
     )
-    return bool(found) and await vector_schema(connection) is not None
+    return bool(found) and await pgvector_schema(connection) is not None
 
 
-async def check_rights(connection: asyncpg.Connection, roles: Roles) -> None:
+async def check_privileges(connection: asyncpg.Connection, roles: DatabaseRoles) -> None:
     """Refuse a schema that lacks rights, for a process that may not mend them.
 
     Raises:
         ConfigError: it does; the message has the first statement that mends it.
     """
     try:
-        missing = await rights_of(roles).missing(connection)
+        missing = await granted_privileges(roles).missing(connection)
     except MissingRolesError:
         raise ConfigError(f"the role {roles.application} or {roles.definer} is not there: run `livedex migrate` as the owner") from None
     if missing:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from livedex.pipeline.store.schema.database_roles import Roles
+from livedex.pipeline.store.schema.database_roles import DatabaseRoles
 from livedex.pipeline.store.schema.sql_text import split_statements
 
 _GRANT = re.compile(r"grant ([a-z, ]+?) on (function |schema |table )?(.+) to (\w+(?:, \w+)*)$", re.DOTALL)
@@ -23,21 +23,21 @@ _DROPPED_TABLE = re.compile(r"drop table (?:if exists )?([\w, ]+?)(?: cascade)?$
 _DROPPED_POLICY = re.compile(r"drop policy (?:if exists )?(\w+) on (\w+)$")
 _FUNCTION = re.compile(r"create or replace function (\w+)\(")
 _SIGNATURES = re.compile(r"\w+\([^()]*\)")
-_ALL = ("select", "insert", "update", "delete")
+_ALL_PRIVILEGES = ("select", "insert", "update", "delete")
 
-_OF_TENANTS = """
+_TENANT_TABLES_SQL = """
 select c.oid::regclass::text as name, c.relrowsecurity and c.relforcerowsecurity as secured
 from pg_catalog.pg_class c join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
 where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and (c.relname = any ($1) or c.relname ~ '^vectors_[0-9]+$')
 order by 1"""
-_POLICIES = """
+_POLICIES_SQL = """
 select c.oid::regclass::text as name, p.polname::text as policy,
        case when p.polroles = '{0}' then null else pg_catalog.pg_get_userbyid(p.polroles[1])::text end as role
 from pg_catalog.pg_policy p join pg_catalog.pg_class c on c.oid = p.polrelid where c.relnamespace = 'public'::regnamespace"""
-_TABLE_RIGHTS = """
+_TABLE_PRIVILEGES_SQL = """
 select c.oid::regclass::text as name, lower(x.privilege_type) as privilege, pg_catalog.pg_get_userbyid(x.grantee)::text as role
 from pg_catalog.pg_class c, lateral pg_catalog.aclexplode(c.relacl) x where c.relnamespace = 'public'::regnamespace and x.grantee <> 0"""
-_FUNCTIONS = """
+_FUNCTIONS_SQL = """
 select s.signature, pg_catalog.pg_get_userbyid(p.proowner)::text as owner, p.prosrc as body,
        array(select case x.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(x.grantee)::text end
              from pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) x where x.privilege_type = 'EXECUTE') as executors
@@ -52,34 +52,34 @@ class _Policy:
     statement: str
 
 
-class Rights:
+class SchemaPrivileges:
     """What the migrations grant.
 
     Args:
         scripts: their texts in order, for the roles of this installation.
     """
 
-    def __init__(self, scripts: list[str], roles: Roles) -> None:
+    def __init__(self, scripts: list[str], roles: DatabaseRoles) -> None:
         self._roles = roles
         self._tables: set[str] = set()
         self._grants: dict[tuple[str, str], set[str]] = {}
         self._schemas: set[tuple[str, str]] = set()
         self._executors: set[tuple[str, str]] = set()
-        self._private: set[str] = set()
+        self._revoked_from_public: set[str] = set()
         self._owners: dict[str, str] = {}
         self._policies: dict[tuple[str, str], _Policy] = {}
-        self._naming_roles: dict[str, str] = {}
+        self._functions_naming_roles: dict[str, str] = {}
         for script in scripts:
             for statement in split_statements(script):
-                self._learn(statement)
+                self._read_statement(statement)
 
-    def _learn(self, statement: str) -> None:
+    def _read_statement(self, statement: str) -> None:
         if found := _TABLE.match(statement):
             self._tables.add(found[1])
         elif found := _GRANT.match(statement):
-            self._learn_grant(found[1], (found[2] or "table ").strip(), found[3], found[4].split(", "))
+            self._read_grant(found[1], (found[2] or "table ").strip(), found[3], found[4].split(", "))
         elif found := _REVOKE.match(statement):
-            self._private |= set(_SIGNATURES.findall(found[1]))
+            self._revoked_from_public |= set(_SIGNATURES.findall(found[1]))
         elif found := _OWNER.match(statement):
             self._owners[found[1]] = found[2]
         elif (found := _POLICY.match(statement)) and found[1] != "own_rows":  # every table of tenants has that one
@@ -93,13 +93,13 @@ class Rights:
             self._policies.pop((found[2], found[1]), None)
         elif found := _DROPPED.match(statement):
             for signature in _SIGNATURES.findall(found[1]):
-                self._private.discard(signature)
+                self._revoked_from_public.discard(signature)
                 self._owners.pop(signature, None)
                 self._executors = {(name, role) for name, role in self._executors if name != signature}
         elif (found := _FUNCTION.match(statement)) and self._roles.application in statement:
-            self._naming_roles[found[1]] = statement
+            self._functions_naming_roles[found[1]] = statement
 
-    def _learn_grant(self, privileges: str, kind: str, names: str, roles: list[str]) -> None:
+    def _read_grant(self, privileges: str, kind: str, names: str, roles: list[str]) -> None:
         for role in roles:
             if kind == "function":
                 self._executors |= {(signature, role) for signature in _SIGNATURES.findall(names)}
@@ -136,15 +136,15 @@ class Rights:
     async def _missing_of_tables(self, connection: asyncpg.Connection) -> list[str]:
         wanted = {key: set(privileges) for key, privileges in self._grants.items()}
         statements = []
-        for row in await connection.fetch(_OF_TENANTS, list(self._tables)):
-            wanted.setdefault((row["name"], self._roles.application), set()).update(_ALL)
+        for row in await connection.fetch(_TENANT_TABLES_SQL, list(self._tables)):
+            wanted.setdefault((row["name"], self._roles.application), set()).update(_ALL_PRIVILEGES)
             if not row["secured"]:
                 statements += [
                     f"alter table {row['name']} enable row level security",
                     f"alter table {row['name']} force row level security",
                 ]
         have: dict[tuple[str, str], set[str]] = {}
-        for row in await connection.fetch(_TABLE_RIGHTS):
+        for row in await connection.fetch(_TABLE_PRIVILEGES_SQL):
             have.setdefault((row["name"], row["role"]), set()).add(row["privilege"])
         for (table, role), privileges in sorted(wanted.items()):
             if lacking := sorted(privileges - have.get((table, role), set())):
@@ -152,9 +152,9 @@ class Rights:
         return statements
 
     async def _missing_policies(self, connection: asyncpg.Connection) -> list[str]:
-        have = {(row["name"], row["policy"]): row["role"] for row in await connection.fetch(_POLICIES)}
+        have = {(row["name"], row["policy"]): row["role"] for row in await connection.fetch(_POLICIES_SQL)}
         statements = []
-        for row in await connection.fetch(_OF_TENANTS, list(self._tables)):
+        for row in await connection.fetch(_TENANT_TABLES_SQL, list(self._tables)):
             if (row["name"], "own_rows") not in have:
                 mine = "tenant_id = (select current_setting('livedex.tenant', true))"
                 statements.append(f"create policy own_rows on {row['name']} using ({mine}) with check ({mine})")
@@ -166,14 +166,14 @@ class Rights:
         return list(dict.fromkeys(statements))
 
     async def _missing_of_functions(self, connection: asyncpg.Connection) -> list[str]:
-        signatures = sorted({name for name, _ in self._executors} | self._private | set(self._owners))
+        signatures = sorted({name for name, _ in self._executors} | self._revoked_from_public | set(self._owners))
         statements, owners = [], []
-        for row in await connection.fetch(_FUNCTIONS, signatures):
+        for row in await connection.fetch(_FUNCTIONS_SQL, signatures):
             name, executors = row["signature"], set(row["executors"])
-            statement = self._naming_roles.get(name.partition("(")[0])
+            statement = self._functions_naming_roles.get(name.partition("(")[0])
             if statement is not None and self._roles.application not in row["body"]:
                 statements.append(statement)
-            if name in self._private and "public" in executors:
+            if name in self._revoked_from_public and "public" in executors:
                 statements.append(f"revoke all on function {name} from public")
             lacking = sorted(role for wanted, role in self._executors if wanted == name and role not in executors)
             statements += [f"grant execute on function {name} to {role}" for role in lacking]

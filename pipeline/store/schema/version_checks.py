@@ -8,7 +8,7 @@ from livedex.pipeline.errors import ConfigError
 
 MIN_SERVER_VERSION = 16
 MIN_VECTOR_VERSION = (0, 8, 0)
-_KNOWN_FAULTS = (
+_KNOWN_PGVECTOR_BUGS = (
     ((0, 8, 2), "a parallel build of an HNSW index may write past its memory"),
     ((0, 8, 3), "vacuum may damage an HNSW index"),
     ((0, 8, 4), "vacuum may leave an HNSW graph unrepaired, and inserts beside it may fail"),
@@ -27,7 +27,7 @@ def check_server_version(connection: asyncpg.Connection) -> None:
         raise ConfigError(f"PostgreSQL {major} is too old: Livedex needs {MIN_SERVER_VERSION} or later")
 
 
-async def vector_schema(connection: asyncpg.Connection) -> str | None:
+async def pgvector_schema(connection: asyncpg.Connection) -> str | None:
     """Return the schema that pgvector lives in, or None where it is not installed."""
     found: str | None = await connection.fetchval(
         "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
@@ -35,13 +35,13 @@ async def vector_schema(connection: asyncpg.Connection) -> str | None:
     return found
 
 
-async def use_schemas(connection: asyncpg.Connection) -> str:
+async def set_search_path(connection: asyncpg.Connection) -> str:
     """Let a session find the schema and pgvector, whatever the role or the database says; return pgvector's schema.
 
     Raises:
         ConfigError: pgvector is not installed.
     """
-    schema = await vector_schema(connection)
+    schema = await pgvector_schema(connection)
     if schema is None:
         raise ConfigError(
             "the database has no pgvector: run `livedex migrate` as its owner, or `create extension vector` as an administrator"
@@ -51,7 +51,7 @@ async def use_schemas(connection: asyncpg.Connection) -> str:
     return schema
 
 
-async def check_vector_version(connection: asyncpg.Connection) -> str | None:
+async def check_pgvector_version(connection: asyncpg.Connection) -> str | None:
     """Refuse a pgvector that is too old, and return what is wrong with one that has known faults.
 
     Raises:
@@ -63,16 +63,16 @@ async def check_vector_version(connection: asyncpg.Connection) -> str | None:
     )
     if row is None:
         return None
-    if version_of(row["schema"]) < MIN_VECTOR_VERSION:
+    if parse_version(row["schema"]) < MIN_VECTOR_VERSION:
         raise ConfigError(
             f"pgvector {row['schema']} is too old: Livedex needs 0.8 or later (install it, then `alter extension vector update`)"
         )
-    return vector_problem(row["library"])
+    return pgvector_problem(row["library"])
 
 
-def vector_problem(version: str) -> str | None:
+def pgvector_problem(version: str) -> str | None:
     """Return what is wrong with a version of pgvector's library and what to do, or None."""
-    faults = [fault for mended, fault in _KNOWN_FAULTS if version_of(version) < mended]
+    faults = [fault for mended, fault in _KNOWN_PGVECTOR_BUGS if parse_version(version) < mended]
     if not faults:
         return None
     return (
@@ -81,7 +81,7 @@ def vector_problem(version: str) -> str | None:
     )
 
 
-def version_of(text: str) -> tuple[int, ...]:
+def parse_version(text: str) -> tuple[int, ...]:
     """Return the numbers of a version; what is no number ends them."""
     numbers: list[int] = []
     for part in text.split("."):

@@ -11,9 +11,9 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import Reader
 from livedex.pipeline.store.database import Database
-from tests.app_client import client_of
-from tests.filling import Filling
-from tests.keyed import served
+from tests.app_client import asgi_client
+from tests.filling import DocumentBuilder
+from tests.keyed import authenticated_api
 
 
 class Accepted:
@@ -36,7 +36,7 @@ async def key(new_key: Callable[..., Any]) -> dict[str, str]:
 
 
 async def test_a_collection_is_made_once(database: Database, owner_url: str, key: dict[str, str]) -> None:
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         made = await http.post("/v1/collections", json={"name": "hand/book \u00e9"}, headers=key)
         assert (made.status_code, made.json()["name"], made.json()["documents"]) == (201, "hand/book \u00e9", 0)
         assert made.json()["created_at"]
@@ -50,9 +50,11 @@ async def test_a_collection_is_made_once(database: Database, owner_url: str, key
         }
 
 
-async def test_one_that_a_document_made_is_there_already(database: Database, owner_url: str, filling: Filling, key: dict[str, str]) -> None:
+async def test_one_that_a_document_made_is_there_already(
+    database: Database, owner_url: str, filling: DocumentBuilder, key: dict[str, str]
+) -> None:
     await filling.accept("a", 1, tenant="acme", collection="notes")
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         assert (await http.post("/v1/collections", json={"name": "notes"}, headers=key)).status_code == 409
 
 
@@ -60,12 +62,12 @@ async def test_one_that_a_document_made_is_there_already(database: Database, own
     "body", [{}, {"name": ""}, {"name": "x" * 201}, {"name": "a\u0000b"}, {"name": 1}, {"name": "a", "tenant": "b"}, []]
 )
 async def test_a_collection_without_a_proper_name_is_refused(database: Database, owner_url: str, key: dict[str, str], body: object) -> None:
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         assert (await http.post("/v1/collections", json=body, headers=key)).status_code == 422
 
 
 async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_pipeline(
-    database: Database, owner_url: str, filling: Filling, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    database: Database, owner_url: str, filling: DocumentBuilder, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedex.pipeline.api.collections._AT_ONCE", 2)
     for n in range(5):
@@ -75,7 +77,7 @@ async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_
     await filling.sync("elsewhere", 1, "text", tenant="acme")
     await filling.sync("doc 0", 1, "text", tenant="other", collection="notes")
     accepted = Accepted()
-    async with served(database, owner_url, intake=accepted) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url, intake=accepted) as app, asgi_client(app) as http:
         answer = await http.delete("/v1/collections/notes", headers=key)
         assert (answer.status_code, answer.json()) == (202, {"name": "notes", "documents": 6})
         assert [c.data.document_id for c in accepted.changes] == [*(f"doc {n}" for n in range(5)), "under way"]
@@ -89,15 +91,15 @@ async def test_deleting_one_sends_a_delete_of_each_of_its_documents_through_the_
 
 
 async def filling_collections(database: Database, tenant: str) -> Any:
-    from livedex.pipeline.store.documents.document_queries import Documents
+    from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
-    return await Documents(database).collections(Reader(tenant))  # type: ignore[arg-type]
+    return await DocumentQueries(database).collections(Reader(tenant))  # type: ignore[arg-type]
 
 
-async def test_while_the_broker_is_away_it_stays(database: Database, owner_url: str, filling: Filling, key: dict[str, str]) -> None:
+async def test_while_the_broker_is_away_it_stays(database: Database, owner_url: str, filling: DocumentBuilder, key: dict[str, str]) -> None:
     await filling.sync("a", 1, "text", tenant="acme", collection="notes")
     accepted = Accepted(outages=1)
-    async with served(database, owner_url, intake=accepted) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url, intake=accepted) as app, asgi_client(app) as http:
         answer = await http.delete("/v1/collections/notes", headers=key)
         assert (answer.status_code, bool(answer.headers["retry-after"])) == (503, True)
         assert (await http.get("/v1/collections/notes", headers=key)).json()["documents"] == 1
@@ -106,8 +108,8 @@ async def test_while_the_broker_is_away_it_stays(database: Database, owner_url: 
 
 
 async def test_a_process_that_reaches_no_broker_refuses_for_now(
-    database: Database, owner_url: str, filling: Filling, key: dict[str, str]
+    database: Database, owner_url: str, filling: DocumentBuilder, key: dict[str, str]
 ) -> None:
     await filling.sync("a", 1, "text", tenant="acme", collection="notes")
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         assert (await http.delete("/v1/collections/notes", headers=key)).status_code == 503

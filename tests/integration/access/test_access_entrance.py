@@ -14,15 +14,15 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from livedex.app.authentication import Entrance, open_entrance
-from livedex.app.wiring import Surroundings, open_surroundings
+from livedex.app.authentication import AuthenticationSetup, open_authentication
+from livedex.app.wiring import AppContext, open_app_context
 from livedex.pipeline.errors import ConfigError, TenantRequiredError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.store.api_key_store import ApiKeys
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.api_key_store import ApiKeyStore
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.tenant_store import Tenants
+from livedex.pipeline.store.tenant_store import TenantStore
 
 HERE, ELSEWHERE = "127.0.0.1", "0.0.0.0"
 OPEN, NEEDED, REFUSED = "open", "needed", "refused"
@@ -30,13 +30,13 @@ OPEN, NEEDED, REFUSED = "open", "needed", "refused"
 
 @pytest.fixture
 async def surroundings(owner_url: str, tmp_path: Path) -> Any:
-    async with open_surroundings(Settings(database_url=SecretStr(owner_url)), tmp_path) as s:
+    async with open_app_context(Settings(database_url=SecretStr(owner_url)), tmp_path) as s:
         yield s
 
 
-async def way(s: Surroundings, host: str, **more: Any) -> str:
+async def way(s: AppContext, host: str, **more: Any) -> str:
     try:
-        async with open_entrance(s, host, **more) as entrance:
+        async with open_authentication(s, host, **more) as entrance:
             try:
                 assert (await entrance.tenancy.caller_of(Headers({"host": "localhost"}))).tenant_id == "default"
             except TenantRequiredError:
@@ -64,7 +64,7 @@ async def way(s: Surroundings, host: str, **more: Any) -> str:
     ],
 )
 async def test_the_address_and_the_settings_decide_until_a_key_is_made(
-    surroundings: Surroundings, new_key: Callable[..., Any], host: str, trust: bool, scoped: bool, without: str
+    surroundings: AppContext, new_key: Callable[..., Any], host: str, trust: bool, scoped: bool, without: str
 ) -> None:
     s = replace(surroundings, settings=surroundings.settings.model_copy(update={"tenant_scoped": scoped}))
     assert await way(s, host, trust_network=trust) == without
@@ -74,20 +74,20 @@ async def test_the_address_and_the_settings_decide_until_a_key_is_made(
 
 @pytest.mark.parametrize("host", [HERE, ELSEWHERE])
 async def test_from_the_first_key_on_every_request_needs_one_in_a_running_process_too(
-    surroundings: Surroundings, database: Database, new_key: Callable[..., Any], host: str
+    surroundings: AppContext, database: Database, new_key: Callable[..., Any], host: str
 ) -> None:
-    async with open_entrance(surroundings, host, trust_network=True) as entrance:
+    async with open_authentication(surroundings, host, trust_network=True) as entrance:
         assert await entrance.tenancy.caller_of(Headers({"host": "localhost"}))
         key = await new_key("acme")
         for _ in range(3):
             await is_needed(entrance)
-            await ApiKeys(database).revoke(key.key_id)
-        await Tenants(database, DatabaseBlobs(database)).delete(TenantId("acme"))
+            await ApiKeyStore(database).revoke(key.key_id)
+        await TenantStore(database, PostgresBlobStore(database)).delete(TenantId("acme"))
         await is_needed(entrance)
     assert await way(surroundings, host, trust_network=True) == NEEDED
 
 
-async def is_needed(entrance: Entrance) -> None:
+async def is_needed(entrance: AuthenticationSetup) -> None:
     """A key is asked for, as soon as the process was told."""
     for _ in range(100):
         try:
@@ -99,18 +99,16 @@ async def is_needed(entrance: Entrance) -> None:
 
 
 async def test_a_key_of_an_older_version_that_was_revoked_counts_as_well(
-    surroundings: Surroundings, database: Database, owner: asyncpg.Connection, new_key: Callable[..., Any]
+    surroundings: AppContext, database: Database, owner: asyncpg.Connection, new_key: Callable[..., Any]
 ) -> None:
-    await ApiKeys(database).revoke((await new_key("acme")).key_id)
+    await ApiKeyStore(database).revoke((await new_key("acme")).key_id)
     await owner.execute("delete from keys_made")
     assert await way(surroundings, HERE) == NEEDED
 
 
-async def test_where_no_key_is_asked_for_a_wrong_one_is_refused_all_the_same(
-    surroundings: Surroundings, new_key: Callable[..., Any]
-) -> None:
+async def test_where_no_key_is_asked_for_a_wrong_one_is_refused_all_the_same(surroundings: AppContext, new_key: Callable[..., Any]) -> None:
     key = await new_key("acme")
-    async with open_entrance(surroundings, HERE) as entrance:
+    async with open_authentication(surroundings, HERE) as entrance:
         with pytest.raises(HTTPException) as refused:
             await entrance.tenancy.caller_of(Headers({"x-api-key": "wrong"}))
         assert refused.value.status_code == 401

@@ -12,11 +12,11 @@ import pytest
 
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.store.api_key_store import ApiKeys
+from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.database import Database
-from tests.app_client import client_of
-from tests.filling import Filling
-from tests.keyed import served
+from tests.app_client import asgi_client
+from tests.filling import DocumentBuilder
+from tests.keyed import authenticated_api
 
 
 def bearer(key: Any) -> dict[str, str]:
@@ -24,12 +24,12 @@ def bearer(key: Any) -> dict[str, str]:
 
 
 async def test_each_key_opens_its_own_tenant_whatever_else_stands_in_the_request(
-    database: Database, owner_url: str, filling: Filling, new_key: Callable[..., Any]
+    database: Database, owner_url: str, filling: DocumentBuilder, new_key: Callable[..., Any]
 ) -> None:
     for tenant in ("acme", "other"):
         await filling.sync("same-id", 1, f"harbour of {tenant}", tenant=tenant)
     keys = {tenant: await new_key(tenant) for tenant in ("acme", "other")}
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         for _ in range(25):
             for tenant, key in keys.items():
                 found = (await http.get("/v1/documents/same-id/chunks", headers={"X-API-Key": key.key, "X-Tenant": "acme"})).json()
@@ -43,15 +43,15 @@ async def test_each_key_opens_its_own_tenant_whatever_else_stands_in_the_request
 async def test_without_a_credential_a_service_of_tenants_refuses_and_one_with_one_tenant_answers(
     database: Database, owner_url: str, new_key: Callable[..., Any]
 ) -> None:
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         answer = await http.get("/v1/documents")
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:livedex:problem:tenant-required")
         for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"):
             assert (await http.get(path)).status_code == 200
-    async with served(database, owner_url, TenantId("default")) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url, TenantId("default")) as app, asgi_client(app) as http:
         assert (await http.get("/v1/documents")).status_code == 200
     key = await new_key("acme")
-    async with served(database, owner_url, TenantId("default")) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url, TenantId("default")) as app, asgi_client(app) as http:
         assert (await http.get("/v1/documents")).status_code == 403
         assert (await http.get("/v1/documents", headers=bearer(key))).status_code == 200
         assert (await http.get("/v1/documents", headers={"X-API-Key": "wrong"})).status_code == 401
@@ -62,10 +62,10 @@ async def test_unknown_expired_and_revoked_keys_get_the_very_same_answer(
 ) -> None:
     expired, revoked, other = await new_key("acme", days=1), await new_key("acme"), await new_key("acme")
     await owner.execute("update api_keys set expires_at = now() - interval '1 second' where key_id = $1", expired.key_id)
-    await ApiKeys(database).revoke(revoked.key_id)
+    await ApiKeyStore(database).revoke(revoked.key_id)
     wrong = other.key[:-4] + ("0000" if not other.key.endswith("0000") else "1111")
     shown = [expired.key, revoked.key, wrong, "ldx_0123456789ab_" + "0" * 64, "nonsense", "k\u00e9y", "' or true --"]
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         answers = [await http.get("/v1/documents", headers=[(b"x-api-key", key.encode("latin-1"))]) for key in shown]
         assert {answer.status_code for answer in answers} == {401}
         assert len({answer.content for answer in answers}) == 1
@@ -77,13 +77,13 @@ async def test_a_revoked_key_opens_nothing_any_more_on_another_process(
     database: Database, owner_url: str, owner: asyncpg.Connection, new_key: Callable[..., Any]
 ) -> None:
     key = await new_key("acme")
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         while not await owner.fetchval(
             "select count(*) from pg_stat_activity where application_name = 'livedex-listening' and query ilike 'listen%'"
         ):
             await asyncio.sleep(0.01)
         assert (await http.get("/v1/documents", headers=bearer(key))).status_code == 200
-        await ApiKeys(database).revoke(key.key_id)
+        await ApiKeyStore(database).revoke(key.key_id)
         begin = time.monotonic()
         while (await http.get("/v1/documents", headers=bearer(key))).status_code != 401:
             await asyncio.sleep(0.01)
@@ -92,7 +92,7 @@ async def test_a_revoked_key_opens_nothing_any_more_on_another_process(
 
 async def test_a_scope_is_needed_for_each_call(database: Database, owner_url: str, new_key: Callable[..., Any]) -> None:
     reader, writer, admin = await new_key("acme"), await new_key("acme", "documents:write"), await new_key("acme", "admin")
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         for key, reads, writes in ((reader, 200, 403), (writer, 403, 201), (admin, 200, 201)):
             assert (await http.get("/v1/collections", headers=bearer(key))).status_code == reads
             embedded = await http.post("/v1/embeddings", json={"text": "refunds"}, headers=bearer(key))
@@ -108,7 +108,7 @@ async def test_of_a_key_only_a_hash_is_kept_and_its_use_is_noted(
     database: Database, owner_url: str, owner: asyncpg.Connection, new_key: Callable[..., Any]
 ) -> None:
     key = await new_key("acme")
-    async with served(database, owner_url) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url) as app, asgi_client(app) as http:
         assert (await http.get("/v1/documents", headers=bearer(key))).status_code == 200
     row = await owner.fetchrow("select api_keys.*, api_keys::text as whole from api_keys where key_id = $1", key.key_id)
     assert row["last_used_at"] is not None
@@ -127,4 +127,4 @@ async def test_keys_of_other_tenants_are_not_to_be_seen_by_a_query(database: Dat
 
 async def test_revoking_what_is_no_key_says_so(database: Database) -> None:
     with pytest.raises(NotFoundError, match="keys list"):
-        await ApiKeys(database).revoke("0123456789ab")
+        await ApiKeyStore(database).revoke("0123456789ab")

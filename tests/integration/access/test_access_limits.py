@@ -8,23 +8,23 @@ from typing import Any
 
 import asyncpg
 
-from livedex.pipeline.access.concurrency_limiter import open_concurrency
-from livedex.pipeline.access.credential_limiter import CredentialLimits
+from livedex.pipeline.access.concurrency_limiter import open_concurrency_limiter
+from livedex.pipeline.access.credential_limiter import CredentialLimiter
 from livedex.pipeline.access.rate_limiter import RateLimiter
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.rate_limit_store import LEASE_S, SharedLimits
-from tests.app_client import client_of
-from tests.keyed import served
+from livedex.pipeline.store.rate_limit_store import SLOT_LEASE_S, RateLimitStore
+from tests.app_client import asgi_client
+from tests.keyed import authenticated_api
 
 
 async def test_two_processes_let_in_a_minute_s_requests_together_and_say_so(
     database: Database, owner_url: str, new_key: Callable[..., Any]
 ) -> None:
     key, other = {"X-API-Key": (await new_key("acme")).key}, {"X-API-Key": (await new_key("acme")).key}
-    limits = [CredentialLimits(RateLimiter(SharedLimits(database), 30), None) for _ in range(2)]
+    limits = [CredentialLimiter(RateLimiter(RateLimitStore(database), 30), None) for _ in range(2)]
     async with (
-        served(database, owner_url, limits=limits[0]) as one, client_of(one) as first,
-        served(database, owner_url, limits=limits[1]) as two, client_of(two) as second,
+        authenticated_api(database, owner_url, limits=limits[0]) as one, asgi_client(one) as first,
+        authenticated_api(database, owner_url, limits=limits[1]) as two, asgi_client(two) as second,
     ):  # fmt: skip
         answers = [await http.get("/v1/documents", headers=key) for http in (first, second) * 25]
         good = [answer for answer in answers if answer.status_code == 200]
@@ -53,9 +53,9 @@ class Slow:
 async def test_two_processes_let_in_no_more_at_once_than_one_may(database: Database, owner_url: str, new_key: Callable[..., Any]) -> None:
     key, slow = {"X-API-Key": (await new_key("acme")).key}, Slow()
     async with (
-        open_concurrency(SharedLimits(database), 4) as here, open_concurrency(SharedLimits(database), 4) as there,
-        served(database, owner_url, limits=CredentialLimits(None, here), engine=slow) as one, client_of(one) as first,
-        served(database, owner_url, limits=CredentialLimits(None, there), engine=slow) as two, client_of(two) as second,
+        open_concurrency_limiter(RateLimitStore(database), 4) as here, open_concurrency_limiter(RateLimitStore(database), 4) as there,
+        authenticated_api(database, owner_url, limits=CredentialLimiter(None, here), engine=slow) as one, asgi_client(one) as first,
+        authenticated_api(database, owner_url, limits=CredentialLimiter(None, there), engine=slow) as two, asgi_client(two) as second,
     ):  # fmt: skip
         asked = [
             asyncio.create_task(http.post("/v1/search", json={"query": "a", "mode": "keyword"}, headers=key))
@@ -78,25 +78,25 @@ async def test_two_processes_let_in_no_more_at_once_than_one_may(database: Datab
 
 
 async def test_what_a_process_that_died_had_is_had_by_others(database: Database, owner: asyncpg.Connection) -> None:
-    dead, alive = SharedLimits(database), SharedLimits(database)
+    dead, alive = RateLimitStore(database), RateLimitStore(database)
     assert await dead.take_slot("k", 1)
     assert not await alive.take_slot("k", 1)
-    await owner.execute("update request_slots set renewed_at = now() - make_interval(secs => $1)", LEASE_S - 5)
+    await owner.execute("update request_slots set renewed_at = now() - make_interval(secs => $1)", SLOT_LEASE_S - 5)
     assert not await alive.take_slot("k", 1)
     await dead.renew_slots()
-    await owner.execute("update request_slots set renewed_at = renewed_at - make_interval(secs => $1)", LEASE_S + 5)
+    await owner.execute("update request_slots set renewed_at = renewed_at - make_interval(secs => $1)", SLOT_LEASE_S + 5)
     assert await alive.take_slot("k", 1)
     await alive.release_slots({"k": 1})
     assert await owner.fetchval("select count(*) from request_slots") == 0
 
 
 async def test_many_that_take_room_at_once_get_no_more_than_there_is(database: Database) -> None:
-    processes = [SharedLimits(database) for _ in range(8)]
+    processes = [RateLimitStore(database) for _ in range(8)]
     assert sum(await asyncio.gather(*(process.take_slot("k", 5) for process in processes for _ in range(5)))) == 5
 
 
 async def test_a_bucket_fills_evenly_and_holds_one_minute(database: Database, owner: asyncpg.Connection) -> None:
-    shared = SharedLimits(database)
+    shared = RateLimitStore(database)
     assert await shared.take_rate("k", 60, 50) == (50, 10)
     await owner.execute("update rate_buckets set filled_at = now() - interval '30 seconds'")
     granted, left = await shared.take_rate("k", 60, 60)

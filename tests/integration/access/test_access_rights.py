@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from livedex.pipeline.access.jwks import IssuerKeys
-from livedex.pipeline.access.jwt_verifier import TokenTenancy
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.access.jwks import JwksCache
+from livedex.pipeline.access.jwt_verifier import JwtVerifier
+from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
 from livedex.pipeline.settings.jwt import JwtSettings
 from livedex.pipeline.store.database import Database
-from tests.app_client import client_of
-from tests.filling import Filling
-from tests.issuer import AUDIENCE, ISSUER, Issuer, token
-from tests.keyed import served
+from tests.app_client import asgi_client
+from tests.filling import DocumentBuilder
+from tests.issuer import AUDIENCE, ISSUER, Issuer, signed_token
+from tests.keyed import authenticated_api
 
 ACME = TenantId("acme")
 ANN, HR = "user:ann", "group:h\u00fc & r"
@@ -26,13 +26,13 @@ ACLS = {"all": None, "ann": (ANN,), "hr": (HR,), "none": ()}
 
 
 @pytest.fixture
-async def http(database: Database, owner_url: str, filling: Filling) -> AsyncIterator[httpx.AsyncClient]:
+async def http(database: Database, owner_url: str, filling: DocumentBuilder) -> AsyncIterator[httpx.AsyncClient]:
     """An installation with a document for each of `ACLS`, all with the same text."""
     for name, acl in ACLS.items():
         await filling.sync(name, 5, "saffron", tenant=ACME, acl=acl, collection="hidden" if name == "none" else "default")
     settings = JwtSettings(jwks_url="https://x.example/", issuer=ISSUER, audience=AUDIENCE, principals_claim="groups")
-    tokens = TokenTenancy(IssuerKeys(Issuer()), settings)
-    async with served(database, owner_url, tokens=tokens) as app, client_of(app) as client:
+    tokens = JwtVerifier(JwksCache(Issuer()), settings)
+    async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as client:
         yield client
 
 
@@ -45,7 +45,7 @@ def key_of(new_key: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bearer(**claims: Any) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token(**claims)}"}
+    return {"Authorization": f"Bearer {signed_token(**claims)}"}
 
 
 async def seen(http: httpx.AsyncClient, headers: dict[str, str], principals: list[str] | None = None) -> str:
@@ -98,7 +98,7 @@ async def test_a_key_that_is_not_trusted_may_not_say_for_whom_it_asks(
     for path in ("/v1/documents", "/v1/documents/ann", "/v1/documents/ann/chunks", "/v1/collections", "/v1/collections/default"):
         assert (await http.get(path, params={"principals": ANN}, headers=headers)).status_code == 403
     assert (
-        await http.get(f"/v1/sync/{make_token(ACME, DocumentId('ann'), 5)}", params={"principals": ANN}, headers=headers)
+        await http.get(f"/v1/sync/{make_sync_token(ACME, DocumentId('ann'), 5)}", params={"principals": ANN}, headers=headers)
     ).status_code == 403
 
 
@@ -115,20 +115,22 @@ async def test_a_token_says_itself_for_whom_it_asks(http: httpx.AsyncClient) -> 
         assert (await http.get("/v1/documents", params={"principals": HR}, headers=headers)).status_code == 403
 
 
-async def test_without_a_claim_for_them_a_token_asks_on_nobodys_behalf(database: Database, owner_url: str, filling: Filling) -> None:
+async def test_without_a_claim_for_them_a_token_asks_on_nobodys_behalf(
+    database: Database, owner_url: str, filling: DocumentBuilder
+) -> None:
     for name, acl in ACLS.items():
         await filling.sync(name, 5, "saffron", tenant=ACME, acl=acl)
-    tokens = TokenTenancy(IssuerKeys(Issuer()), JwtSettings(jwks_url="https://x.example/", issuer=ISSUER, audience=AUDIENCE))
-    async with served(database, owner_url, tokens=tokens) as app, client_of(app) as http:
+    tokens = JwtVerifier(JwksCache(Issuer()), JwtSettings(jwks_url="https://x.example/", issuer=ISSUER, audience=AUDIENCE))
+    async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as http:
         assert await seen(http, bearer(groups=[ANN], principals=[ANN])) == "all"
 
 
 async def test_without_keys_everything_is_seen_and_whoever_asks_may_say_for_whom(
-    database: Database, owner_url: str, filling: Filling
+    database: Database, owner_url: str, filling: DocumentBuilder
 ) -> None:
     for name, acl in ACLS.items():
         await filling.sync(name, 5, "saffron", acl=acl)
-    async with served(database, owner_url, DEFAULT_TENANT) as app, client_of(app) as http:
+    async with authenticated_api(database, owner_url, DEFAULT_TENANT) as app, asgi_client(app) as http:
         assert await seen(http, {}) == "all ann hr none"
         assert await seen(http, {}, [ANN]) == "all ann"
 
@@ -147,7 +149,7 @@ async def test_a_token_of_a_change_that_somebody_made_up_tells_nothing(http: htt
 
     async def states(headers: dict[str, str], version: int, **params: str) -> list[str]:
         return [
-            (await http.get(f"/v1/sync/{make_token(ACME, DocumentId(name), version)}", params=params, headers=headers)).json()["state"]
+            (await http.get(f"/v1/sync/{make_sync_token(ACME, DocumentId(name), version)}", params=params, headers=headers)).json()["state"]
             for name in (*ACLS, "absent")
         ]
 
@@ -157,13 +159,15 @@ async def test_a_token_of_a_change_that_somebody_made_up_tells_nothing(http: htt
         assert await states(writer, version) == [*[told] * 4, "pending"]
     begin = asyncio.get_running_loop().time()
     for name in ("none", "absent"):
-        body = {"query": "saffron", "mode": "keyword", "after": make_token(ACME, DocumentId(name), 5), "wait_s": 0.2}
+        body = {"query": "saffron", "mode": "keyword", "after": make_sync_token(ACME, DocumentId(name), 5), "wait_s": 0.2}
         answer = await http.post("/v1/search", json=body, headers=reader)
         assert [hit["document_id"] for hit in answer.json()["hits"]] == ["all"]
     assert asyncio.get_running_loop().time() - begin >= 0.4, "it waits for the one as for the other"
 
 
-async def test_a_reader_is_told_only_of_its_own_principals(http: httpx.AsyncClient, filling: Filling, key_of: Callable[..., Any]) -> None:
+async def test_a_reader_is_told_only_of_its_own_principals(
+    http: httpx.AsyncClient, filling: DocumentBuilder, key_of: Callable[..., Any]
+) -> None:
     await filling.sync("both", 1, "saffron", tenant=ACME, acl=(HR, ANN))
     trusted, admin = await key_of("search", "act_as"), await key_of("admin")
     told = [(await http.get("/v1/documents/both", params={"principals": who}, headers=trusted)).json()["acl"] for who in (ANN, HR)]
@@ -206,7 +210,7 @@ async def test_a_query_that_says_it_by_another_name_is_refused_and_not_misheard(
 
 
 async def test_who_writes_may_ask_what_became_of_it(http: httpx.AsyncClient, key_of: Callable[..., Any]) -> None:
-    token = make_token(ACME, DocumentId("ann"), 5)
+    token = make_sync_token(ACME, DocumentId("ann"), 5)
     for scope in ("search", "documents:write", "events:write"):
         assert (await http.get(f"/v1/sync/{token}", headers=await key_of(scope))).status_code == 200, scope
         assert (await http.get(f"/v1/sync/{token}?principals=ann", headers=await key_of(scope))).status_code == 403, scope

@@ -12,23 +12,23 @@ import click
 import pytest
 from pydantic import ValidationError
 
-from livedex.cli.options import tenant_name
+from livedex.cli.options import parse_tenant_name
 from livedex.pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
-from livedex.pipeline.events.event import CHANGED, Changed, changed
+from livedex.pipeline.events.event import CHANGED, Changed, change_event
 from livedex.pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
 from livedex.pipeline.names import RESERVED
-from livedex.pipeline.search.word_statistics import refresh_word_counts
+from livedex.pipeline.search.word_statistics import refresh_word_statistics
 from livedex.pipeline.settings.settings import FolderSource
 from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.stages.outcome import Finished, outcome_of
-from livedex.pipeline.store.blobs.postgres_blob_store import DatabaseBlobs
+from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.embedding_claims import Claims
-from livedex.pipeline.store.tenant_store import Tenants
+from livedex.pipeline.store.embedding_claims import EmbeddingClaims
+from livedex.pipeline.store.tenant_store import TenantStore
 from tests.filling import fence
-from tests.shelf import ACME, DIMENSIONS, OTHER, Shelf, sections
+from tests.shelf import ACME, DIMENSIONS, OTHER, StoreHarness, sections
 from tests.shelf import fence as shelf_fence
 
 DOC = DocumentId("docs/a.md")
@@ -36,8 +36,8 @@ Fill = Callable[[TenantId], Awaitable[None]]
 
 
 @pytest.fixture
-def tenants(database: Database) -> Tenants:
-    return Tenants(database, DatabaseBlobs(database))
+def tenants(database: Database) -> TenantStore:
+    return TenantStore(database, PostgresBlobStore(database))
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def fill(database: Database, owner: asyncpg.Connection, owner_url: str, new_key:
 
 async def _fill(tenant: TenantId, database: Database, owner: asyncpg.Connection, url: str, new_key: Callable[..., Any]) -> None:
     store, generation = PgVectorStore(database), await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS)
-    shelf = Shelf(store, database, generation)
+    shelf = StoreHarness(store, database, generation)
     await shelf.put(DOC, 1, sections(1, 2, 3), tenant=tenant)
     await shelf.prepare(shelf.draft(DOC, shelf_fence(2), sections(2, 3, 4), tenant=tenant))
-    await DatabaseBlobs(database).put(tenant, DOC, 3, b"large")
-    await Letters(database).bury(Letter("l-" + tenant, tenant, "chunk", DOC, 4, "failed", "why", 1))
-    await refresh_word_counts(database, tenant)
-    claims = Claims(database)
+    await PostgresBlobStore(database).put(tenant, DOC, 3, b"large")
+    await DeadLetterStore(database).bury(DeadLetter("l-" + tenant, tenant, "chunk", DOC, 4, "failed", "why", 1))
+    await refresh_word_statistics(database, tenant)
+    claims = EmbeddingClaims(database)
     try:
         await claims.take(tenant, generation, [await owner.fetchval("select min(passage_id) from passages where tenant_id = $1", tenant)])
     finally:
@@ -67,7 +67,7 @@ async def _fill(tenant: TenantId, database: Database, owner: asyncpg.Connection,
         "insert into unused_passages (tenant_id, passage_id) select tenant_id, passage_id from passages where tenant_id = $1 limit 1",
         tenant,
     )
-    event = changed(Changed(tenant_id=tenant, document_id=DOC, version=5, deleted=True))
+    event = change_event(Changed(tenant_id=tenant, document_id=DOC, version=5, deleted=True))
     await owner.execute("insert into queue (queue, payload) values ($1, $2), ($1, 'no event')", CHANGED, event.encode())
 
 
@@ -84,16 +84,16 @@ async def rows_of(owner: asyncpg.Connection, tenant: str) -> dict[str, int]:
 
 
 async def test_everything_of_a_tenant_goes_and_nothing_of_another(
-    owner: asyncpg.Connection, tenants: Tenants, fill: Fill, monkeypatch: pytest.MonkeyPatch
+    owner: asyncpg.Connection, tenants: TenantStore, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedex.pipeline.store.tenant_store._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("livedex.pipeline.store.tenant_store._DELETE_BATCH_ROWS", 2)
     for tenant in (ACME, OTHER):
         await fill(tenant)
     before, others = await rows_of(owner, ACME), await rows_of(owner, OTHER)
     written = {"blobs", "dead_letters", "documents", "chunks", "passages", "vectors_1", "manifests", "source_files", "api_keys", "queue", "tenants",
                "word_counts", "word_totals", "embedding_claims", "unused_passages", "collections"}  # fmt: skip
     assert written <= set(before)
-    assert await tenants.holdings(ACME) == {name: number for name, number in before.items() if name != "tenants"}
+    assert await tenants.count_rows(ACME) == {name: number for name, number in before.items() if name != "tenants"}
     await tenants.delete(ACME)
     assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
     assert await rows_of(owner, OTHER) == others
@@ -117,17 +117,17 @@ async def test_every_table_of_tenants_is_guarded_or_stands_below_one_that_is(own
 
 
 async def test_an_event_under_way_does_not_bring_a_tenant_back(
-    database: Database, owner: asyncpg.Connection, tenants: Tenants, fill: Fill, new_key: Callable[..., Any]
+    database: Database, owner: asyncpg.Connection, tenants: TenantStore, fill: Fill, new_key: Callable[..., Any]
 ) -> None:
     await fill(ACME)
     await tenants.delete(ACME)
     store, now = PgVectorStore(database), datetime.now(UTC)
-    shelf = Shelf(store, database, await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS))
+    shelf = StoreHarness(store, database, await owner.fetchval("select ensure_generation('test', $1)", DIMENSIONS))
     writes = (
         store.accept(ACME, DOC, fence(9), Attributes(), now),
-        store.keep_drafts([shelf.draft(DOC, shelf_fence(9), sections(1))]),
-        Letters(database).bury(Letter("l", ACME, "chunk", DOC, 9, "failed", "why", 1)),
-        DatabaseBlobs(database).put(ACME, DOC, 9, b"large"),
+        store.save_drafts([shelf.draft(DOC, shelf_fence(9), sections(1))]),
+        DeadLetterStore(database).bury(DeadLetter("l", ACME, "chunk", DOC, 9, "failed", "why", 1)),
+        PostgresBlobStore(database).put(ACME, DOC, 9, b"large"),
         new_key(ACME),
         store.delete_document(ACME, DOC, fence(9, deleted=True)),
     )
@@ -135,11 +135,13 @@ async def test_an_event_under_way_does_not_bring_a_tenant_back(
         with pytest.raises(TenantDeletedError) as refused:
             await write
         assert outcome_of(refused.value, attempt=1) == Finished(superseded=True)
-    await store.upsert(ACME, shelf.generation_id, {1: [1.0] * DIMENSIONS})  # type: ignore[dict-item]
+    await store.upsert_vectors(ACME, shelf.generation_id, {1: [1.0] * DIMENSIONS})  # type: ignore[dict-item]
     assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
 
 
-async def test_whoever_writes_while_the_mark_is_set_is_waited_for(database: Database, owner: asyncpg.Connection, tenants: Tenants) -> None:
+async def test_whoever_writes_while_the_mark_is_set_is_waited_for(
+    database: Database, owner: asyncpg.Connection, tenants: TenantStore
+) -> None:
     async with database.tenant(ACME) as connection:
         await connection.execute("insert into tenants (tenant_id) values ('acme') on conflict do nothing")
         deletion = asyncio.create_task(tenants.delete(ACME))
@@ -152,7 +154,7 @@ async def test_whoever_writes_while_the_mark_is_set_is_waited_for(database: Data
 
 
 async def test_a_deletion_that_was_cut_off_is_begun_again(
-    owner: asyncpg.Connection, tenants: Tenants, fill: Fill, monkeypatch: pytest.MonkeyPatch
+    owner: asyncpg.Connection, tenants: TenantStore, fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(ACME)
 
@@ -164,12 +166,12 @@ async def test_a_deletion_that_was_cut_off_is_begun_again(
         with pytest.raises(asyncio.CancelledError):
             await tenants.delete(ACME)
     assert [tenant.tenant_id for tenant in await tenants.all()] == [ACME]
-    assert (await tenants.holdings(ACME))["documents"] == 1
+    assert (await tenants.count_rows(ACME))["documents"] == 1
     await tenants.delete(ACME)
     assert await rows_of(owner, ACME) == {"deleted_tenants": 1}
 
 
-async def test_a_name_is_taken_again_only_on_purpose(tenants: Tenants) -> None:
+async def test_a_name_is_taken_again_only_on_purpose(tenants: TenantStore) -> None:
     assert (await tenants.create(ACME)).documents == 0
     with pytest.raises(ConflictError, match="already"):
         await tenants.create(ACME)
@@ -177,11 +179,11 @@ async def test_a_name_is_taken_again_only_on_purpose(tenants: Tenants) -> None:
     with pytest.raises(ConflictError, match="--again"):
         await tenants.create(ACME)
     with pytest.raises(NotFoundError):
-        await tenants.holdings(ACME)
+        await tenants.count_rows(ACME)
     assert (await tenants.create(ACME, again=True)).tenant_id == ACME
 
 
-async def test_the_default_tenant_is_emptied_and_stays_usable(database: Database, owner: asyncpg.Connection, tenants: Tenants) -> None:
+async def test_the_default_tenant_is_emptied_and_stays_usable(database: Database, owner: asyncpg.Connection, tenants: TenantStore) -> None:
     store, now = PgVectorStore(database), datetime.now(UTC)
     await store.accept(DEFAULT_TENANT, DOC, fence(1), Attributes(), now)
     await tenants.delete(DEFAULT_TENANT)
@@ -190,16 +192,16 @@ async def test_the_default_tenant_is_emptied_and_stays_usable(database: Database
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
-async def test_what_is_reserved_is_no_tenant_and_keeps_its_letters(database: Database, tenants: Tenants, name: str) -> None:
-    letters = Letters(database)
-    await letters.bury(Letter("one", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
+async def test_what_is_reserved_is_no_tenant_and_keeps_its_letters(database: Database, tenants: TenantStore, name: str) -> None:
+    letters = DeadLetterStore(database)
+    await letters.bury(DeadLetter("one", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
     for refused in (tenants.delete(TenantId(name)), tenants.create(TenantId(name), again=True)):
         with pytest.raises(ConflictError, match="reserved"):
             await refused
-    await letters.bury(Letter("two", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
+    await letters.bury(DeadLetter("two", TenantId(name), "chunk", None, None, "invalid_event", "no JSON", 1))
     assert [letter.letter_id for letter in await letters.all()] == ["one", "two"]
     with pytest.raises(click.BadParameter, match="reserved"):
-        tenant_name(click.Context(click.Command("x")), click.Option(["--tenant"]), name)
+        parse_tenant_name(click.Context(click.Command("x")), click.Option(["--tenant"]), name)
     with pytest.raises(ValidationError, match="reserved"):
         FolderSource(name="s", path="/x", tenant=name)  # type: ignore[arg-type]  # as the file has it
     with pytest.raises(ValidationError, match="reserved"):

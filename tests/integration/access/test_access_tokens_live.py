@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from livedex.pipeline.access.jwks import open_issuer
-from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.access.jwks import open_jwks
+from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.settings.jwt import JwtSettings
 from livedex.pipeline.store.database import Database
-from tests.app_client import client_of
-from tests.filling import Filling
-from tests.issuer import AUDIENCE, ISSUER, public, token
-from tests.keyed import served
+from tests.app_client import asgi_client
+from tests.filling import DocumentBuilder
+from tests.issuer import AUDIENCE, ISSUER, public_jwk, signed_token
+from tests.keyed import authenticated_api
 
-KEYS = orjson.dumps({"keys": [public("RSA", "a")]})
+KEYS = orjson.dumps({"keys": [public_jwk("RSA", "a")]})
 
 
 @asynccontextmanager
@@ -42,21 +42,21 @@ def ok(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body
 
 
-async def test_a_token_opens_its_tenant_and_any_other_gets_one_answer(database: Database, owner_url: str, filling: Filling) -> None:
+async def test_a_token_opens_its_tenant_and_any_other_gets_one_answer(database: Database, owner_url: str, filling: DocumentBuilder) -> None:
     for tenant in ("acme", "other"):
         await filling.sync("same", 1, f"text of {tenant}", tenant=tenant)
-    async with publishing(ok(KEYS)) as url, open_issuer(url) as keys:
-        tokens = TokenTenancy(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
-        async with served(database, owner_url, tokens=tokens) as app, client_of(app) as http:
+    async with publishing(ok(KEYS)) as url, open_jwks(url) as keys:
+        tokens = JwtVerifier(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
+        async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as http:
             for tenant in ("acme", "other", "acme"):
-                found = await http.get("/v1/documents/same/chunks", headers={"Authorization": f"Bearer {token(tenant=tenant)}"})
+                found = await http.get("/v1/documents/same/chunks", headers={"Authorization": f"Bearer {signed_token(tenant=tenant)}"})
                 assert [chunk["content"] for chunk in found.json()["chunks"]] == [f"text of {tenant}"]
-            bad = [token(exp=1), token(aud="x"), token(name="other"), "a.b.c"]
+            bad = [signed_token(exp=1), signed_token(aud="x"), signed_token(name="other"), "a.b.c"]
             answers = [await http.get("/v1/documents", headers={"X-API-Key": shown}) for shown in bad]
             assert {answer.status_code for answer in answers} == {401} and len({answer.content for answer in answers}) == 1
-            nobody = await http.get("/v1/documents", headers={"Authorization": f"Bearer {token(tenant=None)}"})
+            nobody = await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token(tenant=None)}"})
             assert (nobody.status_code, nobody.json()["type"]) == (403, "urn:livedex:problem:tenant-required")
-            assert (await http.get("/v1/documents", headers={"Authorization": f"Bearer {token(scope='openid')}"})).status_code == 403
+            assert (await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token(scope='openid')}"})).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ async def test_a_token_opens_its_tenant_and_any_other_gets_one_answer(database: 
     ids=["error", "redirect", "no set", "no JSON", "too much", "no HTTP"],
 )
 async def test_what_is_no_key_set_is_an_outage(answer: bytes) -> None:
-    async with publishing(answer) as url, open_issuer(url) as keys:
+    async with publishing(answer) as url, open_jwks(url) as keys:
         with pytest.raises(OutageError):
             await keys.key("a", "RS256")
 
 
 async def test_an_issuer_that_is_away_is_told_as_such(database: Database, owner_url: str) -> None:
     url = "http://127.0.0.1:1/keys"
-    async with open_issuer(url) as keys:
-        tokens = TokenTenancy(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
-        async with served(database, owner_url, tokens=tokens) as app, client_of(app) as http:
-            answer = await http.get("/v1/documents", headers={"Authorization": f"Bearer {token()}"})
+    async with open_jwks(url) as keys:
+        tokens = JwtVerifier(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
+        async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as http:
+            answer = await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token()}"})
             assert (answer.status_code, "token issuer" in answer.json()["detail"]) == (503, True)
             assert answer.headers["retry-after"]

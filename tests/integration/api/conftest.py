@@ -11,26 +11,32 @@ from fastapi import FastAPI
 from livedex.pipeline.api.app import ApiServices, create_app
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
-from livedex.pipeline.store.collection_store import Collections
+from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.installation_status import Operations, QueueBacklog
-from tests.app_client import client_of
-from tests.filling import NoModel
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
+from tests.app_client import asgi_client
+from tests.filling import UnavailableEmbedder
 
 
 @pytest.fixture
-def documents(database: Database) -> Documents:
-    return Documents(database)
+def documents(database: Database) -> DocumentQueries:
+    return DocumentQueries(database)
 
 
 @pytest.fixture
 async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
-    metrics, model = Metrics(), NoModel()
+    metrics, model = Metrics(), UnavailableEmbedder()
     engine = SearchEngine(database, model, model, metrics=metrics)
     made = create_app(
         ApiServices(
-            engine, Documents(database), Operations(database), QueueBacklog(database), metrics, Collections(database), url=owner_url
+            engine,
+            DocumentQueries(database),
+            InstallationStatus(database),
+            QueueBacklog(database),
+            metrics,
+            CollectionStore(database),
+            url=owner_url,
         )
     )
     async with made.router.lifespan_context(made):
@@ -39,5 +45,5 @@ async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(app) as client:
+    async with asgi_client(app) as client:
         yield client

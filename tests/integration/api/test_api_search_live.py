@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.ingest.sync_token import make_sync_token
 
 HIT = {
     "document_id", "chunk_index", "content", "score", "fused_score", "vector_rank", "keyword_rank", "heading", "start", "end", "title",
@@ -55,7 +55,7 @@ async def test_an_odd_filter_finds_nothing_or_is_refused(http, filling, odd):
 
 async def test_a_search_after_a_change_finds_it(http, filling):
     await filling.sync("docs/a", 3, "plain words")
-    body = {"query": "plain", "mode": "keyword", "after": make_token("default", "docs/a", 3)}
+    body = {"query": "plain", "mode": "keyword", "after": make_sync_token("default", "docs/a", 3)}
     assert [hit["version"] for hit in (await http.post("/v1/search", json=body)).json()["hits"]] == [3]
 
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from asyncpg import Connection
 
-from livedex.pipeline.api.sync_waiter import Waiter, open_waiter
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.api.sync_waiter import SyncWaiter, open_sync_waiter
+from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import Reader
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -25,7 +25,7 @@ async def until_listening(owner: Connection, count: int) -> None:
 
 
 def token(version: int, document_id: str = "a") -> str:
-    return make_token("default", document_id, version)
+    return make_sync_token("default", document_id, version)
 
 
 async def state_of(http, version, **params):
@@ -107,7 +107,7 @@ async def test_a_wait_ends_with_its_time(http):
 
 
 async def test_all_waits_share_one_connection_that_ends_with_the_waiter(documents, filling, owner_url, owner):
-    async with open_waiter(documents, owner_url) as waiter:
+    async with open_sync_waiter(documents, owner_url) as waiter:
         waits = [asyncio.create_task(waiter.wait(Reader("default"), f"d{n}", 1, 20)) for n in range(20)]
         await until_listening(owner, 1)
         for n in range(20):
@@ -119,9 +119,9 @@ async def test_all_waits_share_one_connection_that_ends_with_the_waiter(document
 
 async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, owner: Connection, monkeypatch):
     """With the looking-again put off, only the wake can end the wait."""
-    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._LOOK_AGAIN_S", 25.0)
-    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._LOOK_AGAIN_LISTENING_S", 25.0)
-    async with open_waiter(documents, owner_url) as waiter:
+    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._POLL_INTERVAL_S", 25.0)
+    monkeypatch.setattr("livedex.pipeline.api.sync_waiter._POLL_INTERVAL_LISTENING_S", 25.0)
+    async with open_sync_waiter(documents, owner_url) as waiter:
         waiting = asyncio.create_task(waiter.wait(Reader("default"), "a", 1, 30))
         await until_listening(owner, 1)
         await filling.sync("a", 1, "text")
@@ -130,7 +130,7 @@ async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, 
 
 
 async def test_a_wait_goes_on_without_the_connection_that_wakes(documents, filling):
-    waiter = Waiter(documents, "postgresql://nobody@127.0.0.1:1/nothing")
+    waiter = SyncWaiter(documents, "postgresql://nobody@127.0.0.1:1/nothing")
     try:
         waiting = asyncio.create_task(waiter.wait(Reader("default"), "a", 1, 20))
         await asyncio.sleep(0.05)

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from livedex.app.wiring import open_surroundings, remember
+from livedex.app.wiring import open_app_context, write_up_state
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from tests.indexed import Indexed, page, paragraph
+from tests.indexed import IndexedFolder, page, paragraph
 
 
 @pytest.fixture
-async def indexed(tmp_path: Path, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Indexed]:
+async def indexed(tmp_path: Path, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[IndexedFolder]:
     """An index of `docs`, a folder with two pages and a note, synced."""
     for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
         monkeypatch.delenv(name)
     folder, data = tmp_path / "docs", tmp_path / "data"
     folder.mkdir()
     data.mkdir()
-    remember(data, [FolderSource(name="docs", path=folder)], "http://127.0.0.1:1", 0)
+    write_up_state(data, [FolderSource(name="docs", path=folder)], "http://127.0.0.1:1", 0)
     settings: Any = Settings(database_url=SecretStr(owner_url))
-    async with open_surroundings(settings, data, connections=8) as s:
-        made = Indexed(s, folder)
+    async with open_app_context(settings, data, connections=8) as s:
+        made = IndexedFolder(s, folder)
         made.write("one.md", page(1))
         made.write("two.md", page(2))
         made.write("notes/three.txt", paragraph(3))

@@ -12,31 +12,31 @@ import pytest
 from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader, TenantId
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.protocol import Draft
 from tests.e2e.test_cli_program import only_line
-from tests.program import Program
+from tests.program import LivedexCommand
 
 TENANT = TenantId("default")
 NOTE = DocumentId("docs/note.md")
 
 
 @pytest.fixture
-def letters(database: Database) -> Letters:
-    return Letters(database)
+def letters(database: Database) -> DeadLetterStore:
+    return DeadLetterStore(database)
 
 
 @pytest.fixture
-def program(tmp_path: Path, owner_url: str) -> Program:
-    return Program(tmp_path, owner_url, "dead")
+def program(tmp_path: Path, owner_url: str) -> LivedexCommand:
+    return LivedexCommand(tmp_path, owner_url, "dead")
 
 
 async def bury(
-    letters: Letters, letter_id: str, version: int, *, document_id: DocumentId | None = NOTE, payload: bytes = b'{"a": 1}'
+    letters: DeadLetterStore, letter_id: str, version: int, *, document_id: DocumentId | None = NOTE, payload: bytes = b'{"a": 1}'
 ) -> None:
-    letter = Letter(
+    letter = DeadLetter(
         letter_id, TENANT if document_id else UNKNOWN_TENANT, "embed", document_id, version if document_id else None, "rejected",
         "the provider refuses\nit", 1, "livedex.chunked", {"row": 7}, {"accepted": "x"}, payload,
     )  # fmt: skip
@@ -47,17 +47,17 @@ async def sync(database: Database, version: int) -> None:
     """Make an empty version of the note the visible one."""
     store, fence = PgVectorStore(database), Fence(version, bytes(33))
     await store.accept(TENANT, NOTE, fence, Attributes(source="docs"), datetime.now(UTC))
-    await store.keep_drafts([Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC))])
+    await store.save_drafts([Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC))])
     await store.sync_document(TENANT, NOTE, fence, None)
 
 
 async def state(database: Database) -> str | None:
     """Of the note, as a reader sees it; None: there is no such document."""
-    found = await Documents(database).get(Reader(TENANT), NOTE)
+    found = await DocumentQueries(database).get(Reader(TENANT), NOTE)
     return None if found is None else found.state
 
 
-async def test_letters_are_listed_oldest_first_with_every_field(letters: Letters, program: Program) -> None:
+async def test_letters_are_listed_oldest_first_with_every_field(letters: DeadLetterStore, program: LivedexCommand) -> None:
     await bury(letters, "aaaa", 1)
     await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
     found = json.loads(await program.told("list", "--json"))["dead"]
@@ -73,7 +73,7 @@ async def test_letters_are_listed_oldest_first_with_every_field(letters: Letters
     assert len(table.splitlines()) == 3
 
 
-async def test_the_exact_bytes_are_shown_as_text_or_in_base64(letters: Letters, program: Program) -> None:
+async def test_the_exact_bytes_are_shown_as_text_or_in_base64(letters: DeadLetterStore, program: LivedexCommand) -> None:
     await bury(letters, "aaaa", 1)
     await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
     text = json.loads(await program.told("show", "aaaa", "--json"))
@@ -84,14 +84,14 @@ async def test_the_exact_bytes_are_shown_as_text_or_in_base64(letters: Letters, 
 
 
 @pytest.mark.parametrize("command", ["show", "replay", "drop"])
-async def test_an_unknown_letter_is_named_in_one_line(letters: Letters, program: Program, command: str) -> None:
+async def test_an_unknown_letter_is_named_in_one_line(letters: DeadLetterStore, program: LivedexCommand, command: str) -> None:
     await bury(letters, "aaaa", 1)
     assert "no-such-letter" in only_line(await program.run(command, "no-such-letter"))
     assert len(await letters.all()) == 1
 
 
 async def test_a_replay_publishes_the_exact_bytes_and_takes_the_mark_away(
-    database: Database, letters: Letters, program: Program, owner: asyncpg.Connection
+    database: Database, letters: DeadLetterStore, program: LivedexCommand, owner: asyncpg.Connection
 ) -> None:
     await bury(letters, "aaaa", 5, payload=b'{"exact":  "bytes"}\n')
     assert await state(database) == "dead"
@@ -103,7 +103,7 @@ async def test_a_replay_publishes_the_exact_bytes_and_takes_the_mark_away(
 
 
 async def test_a_replay_of_what_a_newer_version_has_overtaken_publishes_nothing(
-    database: Database, letters: Letters, program: Program, owner: asyncpg.Connection
+    database: Database, letters: DeadLetterStore, program: LivedexCommand, owner: asyncpg.Connection
 ) -> None:
     await bury(letters, "aaaa", 5)
     await sync(database, 6)
@@ -113,7 +113,7 @@ async def test_a_replay_of_what_a_newer_version_has_overtaken_publishes_nothing(
     assert await letters.all() == []
 
 
-async def test_a_dropped_letter_leaves_the_last_synced_state(database: Database, letters: Letters, program: Program) -> None:
+async def test_a_dropped_letter_leaves_the_last_synced_state(database: Database, letters: DeadLetterStore, program: LivedexCommand) -> None:
     await sync(database, 4)
     await bury(letters, "aaaa", 5)
     assert await state(database) == "dead"
@@ -121,14 +121,16 @@ async def test_a_dropped_letter_leaves_the_last_synced_state(database: Database,
     assert await state(database) == "empty"
 
 
-async def test_a_dropped_letter_of_what_was_never_synced_leaves_nothing(database: Database, letters: Letters, program: Program) -> None:
+async def test_a_dropped_letter_of_what_was_never_synced_leaves_nothing(
+    database: Database, letters: DeadLetterStore, program: LivedexCommand
+) -> None:
     await bury(letters, "aaaa", 5)
     await bury(letters, "bbbb", 0, document_id=None)
     assert await program.told("drop", "--all") == "dropped 2 letters\n"
     assert await state(database) is None
 
 
-async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: Letters, owner: asyncpg.Connection) -> None:
+async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: DeadLetterStore, owner: asyncpg.Connection) -> None:
     await bury(letters, "aaaa", 5)
     replayed = await letters.find("aaaa")
     await bury(letters, "bbbb", 5)
@@ -136,9 +138,9 @@ async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: Le
     assert await owner.fetchval("select dead_version from documents") == 5
 
 
-async def test_a_detail_that_no_database_can_keep_keeps_no_letter_from_being_written(database: Database, letters: Letters) -> None:
+async def test_a_detail_that_no_database_can_keep_keeps_no_letter_from_being_written(database: Database, letters: DeadLetterStore) -> None:
     """What a provider answers may stand in it."""
-    await letters.bury(Letter("aaaa", TENANT, "embed", NOTE, 5, "rejected", "it said \x00 and \ud800", 1))
+    await letters.bury(DeadLetter("aaaa", TENANT, "embed", NOTE, 5, "rejected", "it said \x00 and \ud800", 1))
     [letter] = await letters.all()
     assert letter.detail == "it said  and \ufffd"
     assert await state(database) == "dead"

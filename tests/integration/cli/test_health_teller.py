@@ -7,13 +7,13 @@ import asyncio
 import asyncpg
 import pytest
 
-from livedex.app.health_reporter import health_teller
+from livedex.app.health_reporter import open_health_reporter
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 
-class Away(Operations):
+class Away(InstallationStatus):
     """Operations on a database that can be away."""
 
     away = True
@@ -39,7 +39,7 @@ async def becomes(owner: asyncpg.Connection, expected: dict[str, str]) -> None:
 async def test_that_a_component_is_back_is_written_down_once_the_database_is_back(database: Database, owner: asyncpg.Connection) -> None:
     operations = Away(database)
     operations.away = False
-    async with health_teller(operations) as tell:
+    async with open_health_reporter(operations) as tell:
         tell("broker", "does not answer")
         await becomes(owner, {"broker": "down"})
         operations.away = True
@@ -55,7 +55,7 @@ async def test_that_a_component_is_back_is_written_down_once_the_database_is_bac
 
 async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Database, owner: asyncpg.Connection) -> None:
     operations = Away(database)
-    async with health_teller(operations) as tell:
+    async with open_health_reporter(operations) as tell:
         tell("broker", None)
         async with asyncio.timeout(20):
             while not operations.refused:
@@ -70,10 +70,10 @@ async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Da
 async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_does(
     database: Database, owner: asyncpg.Connection, owner_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedex.app.health_reporter.SAID_AGAIN_S", 0.05)
-    monkeypatch.setattr("livedex.app.health_reporter._WRITE_AGAIN_S", 0.05)
+    monkeypatch.setattr("livedex.app.health_reporter.REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr("livedex.app.health_reporter._RETRY_INTERVAL_S", 0.05)
     name = await owner.fetchval("select current_database()")
-    async with health_teller(Operations(database)) as tell:
+    async with open_health_reporter(InstallationStatus(database)) as tell:
         await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
         await owner.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -93,14 +93,14 @@ async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_d
 
 
 async def test_nothing_that_fails_ends_the_copying(database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedex.app.health_reporter._WRITE_AGAIN_S", 0.02)
+    monkeypatch.setattr("livedex.app.health_reporter._RETRY_INTERVAL_S", 0.02)
     failures: list[Exception] = [
         ZeroDivisionError(),
         asyncpg.InternalClientError("state 15"),
         asyncpg.UndefinedTableError("health"),
         OutageError("database", "x"),
     ]
-    operations, write = Operations(database), Operations(database).set_health
+    operations, write = InstallationStatus(database), InstallationStatus(database).set_health
 
     async def failing(component: str, *, ok: bool, detail: str | None = None) -> None:
         if failures:
@@ -108,15 +108,15 @@ async def test_nothing_that_fails_ends_the_copying(database: Database, owner: as
         await write(component, ok=ok, detail=detail)
 
     monkeypatch.setattr(operations, "set_health", failing)
-    async with health_teller(operations) as tell:
+    async with open_health_reporter(operations) as tell:
         tell("broker", "does not answer")
         await becomes(owner, {"broker": "down", "database": "ok"})
 
 
 async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(database: Database, owner: asyncpg.Connection) -> None:
-    operations = Operations(database)
+    operations = InstallationStatus(database)
     await operations.set_health("source:docs", ok=False, detail="the folder is away")
-    async with health_teller(operations) as tell:
+    async with open_health_reporter(operations) as tell:
         tell("broker", "does not answer")
         await becomes(owner, {"broker": "down", "source:docs": "down"})
     assert await states(owner) == {"broker": "ok", "source:docs": "down"}
@@ -125,11 +125,11 @@ async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(
 async def test_the_word_of_one_that_was_killed_lapses_and_of_one_that_runs_it_is_said_again(
     database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedex.app.health_reporter.SAID_AGAIN_S", 0.05)
-    operations = Operations(database)
+    monkeypatch.setattr("livedex.app.health_reporter.REPORT_INTERVAL_S", 0.05)
+    operations = InstallationStatus(database)
     await operations.set_health("embedder", ok=False, detail="of a process that is gone")
     await operations.set_health("source:docs", ok=False, detail="the folder is away")
-    async with health_teller(operations) as tell:
+    async with open_health_reporter(operations) as tell:
         tell("broker", "does not answer")
         await becomes(owner, {"broker": "down", "embedder": "down", "source:docs": "down"})
         began = (await operations.health())["broker"].since

@@ -10,17 +10,17 @@ import pytest
 
 from livedex import Livedex
 from livedex.pipeline.errors import NotFoundError, RejectedError, TenantRequiredError
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import DocumentId, TenantId
 from tests.kafka_installation import text
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 from tests.site import settings_for
 
 ACME = TenantId("acme")
 
 
 @pytest.fixture
-async def livedex(owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder) -> AsyncIterator[Livedex]:
+async def livedex(owner_url: str, tmp_path: Path, embedder: EmbeddingServer) -> AsyncIterator[Livedex]:
     async with Livedex.open(settings_for(owner_url, None, embedder), tmp_path) as opened:
         yield opened
 
@@ -37,7 +37,7 @@ async def test_documents_are_read_as_over_http(livedex: Livedex) -> None:
     assert await livedex.get("c", tenant_id=ACME, principals=["user:bob"]) is None
     assert len((await livedex.list(tenant_id=ACME, principals=[])).documents) == 2
     assert await livedex.get("a", tenant_id="other") is None
-    assert await livedex.wait(make_token(ACME, DocumentId("a"), 1), tenant_id=ACME, timeout_s=0) == "synced"
+    assert await livedex.wait(make_sync_token(ACME, DocumentId("a"), 1), tenant_id=ACME, timeout_s=0) == "synced"
     with pytest.raises(NotFoundError):
         await livedex.wait("nonsense", tenant_id=ACME)
     for call in (livedex.get("a"), livedex.list(), livedex.chunks("a"), livedex.wait("x"), livedex.patch("a", {"title": "x"})):
@@ -45,12 +45,12 @@ async def test_documents_are_read_as_over_http(livedex: Livedex) -> None:
             await call
 
 
-async def test_a_patch_changes_what_it_names_and_embeds_nothing(livedex: Livedex, embedder: ScriptedEmbedder) -> None:
+async def test_a_patch_changes_what_it_names_and_embeds_nothing(livedex: Livedex, embedder: EmbeddingServer) -> None:
     await livedex.ingest("a", text(1, 2), tenant_id=ACME, title="Old", metadata={"k": 1, "n": 2})
-    paid = list(embedder.paid)
+    paid = list(embedder.embedded_documents)
     done = await livedex.patch("a", {"title": "New", "metadata": {"n": None}, "acl": ["user:ann"]}, tenant_id=ACME)
     found = await livedex.get("a", tenant_id=ACME)
-    assert (done.embedded, done.deleted, done.superseded) == (0, 0, False) and embedder.paid == paid
+    assert (done.embedded, done.deleted, done.superseded) == (0, 0, False) and embedder.embedded_documents == paid
     assert found is not None and (found.title, found.metadata, found.acl, found.chunk_count) == ("New", {"k": 1}, ["user:ann"], done.chunks)
     await livedex.ingest("a", text(3), tenant_id=ACME, title="Newest")
     found = await livedex.get("a", tenant_id=ACME)

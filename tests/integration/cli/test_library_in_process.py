@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 import pytest
 
 from livedex import Livedex
-from livedex.app.library import Ingested
+from livedex.app.library import IngestResult
 from livedex.pipeline.embedding.embedder import Vectors
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.errors import OutageError, RejectedError
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
 from livedex.pipeline.settings.settings import Settings
-from livedex.pipeline.store.documents.document_queries import Documents
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from tests.kafka_installation import text
 
 
-class AtHand(CountingEmbedder):
+class AtHand(FakeEmbedder):
     """Counts in this process."""
 
     in_process = True
@@ -51,7 +51,7 @@ def poison(word: str, error: type[RejectedError | OutageError], *said: str) -> A
 
 async def seen(livedex: Livedex, name: str = "a.md") -> tuple[int | None, list[str]]:
     """The visible version of a document, and its chunks."""
-    found = await Documents(livedex.surroundings.database).chunks(Reader(DEFAULT_TENANT), DocumentId(name))
+    found = await DocumentQueries(livedex.surroundings.database).chunks(Reader(DEFAULT_TENANT), DocumentId(name))
     return (None, []) if found is None else (found.version, [chunk.content for chunk in found.chunks])
 
 
@@ -62,10 +62,10 @@ async def nearest(livedex: Livedex, query: str) -> str:
 
 
 async def test_an_edit_embeds_what_differs_and_is_found_by_its_vectors(livedex: Livedex) -> None:
-    assert await livedex.ingest("a.md", text(1, 2, 3), version=1) == Ingested(chunks=3, embedded=3)
-    assert await livedex.ingest("a.md", text(1, 4, 3), version=2) == Ingested(chunks=3, embedded=1, reused=2, deleted=1)
-    assert await livedex.ingest("copy.md", text(3, 1, 4), version=1) == Ingested(chunks=3, reused=3)
-    assert await livedex.ingest("a.md", text(5), version=1) == Ingested(superseded=True)
+    assert await livedex.ingest("a.md", text(1, 2, 3), version=1) == IngestResult(chunks=3, embedded=3)
+    assert await livedex.ingest("a.md", text(1, 4, 3), version=2) == IngestResult(chunks=3, embedded=1, reused=2, deleted=1)
+    assert await livedex.ingest("copy.md", text(3, 1, 4), version=1) == IngestResult(chunks=3, reused=3)
+    assert await livedex.ingest("a.md", text(5), version=1) == IngestResult(superseded=True)
     assert sorted(AtHand.last.texts) == sorted(text(n) for n in (1, 2, 3, 4))
     assert await nearest(livedex, text(4)) == text(4)
     assert await seen(livedex) == (2, [text(1), text(4), text(3)])
@@ -97,6 +97,6 @@ async def test_after_a_refusal_or_a_failure_the_version_before_stays_and_the_nex
             break
         except OutageError:
             await asyncio.sleep(0.05)  # until a probe finds out that it is over
-    assert done == Ingested(chunks=2, embedded=1, reused=2, deleted=1)
+    assert done == IngestResult(chunks=2, embedded=1, reused=2, deleted=1)
     assert await nearest(livedex, text(3)) == text(3)
     assert sorted(AtHand.last.texts) == sorted(text(n) for n in (1, 2, 3))

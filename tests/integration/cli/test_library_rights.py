@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from livedex import Livedex
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 from tests.site import settings_for
 
 
 async def test_the_library_reads_everything_or_what_somebody_may_read(owner_url: str, tmp_path: Path) -> None:
-    with ScriptedEmbedder() as embedder:
+    with EmbeddingServer() as embedder:
         settings = settings_for(owner_url, None, embedder)
         async with Livedex.open(settings, tmp_path) as livedex:
             await livedex.ingest("all", "saffron for everybody", tenant_id="acme")

@@ -8,22 +8,22 @@ from decimal import Decimal
 import asyncpg
 import pytest
 
-from livedex.app.plan import Plan, plan_with_index, plan_without_index, price
+from livedex.app.plan import Plan, estimate_price, plan_with_index, plan_without_index
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from tests.indexed import Indexed, page, paragraph
+from tests.indexed import IndexedFolder, page, paragraph
 
 
-async def plan(indexed: Indexed, name: str = "docs") -> Plan:
+async def plan(indexed: IndexedFolder, name: str = "docs") -> Plan:
     async with indexed.opened() as s:
         return await plan_with_index(FolderSource(name=name, path=indexed.folder.with_name(name)), s)
 
 
-async def test_an_unchanged_folder_needs_nothing(indexed: Indexed) -> None:
+async def test_an_unchanged_folder_needs_nothing(indexed: IndexedFolder) -> None:
     found = await plan(indexed)
     assert (found.unchanged, found.counts.total(), found.chunks_to_embed, found.characters_to_embed, found.tokens) == (3, 0, 0, 0, 0)
 
 
-async def test_the_plan_is_what_the_sync_then_embeds(indexed: Indexed) -> None:
+async def test_the_plan_is_what_the_sync_then_embeds(indexed: IndexedFolder) -> None:
     indexed.write("one.md", page(1).replace("Section 2\n\n", "Section 2\n\nInserted here. "))
     indexed.write("new.md", page(5))
     indexed.write("copy.md", page(2))
@@ -39,13 +39,13 @@ async def test_the_plan_is_what_the_sync_then_embeds(indexed: Indexed) -> None:
     assert (await plan(indexed)).counts.total() == 0
 
 
-async def test_a_touched_file_is_unchanged(indexed: Indexed) -> None:
+async def test_a_touched_file_is_unchanged(indexed: IndexedFolder) -> None:
     indexed.write("one.md", page(1))
     found = await plan(indexed)
     assert (found.unchanged, found.counts.total()) == (3, 0)
 
 
-async def test_what_a_killed_process_left_under_way_is_still_in_the_plan(indexed: Indexed, owner: asyncpg.Connection) -> None:
+async def test_what_a_killed_process_left_under_way_is_still_in_the_plan(indexed: IndexedFolder, owner: asyncpg.Connection) -> None:
     await owner.execute("update documents set version = null, state = null, pending_version = version where document_id = 'docs/one.md'")
     await owner.execute("delete from chunks using documents d where d.doc_id = chunks.doc_id and d.document_id = 'docs/one.md'")
     await owner.execute("delete from vectors_1 v where not exists (select from chunks c where c.passage_id = v.passage_id)")
@@ -53,7 +53,7 @@ async def test_what_a_killed_process_left_under_way_is_still_in_the_plan(indexed
     assert (dict(found.counts), found.unchanged, found.chunks_to_embed) == ({"added": 1}, 2, 4)
 
 
-async def test_a_folder_under_another_name_is_all_new_and_reuses_what_is_known(indexed: Indexed) -> None:
+async def test_a_folder_under_another_name_is_all_new_and_reuses_what_is_known(indexed: IndexedFolder) -> None:
     other = indexed.folder.with_name("other")
     other.mkdir()
     (other / "known.md").write_text(page(1), "utf-8")
@@ -63,13 +63,13 @@ async def test_a_folder_under_another_name_is_all_new_and_reuses_what_is_known(i
     assert found.characters_to_embed == len(paragraph(77))
 
 
-async def test_without_an_index_everything_is_to_embed_each_text_once(indexed: Indexed) -> None:
+async def test_without_an_index_everything_is_to_embed_each_text_once(indexed: IndexedFolder) -> None:
     indexed.write("same.md", page(1))
     found = await plan_without_index(FolderSource(name="docs", path=indexed.folder), indexed.s.settings, indexed.s.data)
     assert (dict(found.counts), found.chunks_to_embed) == ({"added": 4}, 9)
 
 
-async def test_deletes_that_are_too_many_at_once_are_announced_as_withheld(indexed: Indexed) -> None:
+async def test_deletes_that_are_too_many_at_once_are_announced_as_withheld(indexed: IndexedFolder) -> None:
     for n in range(30):
         indexed.write(f"many/{n}.md", f"one of many, number {n}")
     await indexed.sync()
@@ -82,7 +82,7 @@ async def test_deletes_that_are_too_many_at_once_are_announced_as_withheld(index
     assert (found.counts["deleted"], found.withheld) == (30, 30)
 
 
-async def test_another_chunk_size_is_a_change_of_every_document(indexed: Indexed) -> None:
+async def test_another_chunk_size_is_a_change_of_every_document(indexed: IndexedFolder) -> None:
     smaller = indexed.s.settings.model_copy(update={"chunk_size": 200})
     found = await plan_with_index(FolderSource(name="docs", path=indexed.folder), replace(indexed.s, settings=smaller))
     assert dict(found.counts) == {"changed": 3}
@@ -103,10 +103,10 @@ async def test_another_chunk_size_is_a_change_of_every_document(indexed: Indexed
 )
 def test_a_price_is_told_only_where_it_is_known(embedder: str, url: str | None, expected: dict[str, str] | None) -> None:
     settings = Settings.model_construct(embedder=embedder, embedder_url=url)
-    assert price(settings, 60_000) == expected
+    assert estimate_price(settings, 60_000) == expected
 
 
 def test_small_prices_do_not_vanish() -> None:
-    found = price(Settings.model_construct(embedder="openai:text-embedding-3-small", embedder_url=None), 120)
+    found = estimate_price(Settings.model_construct(embedder="openai:text-embedding-3-small", embedder_url=None), 120)
     assert found is not None
     assert Decimal(found["amount"]) == Decimal("0.000002")

@@ -14,54 +14,56 @@ import pytest
 
 from livedex.pipeline.model import DEFAULT_TENANT, Reader
 from livedex.pipeline.store.database import Database
-from livedex.pipeline.store.dead_letter_store import Letter, Letters
-from livedex.pipeline.store.documents.document_queries import Documents
-from livedex.pipeline.store.notification_outbox import Outbox
-from livedex.pipeline.store.subscriber_store import Registration, Subscribers
+from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from livedex.pipeline.store.documents.document_queries import DocumentQueries
+from livedex.pipeline.store.notification_outbox import NotificationOutbox
+from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
 from tests.e2e.test_cli_program import only_line
-from tests.filling import Filling
-from tests.program import Program
+from tests.filling import DocumentBuilder
+from tests.program import LivedexCommand
 
 ALL = ("synced", "deleted", "dead")
 
 
 @pytest.fixture
-def program(tmp_path: Path, owner_url: str) -> Program:
-    return Program(tmp_path, owner_url)
+def program(tmp_path: Path, owner_url: str) -> LivedexCommand:
+    return LivedexCommand(tmp_path, owner_url)
 
 
 @pytest.fixture
-async def filling(database: Database) -> Filling:
+async def filling(database: Database) -> DocumentBuilder:
     """A store; its tenant has a subscriber that is told and one that reads."""
-    await Subscribers(database).configure(
-        [Registration(DEFAULT_TENANT, "shop", ALL, (), False), Registration(DEFAULT_TENANT, "warehouse", ALL, (), True)]
+    await SubscriberStore(database).configure(
+        [SubscriberConfig(DEFAULT_TENANT, "shop", ALL, (), False), SubscriberConfig(DEFAULT_TENANT, "warehouse", ALL, (), True)]
     )
-    return Filling(database)
+    return DocumentBuilder(database)
 
 
-async def bury_for(database: Database, name: str) -> Letter:
+async def bury_for(database: Database, name: str) -> DeadLetter:
     """What waits for a subscriber is a dead letter now."""
-    outbox = Outbox(database)
+    outbox = NotificationOutbox(database)
     for notice in await outbox.read(DEFAULT_TENANT, name, 100):
         await outbox.bury(notice, reason="refused", detail="subscriber shop was not told", attempts=10)
-    [letter] = [each for each in await Letters(database).all() if each.is_notice]
-    return await Letters(database).find(letter.letter_id)
+    [letter] = [each for each in await DeadLetterStore(database).all() if each.is_notification]
+    return await DeadLetterStore(database).find(letter.letter_id)
 
 
-async def test_subscribers_are_listed_with_what_waits_and_what_is_wrong(program: Program, filling: Filling, database: Database) -> None:
+async def test_subscribers_are_listed_with_what_waits_and_what_is_wrong(
+    program: LivedexCommand, filling: DocumentBuilder, database: Database
+) -> None:
     assert await program.told("subscribers", "list") != "no subscribers\n"
     await filling.sync("a", 1, "text")
-    await Subscribers(database).stop(DEFAULT_TENANT, "shop", "shop.example answered with HTTP 410")
+    await SubscriberStore(database).stop(DEFAULT_TENANT, "shop", "shop.example answered with HTTP 410")
     listed = json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]
     assert [(each["name"], each["state"], each["waiting"], each["reads"]) for each in listed] == [
         ("shop", "stopped", 1, False), ("warehouse", "ok", 1, True),
     ]  # fmt: skip
     assert "HTTP 410" in await program.told("subscribers", "list")
     assert await program.told("subscribers", "resume", "shop") == "shop is told again; 1 waiting\n"
-    assert (await Subscribers(database).find("shop")).state == "ok"
+    assert (await SubscriberStore(database).find("shop")).state == "ok"
 
 
-async def test_one_that_livedex_toml_names_is_listed_before_anything_was_started(program: Program, database: Database) -> None:
+async def test_one_that_livedex_toml_names_is_listed_before_anything_was_started(program: LivedexCommand, database: Database) -> None:
     assert await program.told("subscribers", "list") == "no subscribers\n"
     (program.folder / "livedex.toml").write_text('[[subscriber]]\nname = "shop"\nevents = ["dead"]\n')
     [listed] = json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]
@@ -73,13 +75,15 @@ async def test_one_that_livedex_toml_names_is_listed_before_anything_was_started
         None,
     )
     assert "subscriber:shop  not started" in await program.told("status")
-    await Subscribers(database).configure([Registration(DEFAULT_TENANT, "shop", ("dead",), (), True)])
+    await SubscriberStore(database).configure([SubscriberConfig(DEFAULT_TENANT, "shop", ("dead",), (), True)])
     [listed] = json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]
     assert listed["state"] == "ok"
 
 
-async def test_the_status_says_of_a_subscriber_what_the_list_says(program: Program, filling: Filling, database: Database) -> None:
-    await Subscribers(database).refused(DEFAULT_TENANT, "shop", "shop.example answered with HTTP 422")
+async def test_the_status_says_of_a_subscriber_what_the_list_says(
+    program: LivedexCommand, filling: DocumentBuilder, database: Database
+) -> None:
+    await SubscriberStore(database).refused(DEFAULT_TENANT, "shop", "shop.example answered with HTTP 422")
     states = {each["name"]: each["state"] for each in json.loads(await program.told("subscribers", "list", "--json"))["subscribers"]}
     assert states == {"shop": "failing", "warehouse": "ok"}
     said = await program.told("status")
@@ -87,18 +91,18 @@ async def test_the_status_says_of_a_subscriber_what_the_list_says(program: Progr
 
 
 @pytest.mark.parametrize("command", ["resume", "read"])
-async def test_an_unknown_subscriber_is_named_in_one_line(program: Program, filling: Filling, command: str) -> None:
+async def test_an_unknown_subscriber_is_named_in_one_line(program: LivedexCommand, filling: DocumentBuilder, command: str) -> None:
     assert "nobody" in only_line(await program.run("subscribers", command, "nobody"))
 
 
-async def test_one_that_is_told_at_its_url_is_not_read_for(program: Program, filling: Filling, database: Database) -> None:
+async def test_one_that_is_told_at_its_url_is_not_read_for(program: LivedexCommand, filling: DocumentBuilder, database: Database) -> None:
     await filling.sync("a", 1, "text")
     assert "url" in only_line(await program.run("subscribers", "read", "shop"))
-    assert len(await Outbox(database).read(DEFAULT_TENANT, "shop", 10)) == 1
+    assert len(await NotificationOutbox(database).read(DEFAULT_TENANT, "shop", 10)) == 1
 
 
 async def test_reading_prints_an_event_a_line_in_order_and_what_was_printed_is_gone(
-    program: Program, filling: Filling, monkeypatch: pytest.MonkeyPatch
+    program: LivedexCommand, filling: DocumentBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for version in range(1, 8):
         await filling.sync("ü\u2028.md", version, f"text {version}")
@@ -112,7 +116,7 @@ async def test_reading_prints_an_event_a_line_in_order_and_what_was_printed_is_g
 
 
 async def test_a_reader_that_goes_away_gets_again_what_it_did_not_take(
-    program: Program, filling: Filling, database: Database, tmp_path: Path
+    program: LivedexCommand, filling: DocumentBuilder, database: Database, tmp_path: Path
 ) -> None:
     """`head` closes the pipe after its first line."""
     async with database.tenant(DEFAULT_TENANT) as connection:
@@ -135,18 +139,18 @@ async def test_a_reader_that_goes_away_gets_again_what_it_did_not_take(
         check=False,
     )
     assert json.loads(done.stdout)["subject"] == "d0"
-    left = await Outbox(database).read(DEFAULT_TENANT, "warehouse", 5000)
+    left = await NotificationOutbox(database).read(DEFAULT_TENANT, "warehouse", 5000)
     rest = (await program.told("subscribers", "read", "warehouse")).splitlines()
     assert 2000 <= len(rest) == len(left)
     assert json.loads(rest[-1])["subject"] == "d2999"
 
 
-def environment(program: Program) -> dict[str, str]:
+def environment(program: LivedexCommand) -> dict[str, str]:
     """Of a program that is started here."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")} | {"LIVEDEX_DATABASE_URL": program.url}
 
 
-async def test_following_prints_what_comes(program: Program, filling: Filling, tmp_path: Path) -> None:
+async def test_following_prints_what_comes(program: LivedexCommand, filling: DocumentBuilder, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "livedex.cli.main", "subscribers", "read", "warehouse", "--follow", cwd=tmp_path, env=environment(program),
         stdout=asyncio.subprocess.PIPE,
@@ -162,19 +166,23 @@ async def test_following_prints_what_comes(program: Program, filling: Filling, t
         assert await process.wait() == 143
 
 
-async def test_status_shows_what_waits_and_waits_for_none_of_it(program: Program, filling: Filling, database: Database) -> None:
+async def test_status_shows_what_waits_and_waits_for_none_of_it(
+    program: LivedexCommand, filling: DocumentBuilder, database: Database
+) -> None:
     assert json.loads(await program.told("status", "--json"))["stages"]["notify"] == {"waiting": 0, "oldest_s": 0.0}
     await filling.sync("a", 1)
     assert json.loads(await program.told("status", "--json"))["stages"]["notify"]["waiting"] == 2
     assert (await program.run("status", "--wait", "5")).returncode == 0
 
 
-async def test_a_notice_that_is_dead_says_nothing_against_its_document(program: Program, filling: Filling, database: Database) -> None:
+async def test_a_notice_that_is_dead_says_nothing_against_its_document(
+    program: LivedexCommand, filling: DocumentBuilder, database: Database
+) -> None:
     await filling.sync("a", 1)
     letter = await bury_for(database, "shop")
-    found = await Documents(database).get(Reader(DEFAULT_TENANT), "a")
+    found = await DocumentQueries(database).get(Reader(DEFAULT_TENANT), "a")
     assert found is not None and found.state == "synced"
-    assert await Documents(database).sync_state(Reader(DEFAULT_TENANT), "a", 1) == "synced"
+    assert await DocumentQueries(database).sync_state(Reader(DEFAULT_TENANT), "a", 1) == "synced"
     assert (await program.run("status", "--wait", "5")).returncode == 0, "the index is whole"
     [listed] = json.loads(await program.told("dead", "list", "--json"))["dead"]
     assert (listed["id"], listed["stage"], listed["document_id"], listed["reason"], listed["attempts"]) == (
@@ -183,39 +191,43 @@ async def test_a_notice_that_is_dead_says_nothing_against_its_document(program: 
     shown = json.loads(await program.told("dead", "show", letter.letter_id, "--json"))
     assert (shown["place"], json.loads(shown["payload"])["type"]) == ({"subscriber": "shop"}, "livedex.synced")
     assert await program.told("dead", "drop", letter.letter_id) == "dropped 1 letter\n"
-    found = await Documents(database).get(Reader(DEFAULT_TENANT), "a")
+    found = await DocumentQueries(database).get(Reader(DEFAULT_TENANT), "a")
     assert found is not None and found.state == "synced"
 
 
 async def test_a_replay_tells_it_again_with_its_id_also_when_the_document_has_gone_on(
-    program: Program, filling: Filling, database: Database, owner: asyncpg.Connection
+    program: LivedexCommand, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
 ) -> None:
     await filling.sync("a", 1, "text")
     letter = await bury_for(database, "shop")
     await filling.sync("a", 2, "text 2")
     assert await program.told("dead", "replay", "--all") == "replayed 1 letter\n"
-    assert await Letters(database).all() == []
-    again = [each for each in await Outbox(database).read(DEFAULT_TENANT, "shop", 10) if each.version == 1]
+    assert await DeadLetterStore(database).all() == []
+    again = [each for each in await NotificationOutbox(database).read(DEFAULT_TENANT, "shop", 10) if each.version == 1]
     assert [(each.webhook_id, each.encode()) for each in again] == [(letter.headers["webhook-id"], letter.payload)]
     assert await owner.fetchval("select count(*) from queue") == 0
 
 
 async def test_a_letter_of_the_same_version_is_not_kept_dead_by_what_a_subscriber_was_not_told(
-    program: Program, filling: Filling, database: Database, owner: asyncpg.Connection
+    program: LivedexCommand, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
 ) -> None:
     await filling.accept("a", 5)
-    await Letters(database).bury(Letter("4f1c", DEFAULT_TENANT, "embed", "a", 5, "rejected", "why", 1, "livedex.chunked", payload=b"{}"))
+    await DeadLetterStore(database).bury(
+        DeadLetter("4f1c", DEFAULT_TENANT, "embed", "a", 5, "rejected", "why", 1, "livedex.chunked", payload=b"{}")
+    )
     await bury_for(database, "shop")
     assert await program.told("dead", "replay", "4f1c") == "replayed 1 letter\n"
     assert await owner.fetchval("select dead_version from documents") is None
 
 
-async def test_a_letter_for_a_subscriber_that_is_no_more_stays_where_it_is(program: Program, filling: Filling, database: Database) -> None:
+async def test_a_letter_for_a_subscriber_that_is_no_more_stays_where_it_is(
+    program: LivedexCommand, filling: DocumentBuilder, database: Database
+) -> None:
     await filling.sync("a", 1, "text")
     await bury_for(database, "shop")
-    await Subscribers(database).configure([])
+    await SubscriberStore(database).configure([])
     async with database.tenant(DEFAULT_TENANT) as connection:
         await connection.execute("delete from subscribers where name = 'shop'")
     done = await program.run("dead", "replay", "--all")
     assert (done.returncode, done.stdout) == (1, "replayed 0 letters\n") and "subscriber shop" in done.stderr
-    assert len(await Letters(database).all()) == 1
+    assert len(await DeadLetterStore(database).all()) == 1

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import kafka_settings
-from tests.kafka_installation import Installation
-from tests.kafka_outside import Outside
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.kafka_installation import KafkaInstallation
+from tests.kafka_outside import ExternalKafkaClient
+from tests.scripted_embedder import EmbeddingServer
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +20,12 @@ def _no_settings_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def outside(kafka: str) -> Outside:
+def outside(kafka: str) -> ExternalKafkaClient:
     """Another system on the tests' Kafka, beside an installation of one partition a topic."""
-    return Outside(kafka, kafka_settings().prefix)
+    return ExternalKafkaClient(kafka, kafka_settings().prefix)
 
 
 @pytest.fixture
-def installation(kafka: str, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder) -> Installation:
+def installation(kafka: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer) -> KafkaInstallation:
     """An installation of one partition a topic on the tests' Kafka."""
-    return Installation(owner_url, kafka, kafka_settings(partitions=1), tmp_path, embedder)
+    return KafkaInstallation(owner_url, kafka, kafka_settings(partitions=1), tmp_path, embedder)

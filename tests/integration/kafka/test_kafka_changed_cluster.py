@@ -21,10 +21,10 @@ from livedex.pipeline.events.event import CHANGED, DEAD, SYNCED, Event
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import Bench, kafka_settings, on_kafka
-from tests.kafka_installation import Installation, change, text
-from tests.kafka_nodes import HeldPort
-from tests.kafka_outside import Outside, until
+from tests.brokers import StageHarness, kafka_settings, stage_on_kafka
+from tests.kafka_installation import KafkaInstallation, change, text
+from tests.kafka_nodes import ReservedPort
+from tests.kafka_outside import ExternalKafkaClient, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -56,25 +56,25 @@ class Stage:
         self.settings: KafkaSettings = kafka_settings(**given)
         self.topic = self.settings.prefix + CHANGED
         self.ended: list[str] = []
-        self.start = on_kafka(servers, database, self.settings)
+        self.start = stage_on_kafka(servers, database, self.settings)
 
     async def run(self, event: Event[Any]) -> Finished:
         self.ended.append(event.document_id)
         return Finished()
 
-    async def ends(self, bench: Bench, *names: str) -> None:
+    async def ends(self, bench: StageHarness, *names: str) -> None:
         """Publish documents and wait until they have ended."""
         await bench.publish(*names)
-        await until(lambda: set(names) <= set(self.ended))
+        await wait_until(lambda: set(names) <= set(self.ended))
 
 
-def clients_of(bench: Bench) -> list[Any]:
+def clients_of(bench: StageHarness) -> list[Any]:
     assert isinstance(bench.broker, KafkaBroker)
     return bench.broker._clients()
 
 
 async def test_when_all_brokers_have_other_addresses_the_bootstrap_servers_are_asked_again(kafka: str, database: Database) -> None:
-    stage, gone = Stage(kafka, database), HeldPort()
+    stage, gone = Stage(kafka, database), ReservedPort()
     async with stage.start(stage.run) as bench:
         await stage.ends(bench, "before")
         for client in clients_of(bench):
@@ -96,23 +96,23 @@ async def test_partitions_that_are_added_are_read(kafka: str, database: Database
         await stage.ends(bench, *names)
 
         async def spread() -> bool:
-            return sum(end > 0 for end in (await Outside(kafka, stage.settings.prefix).ends(CHANGED)).values()) > 1
+            return sum(end > 0 for end in (await ExternalKafkaClient(kafka, stage.settings.prefix).ends(CHANGED)).values()) > 1
 
         while not await spread():
             await bench.publish(*names)
-        await bench.drained()
+        await bench.wait_drained()
 
 
 async def test_a_topic_that_was_made_again_is_read_from_its_beginning(kafka: str, database: Database) -> None:
     stage = Stage(kafka, database, partitions=1)
     async with stage.start(stage.run) as bench, administrator(kafka) as admin:
         await stage.ends(bench, *(f"old{n}" for n in range(20)))
-        await bench.drained()
+        await bench.wait_drained()
         await admin.delete_topics([stage.topic])
         await until_made(admin, stage.topic)
         await stage.ends(bench, "new0", "new1", "new2")
-        await bench.drained()
-        committed = await Outside(kafka, stage.settings.prefix).committed(CHANGED, "chunk")
+        await bench.wait_drained()
+        committed = await ExternalKafkaClient(kafka, stage.settings.prefix).committed(CHANGED, "chunk")
     assert committed == {0: 3}, "offsets of the old topic are committed for the new one"
 
 
@@ -121,7 +121,7 @@ async def until_made(admin: AIOKafkaAdminClient, topic: str) -> None:
         answer = await admin.create_topics([NewTopic(topic, 1, 1)])
         return all(code in (0, 36) for _, code, *_ in answer.topic_errors) and topic in await admin.list_topics()
 
-    await until(made)
+    await wait_until(made)
 
 
 async def remove(servers: str, topic: str, before: int) -> None:
@@ -130,27 +130,29 @@ async def remove(servers: str, topic: str, before: int) -> None:
         await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(before)})
 
 
-async def test_records_that_were_removed_before_they_were_read_are_counted_told_and_published_again(installation: Installation) -> None:
+async def test_records_that_were_removed_before_they_were_read_are_counted_told_and_published_again(
+    installation: KafkaInstallation,
+) -> None:
     async with installation.process() as process:
         await process.accept(change("kept.md", 1, text(0)))
         await process.ended()
     async with installation.process(("chunk",)) as process:  # their steps stand in livedex.chunked, which nobody reads yet
         await process.accept(*(change(f"d{n}.md", 1, text(n)) for n in range(5)))
-        await process.stage_ended("chunk")
+        await process.wait_stage_processed("chunk")
     await remove(installation.servers, installation.kafka.prefix + "livedex.chunked", 6)
     async with installation.process() as process:
         losses = process.s.metrics.records_expired_total.labels("embed")
-        await until(lambda: losses._value.get() == 5)
+        await wait_until(lambda: losses._value.get() == 5)
         state, reason = await process.health("retention") or ("", "")
         assert state == "down" and "5 of the stage embed" in (reason or "")
 
         async def visible() -> bool:
             return all([await process.state(f"d{n}.md") == ("synced", 1) for n in range(5)])
 
-        await until(visible)
+        await wait_until(visible)
 
 
-async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_told_waits(installation: Installation) -> None:
+async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_told_waits(installation: KafkaInstallation) -> None:
     prefix = installation.kafka.prefix
     async with installation.process() as process, administrator(installation.servers) as admin:
         await process.accept(change("before.md", 1, text(0)))
@@ -160,22 +162,24 @@ async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_tol
         async def gone() -> bool:
             return not {prefix + DEAD, prefix + SYNCED} & set(await admin.list_topics())
 
-        await until(gone)
+        await wait_until(gone)
         for n in range(20):
-            await installation.outside.send(CHANGED, b"poison", b"acme/poison%d" % n)
+            await installation.external_client.send(CHANGED, b"poison", b"acme/poison%d" % n)
         await process.accept(change("behind.md", 1, text(1)))
         await process.ended()
         assert await process.state("behind.md") == ("synced", 1)
-        assert await process.s.operations.dead_count() == 20
+        assert await process.s.operations.count_dead_letters() == 20
         state, reason = await process.health("topic:livedex.dead") or ("", "")
         assert state == "down" and "livedex migrate" in (reason or "")
         await until_made(admin, prefix + DEAD)
         await until_made(admin, prefix + SYNCED)
 
         async def told() -> bool:
-            return len(await installation.outside.records(DEAD)) == 20 and len(await installation.outside.records(SYNCED)) >= 1
+            return (
+                len(await installation.external_client.records(DEAD)) == 20 and len(await installation.external_client.records(SYNCED)) >= 1
+            )
 
-        await until(told)
+        await wait_until(told)
 
 
 async def test_a_record_that_kafka_refuses_costs_its_neighbours_nothing_and_one_new_producer(
@@ -193,35 +197,35 @@ async def test_a_record_that_kafka_refuses_costs_its_neighbours_nothing_and_one_
         answers = await asyncio.gather(*sent, return_exceptions=True)
         assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [MessageSizeTooLargeError]
         await (await producer.send(topic, b"last", b"key"))
-    kept = [record.value for record in await Outside(kafka, stage.settings.prefix).records(DEAD)]
+    kept = [record.value for record in await ExternalKafkaClient(kafka, stage.settings.prefix).records(DEAD)]
     assert set(kept) == {value for value in values if value != large} | {b"last"}
     assert sum("new producer" in record.message for record in caplog.records) == 1
 
 
 async def test_a_key_of_megabytes_is_one_dead_letter_and_holds_up_nothing(
-    installation: Installation, caplog: pytest.LogCaptureFixture
+    installation: KafkaInstallation, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "livedex.consumers.kafka.producer")
     async with installation.process() as process:
-        await installation.outside.send(CHANGED, b"{}", random.Random(7).randbytes(5 * 1024 * 1024))
+        await installation.external_client.send(CHANGED, b"{}", random.Random(7).randbytes(5 * 1024 * 1024))
         await process.accept(*(change(f"d{n}.md", 1, text(n)) for n in range(10)))
         await process.ended()
         assert [await process.state(f"d{n}.md") for n in range(10)] == [("synced", 1)] * 10
-        assert await process.s.operations.dead_count() == 1
+        assert await process.s.operations.count_dead_letters() == 1
         await until_told(installation)
     assert not [record for record in caplog.records if "new producer" in record.message]
 
 
-async def until_told(installation: Installation) -> None:
+async def until_told(installation: KafkaInstallation) -> None:
     async def told() -> bool:
-        return len(await installation.outside.records(DEAD)) == 1
+        return len(await installation.external_client.records(DEAD)) == 1
 
-    await until(told)
+    await wait_until(told)
 
 
 async def test_topics_that_exist_are_checked_at_each_start(kafka: str) -> None:
     settings, told = kafka_settings(), list[str]()
-    outside = Outside(kafka, settings.prefix)
+    outside = ExternalKafkaClient(kafka, settings.prefix)
     await ensure_topics(settings, (kafka,))
     assert await ensure_topics(settings, (kafka,), told.append) == [] and told == []
     await outside.configure(CHANGED, {"cleanup.policy": "compact", "retention.ms": "2592000000"})

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from livedex.pipeline.events.event import CHANGED, CHUNKED, SYNCED, changed
+from livedex.pipeline.events.event import CHANGED, CHUNKED, SYNCED, change_event
 from tests.brokers import kafka_settings
-from tests.kafka_installation import Installation, change, text
-from tests.kafka_outside import until
-from tests.scripted_embedder import HANG_UP, Reply, ScriptedEmbedder
+from tests.kafka_installation import KafkaInstallation, change, text
+from tests.kafka_outside import wait_until
+from tests.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer, Reply
 
 SEEDS = tuple(range(1, 13))
 RUN = ["run", "chunk", "embed", "sync"]
@@ -38,7 +38,7 @@ main()
 
 
 @contextmanager
-def program(installation: Installation, folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+def program(installation: KafkaInstallation, folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program with the installation's settings, in a process of its own; killed at the end at the latest."""
     environment = {**os.environ, **installation.environment, "PYTHONPATH": str(Path(__file__).parents[3])}
     with (folder / "program.log").open("ab") as log:
@@ -52,46 +52,46 @@ def program(installation: Installation, folder: Path, *command: str) -> Iterator
 
 @pytest.mark.parametrize("topic", [CHUNKED, SYNCED])
 async def test_a_process_that_dies_between_the_database_s_commit_and_the_offset_s_leaves_nothing_to_do_twice(
-    installation: Installation, embedder: ScriptedEmbedder, tmp_path: Path, topic: str
+    installation: KafkaInstallation, embedder: EmbeddingServer, tmp_path: Path, topic: str
 ) -> None:
     async with installation.process(()) as process:
         await process.accept(change("twelve.md", 1, text(*SEEDS)))
     with program(installation, tmp_path, "-c", DYING, topic, *RUN) as dying:
         assert await asyncio.to_thread(dying.wait, 30) == 9, (tmp_path / "program.log").read_text("utf-8")
-    paid = Counter(embedder.paid)
+    paid = Counter(embedder.embedded_documents)
     async with installation.process() as process:
-        before = await process.identities("twelve.md")
+        before = await process.chunk_rows("twelve.md")
         await process.ended()
         assert await process.state("twelve.md") == ("synced", 1)
-        after = await process.identities("twelve.md")
+        after = await process.chunk_rows("twelve.md")
         assert len(after) == len(SEEDS) and await process.s.letters.all() == []
-    assert Counter(embedder.paid) == Counter(text(seed) for seed in SEEDS)
+    assert Counter(embedder.embedded_documents) == Counter(text(seed) for seed in SEEDS)
     if topic == SYNCED:
-        assert before == after and Counter(embedder.paid) == paid, "it was there before the second process began"
-    assert len(await installation.outside.records(SYNCED)) == 1
+        assert before == after and Counter(embedder.embedded_documents) == paid, "it was there before the second process began"
+    assert len(await installation.external_client.records(SYNCED)) == 1
 
 
 async def test_the_same_record_delivered_to_two_consumers_at_once_is_worked_on_once(
-    kafka: str, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    kafka: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    installation = Installation(owner_url, kafka, kafka_settings(partitions=3), tmp_path, embedder)
+    installation = KafkaInstallation(owner_url, kafka, kafka_settings(partitions=3), tmp_path, embedder)
     embedder.delay_s = 0.2
-    event = changed(change("twelve.md", 1).data.model_copy(update={"content": None}))
+    event = change_event(change("twelve.md", 1).data.model_copy(update={"content": None}))
     body = event.encode().replace(b'"data":{', b'"data":{"text":"' + text(*SEEDS).replace("\n", "\\n").encode() + b'",')
     async with installation.process() as first, installation.process() as second:
-        async with installation.outside.producer() as producer:
-            sending = [installation.outside.put(producer, CHANGED, body, event.key().encode(), partition=n) for n in range(3)]
+        async with installation.external_client.producer() as producer:
+            sending = [installation.external_client.put(producer, CHANGED, body, event.key().encode(), partition=n) for n in range(3)]
             await asyncio.gather(*sending)
         await first.ended()
         await second.ended()
         assert await first.state("twelve.md") == ("synced", 1)
-        assert len(await first.identities("twelve.md")) == len(SEEDS)
+        assert len(await first.chunk_rows("twelve.md")) == len(SEEDS)
         assert await first.s.letters.all() == []
-    assert Counter(embedder.paid) == Counter(text(seed) for seed in SEEDS)
+    assert Counter(embedder.embedded_documents) == Counter(text(seed) for seed in SEEDS)
 
 
 async def test_a_document_whose_worker_was_killed_while_the_embedder_was_asked_ends_without_anybody_s_help(
-    installation: Installation, embedder: ScriptedEmbedder, tmp_path: Path
+    installation: KafkaInstallation, embedder: EmbeddingServer, tmp_path: Path
 ) -> None:
     asked, answers = threading.Event(), threading.Event()
 
@@ -99,14 +99,14 @@ async def test_a_document_whose_worker_was_killed_while_the_embedder_was_asked_e
         if any("Marker1 " in given for given in texts) and not answers.is_set():
             asked.set()
             answers.wait(60)
-            return HANG_UP
+            return CLOSED_CONNECTION
         return None
 
     embedder.answer = hang
     async with installation.process(()) as process:
         await process.accept(change("a.md", 1, text(1)))
         with program(installation, tmp_path, "-m", "livedex.cli.main", *RUN) as worker:
-            await until(asked.is_set)
+            await wait_until(asked.is_set)
             worker.kill()
         answers.set()
         assert await process.under_way() == 1
@@ -114,10 +114,10 @@ async def test_a_document_whose_worker_was_killed_while_the_embedder_was_asked_e
         await first.ended()
         assert await first.state("a.md") == ("synced", 1)
         assert await first.under_way() == 0
-    assert embedder.paid == [text(1)]
+    assert embedder.embedded_documents == [text(1)]
 
 
-async def test_a_cancelled_process_leaves_nothing_half_visible(installation: Installation, embedder: ScriptedEmbedder) -> None:
+async def test_a_cancelled_process_leaves_nothing_half_visible(installation: KafkaInstallation, embedder: EmbeddingServer) -> None:
     embedder.delay_s = 0.05
     async with installation.process() as process:
         await process.accept(change("a.md", 1, text(*SEEDS)))
@@ -127,4 +127,4 @@ async def test_a_cancelled_process_leaves_nothing_half_visible(installation: Ins
         assert await process.chunks("a.md") in ([text(seed) for seed in SEEDS], [text(seed) for seed in range(20, 32)])
         await process.ended()
         assert await process.chunks("a.md") == [text(seed) for seed in range(20, 32)]
-    assert len(embedder.paid) == len(set(embedder.paid)) == 24
+    assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)) == 24

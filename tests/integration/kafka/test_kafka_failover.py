@@ -12,21 +12,21 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import kafka_settings, on_kafka
-from tests.kafka_outside import Outside, until
+from tests.brokers import kafka_settings, stage_on_kafka
+from tests.kafka_outside import ExternalKafkaClient, wait_until
 from tests.kafka_server import KafkaCluster
 
 
 async def test_nothing_is_lost_when_the_leader_is_killed(kafka_cluster: KafkaCluster, database: Database) -> None:
     settings, done, refused = kafka_settings(partitions=3, session_timeout_s=6), Counter[str](), list[str]()
-    outside, names = Outside(kafka_cluster.bootstrap, settings.prefix), [f"d{n}" for n in range(90)]
+    outside, names = ExternalKafkaClient(kafka_cluster.bootstrap, settings.prefix), [f"d{n}" for n in range(90)]
 
     async def run(event: Event[Any]) -> Finished:
         await asyncio.sleep(0.01)
         done[event.document_id] += 1
         return Finished()
 
-    async with on_kafka(kafka_cluster.bootstrap, database, settings)(run) as bench:
+    async with stage_on_kafka(kafka_cluster.bootstrap, database, settings)(run) as bench:
 
         async def publish(name: str) -> None:
             while True:
@@ -40,7 +40,7 @@ async def test_nothing_is_lost_when_the_leader_is_killed(kafka_cluster: KafkaClu
                 await publish(name)
 
         publishing = asyncio.create_task(publish_all())
-        await until(lambda: len(done) >= 20)
+        await wait_until(lambda: len(done) >= 20)
         async with outside.producer() as producer:
             leader = producer.client.cluster.leader_for_partition(TopicPartition(settings.prefix + CHANGED, 0))
             if leader is None:
@@ -48,7 +48,7 @@ async def test_nothing_is_lost_when_the_leader_is_killed(kafka_cluster: KafkaClu
                 leader = producer.client.cluster.leader_for_partition(TopicPartition(settings.prefix + CHANGED, 0))
         await asyncio.to_thread(kafka_cluster.nodes[leader - 1].kill)
         await publishing
-        await until(lambda: set(done) == set(names))
-        await bench.drained(60)
+        await wait_until(lambda: set(done) == set(names))
+        await bench.wait_drained(60)
         assert await bench.letters.all() == []
     assert sum(done.values()) <= len(names) + len(refused) + 3 * 2 * 16, "more came again than was under way"

@@ -12,10 +12,10 @@ from aiokafka.partitioner import murmur2
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from tests.brokers import kafka_settings
-from tests.kafka_installation import Installation, Process, change, text
-from tests.kafka_outside import until
+from tests.kafka_installation import InstallationProcess, KafkaInstallation, change, text
+from tests.kafka_outside import wait_until
 from tests.kafka_server import KafkaCluster
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 PARTITIONS = 6
 NODE_OF_PARTITION = {  # killed is node 1: of six kinds of documents, 0 and 3 cannot be accepted, 1 stops before `sync`, 5 is not told of
@@ -56,7 +56,7 @@ async def make_topics(servers: str, prefix: str) -> None:
 class Documents:
     """Documents with one text of their own each."""
 
-    def __init__(self, process: Process, seeds: dict[str, int]) -> None:
+    def __init__(self, process: InstallationProcess, seeds: dict[str, int]) -> None:
         self._process, self._seeds = process, seeds
 
     async def accept(self, *names: str) -> None:
@@ -68,7 +68,7 @@ class Documents:
         return all([await self._process.state(name) == ("synced", 1) for name in names])
 
 
-async def embed_waits(process: Process, count: int) -> bool:
+async def embed_waits(process: InstallationProcess, count: int) -> bool:
     """Whether the backlog of the embed stage is told, as far as it is known; at first its connections are to the node that was killed."""
     try:
         return (await process.s.backlog.waiting())["embed"].waiting >= count
@@ -77,12 +77,12 @@ async def embed_waits(process: Process, count: int) -> bool:
 
 
 async def test_only_what_needs_a_partition_without_a_leader_waits(
-    unreplicated_cluster: KafkaCluster, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    unreplicated_cluster: KafkaCluster, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
     cluster = unreplicated_cluster
     settings = kafka_settings(partitions=PARTITIONS, replication=1, session_timeout_s=6)
     await make_topics(cluster.bootstrap, settings.prefix)
-    installation = Installation(owner_url, cluster.bootstrap, settings, tmp_path, embedder)
+    installation = KafkaInstallation(owner_url, cluster.bootstrap, settings, tmp_path, embedder)
     expected = "; ".join(f"2 of 6 partitions of {settings.prefix}{topic} have no leader" for topic in (CHANGED, CHUNKED, EMBEDDED))
     seeds: dict[str, int] = {}
     async with installation.process() as process:
@@ -94,7 +94,7 @@ async def test_only_what_needs_a_partition_without_a_leader_waits(
         under_way = [name for p in range(PARTITIONS) for name in names_in(p, 3, "under-way")]
         await documents.accept(*under_way)
         await asyncio.to_thread(cluster.nodes[0].kill)
-        await until(lambda: process.s.tell.down.get("broker:partitions") == expected)
+        await wait_until(lambda: process.s.tell.down.get("broker:partitions") == expected)
         refused = [name for p in (0, 3) for name in names_in(p, 2, "refused")]
         for name in refused:
             with pytest.raises(OutageError, match=f"partition [03] of {settings.prefix}{CHANGED} has no leader"):
@@ -103,29 +103,29 @@ async def test_only_what_needs_a_partition_without_a_leader_waits(
         await documents.accept(*held)
         going_on = [name for p in (2, 4, 5) for name in names_in(p, 10, "going-on")]
         await documents.accept(*going_on)
-        await until(lambda: documents.synced(*going_on))
+        await wait_until(lambda: documents.synced(*going_on))
         assert not await documents.synced(held[0])
-        await until(lambda: embed_waits(process, len(held)))
+        await wait_until(lambda: embed_waits(process, len(held)))
 
     async with installation.process() as process:
         documents = Documents(process, seeds)
         later = [name for p in (2, 4, 5) for name in names_in(p, 2, "later")]
         await documents.accept(*later)
-        await until(lambda: documents.synced(*later))
+        await wait_until(lambda: documents.synced(*later))
 
         await asyncio.to_thread(cluster.nodes[0].start)
-        await until(lambda: process.s.tell.down.get("broker:partitions", "none") == "none")
+        await wait_until(lambda: process.s.tell.down.get("broker:partitions", "none") == "none")
         await documents.accept(*refused)
         every = [*before, *under_way, *refused, *held, *going_on, *later]
-        await until(lambda: documents.synced(*every))
+        await wait_until(lambda: documents.synced(*every))
         await process.ended()
         assert await process.s.letters.all() == []
-        assert len(embedder.paid) == len(set(embedder.paid)), "no text was paid twice"
+        assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)), "no text was paid twice"
 
         lost = {name for name in (*before, *under_way, *going_on) if name in names_in(5, 10, "under-way") + names_in(5, 10, "going-on")}
 
         async def told() -> bool:
-            found = {(record.key or b"").decode() for record in await installation.outside.records(SYNCED)}
+            found = {(record.key or b"").decode() for record in await installation.external_client.records(SYNCED)}
             return found >= {f"acme/{name}" for name in every if name not in lost}  # what waited in the process that ended is not told
 
-        await until(told)
+        await wait_until(told)

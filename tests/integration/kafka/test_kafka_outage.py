@@ -13,39 +13,39 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, SYNCED, Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import kafka_settings, on_kafka
-from tests.kafka_installation import Installation, Process, change, text
-from tests.kafka_outside import Outside, until
+from tests.brokers import kafka_settings, stage_on_kafka
+from tests.kafka_installation import InstallationProcess, KafkaInstallation, change, text
+from tests.kafka_outside import ExternalKafkaClient, wait_until
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 
 @pytest.fixture
 def mortal(
-    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> Installation:
+    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> KafkaInstallation:
     """An installation on a Kafka that may be killed; its processes look more often than they need to."""
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.ANSWER_S", 1.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.ACCEPT_S", 2.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.TELL_AFTER_S", 0.5)
-    return Installation(owner_url, kafka_server.bootstrap, kafka_settings(partitions=2, session_timeout_s=6), tmp_path, embedder)
+    return KafkaInstallation(owner_url, kafka_server.bootstrap, kafka_settings(partitions=2, session_timeout_s=6), tmp_path, embedder)
 
 
-async def told(process: Process, state: str) -> str | None:
+async def told(process: InstallationProcess, state: str) -> str | None:
     """Wait until the broker is said to be so; the reason."""
 
     async def so() -> bool:
         found = await process.health("broker")
         return found is not None and found[0] == state
 
-    await until(so)
+    await wait_until(so)
     found = await process.health("broker")
     return None if found is None else found[1]
 
 
 async def test_what_is_published_before_and_after_a_broker_was_killed_is_handled_without_a_restart(
-    mortal: Installation, kafka_server: KafkaServer, embedder: ScriptedEmbedder
+    mortal: KafkaInstallation, kafka_server: KafkaServer, embedder: EmbeddingServer
 ) -> None:
     async with mortal.process() as process:
         await process.accept(change("before.md", 1, text(1)))
@@ -63,11 +63,11 @@ async def test_what_is_published_before_and_after_a_broker_was_killed_is_handled
         await process.ended()
         assert [await process.state(name) for name in ("before.md", "after.md", "refused.md")] == [("synced", 1)] * 3
         assert await process.s.letters.all() == []
-    assert Counter(embedder.paid) == Counter([text(1), text(2), text(3)])
+    assert Counter(embedder.embedded_documents) == Counter([text(1), text(2), text(3)])
 
 
 async def test_a_stage_that_cannot_publish_waits_for_kafka_and_publishes_once(
-    mortal: Installation, kafka_server: KafkaServer, embedder: ScriptedEmbedder
+    mortal: KafkaInstallation, kafka_server: KafkaServer, embedder: EmbeddingServer
 ) -> None:
     def kill(texts: list[str], _: int) -> None:
         if any("Marker1 " in given for given in texts) and not killed:
@@ -84,12 +84,12 @@ async def test_a_stage_that_cannot_publish_waits_for_kafka_and_publishes_once(
         await process.ended()
         assert await process.state("a.md") == ("synced", 1)
         assert await process.s.letters.all() == []
-    assert embedder.paid == [text(1)]
-    assert len(await mortal.outside.records(SYNCED)) == 1
+    assert embedder.embedded_documents == [text(1)]
+    assert len(await mortal.external_client.records(SYNCED)) == 1
 
 
 async def test_a_process_ends_while_kafka_is_away_and_the_next_one_does_the_rest(
-    mortal: Installation, kafka_server: KafkaServer, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch
+    mortal: KafkaInstallation, kafka_server: KafkaServer, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 3600.0)  # nobody waits for a publishing that nobody takes
     embedder.answer = lambda texts, _: kafka_server.kill() if any("Marker1 " in given for given in texts) else None  # type: ignore[func-returns-value]
@@ -102,7 +102,7 @@ async def test_a_process_ends_while_kafka_is_away_and_the_next_one_does_the_rest
         await process.ended()
         assert await process.state("a.md") == ("synced", 1)
         assert await process.s.letters.all() == []
-    assert embedder.paid == [text(1)], "the vector of the first process is there"
+    assert embedder.embedded_documents == [text(1)], "the vector of the first process is there"
 
 
 class Steps:
@@ -119,7 +119,7 @@ class Steps:
 
 async def test_a_consume_task_that_raises_goes_on(kafka: str, database: Database) -> None:
     steps, raised = Steps(), list[bool]()
-    async with on_kafka(kafka, database)(steps.run) as bench:
+    async with stage_on_kafka(kafka, database)(steps.run) as bench:
         consumer = bench.broker.stages[0]._subscriber.consumer  # type: ignore[attr-defined]
         poll = consumer.getmany
 
@@ -131,7 +131,7 @@ async def test_a_consume_task_that_raises_goes_on(kafka: str, database: Database
 
         consumer.getmany = broken
         await bench.publish("a", "b", "c")
-        await bench.drained()
+        await bench.wait_drained()
     assert steps.done == {"a": 1, "b": 1, "c": 1} and len(raised) == 3
 
 
@@ -141,9 +141,9 @@ async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.1)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.STALLED_S", 3.0)
     settings, steps = kafka_settings(), Steps()
-    async with on_kafka(kafka, database, settings)(steps.run) as bench:
+    async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
         await bench.publish("a")
-        await bench.drained()
+        await bench.wait_drained()
         stage = bench.broker.stages[0]  # type: ignore[attr-defined]
         stalled = stage._subscriber.consumer
 
@@ -151,9 +151,9 @@ async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
             await asyncio.Event().wait()
 
         stalled.getmany = silent
-        await until(lambda: stage._subscriber.consumer not in (None, stalled))
+        await wait_until(lambda: stage._subscriber.consumer not in (None, stalled))
         await bench.publish("b", "c")
-        await bench.drained()
+        await bench.wait_drained()
     assert steps.done == {"a": 1, "b": 1, "c": 1}
     assert "joins its group anew" in caplog.text
-    assert await Outside(kafka, settings.prefix).ended(CHANGED, "chunk")
+    assert await ExternalKafkaClient(kafka, settings.prefix).ended(CHANGED, "chunk")

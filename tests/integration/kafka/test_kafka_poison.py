@@ -13,13 +13,13 @@ from typing import Any
 import orjson
 import pytest
 
-from livedex.consumers.kafka.records import as_bytes, as_text, header_pairs
-from livedex.pipeline.events.event import CHANGED, DEAD, Changed, changed
+from livedex.consumers.kafka.records import decode_text_as_bytes, encode_bytes_as_text, headers_to_kafka
+from livedex.pipeline.events.event import CHANGED, DEAD, Changed, change_event
 from livedex.pipeline.names import UNKNOWN_TENANT
-from livedex.pipeline.store.dead_letter_store import Letter
-from tests.kafka_installation import TENANT, Installation, Process, text
+from livedex.pipeline.store.dead_letter_store import DeadLetter
+from tests.kafka_installation import TENANT, InstallationProcess, KafkaInstallation, text
 from tests.kafka_outside import Headers
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 NAME = itemgetter(0)  # of a header; the order of different names is not kept
 LARGE = random.Random(7).randbytes(2 * 1024 * 1024)
@@ -38,7 +38,7 @@ class Poison:
 def event(document_id: str, *seeds: int, version: int = 1, **instead: Any) -> bytes:
     """A whole event as another system may write it; `instead` replaces parts of the envelope."""
     data = Changed(tenant_id=TENANT, document_id=document_id, version=version, name="a.md")
-    body = orjson.loads(changed(data).encode())
+    body = orjson.loads(change_event(data).encode())
     body["data"]["text"] = text(*seeds)
     return orjson.dumps(body | instead)
 
@@ -81,9 +81,9 @@ POISONS = [
 ]
 
 
-async def send_between_good_ones(installation: Installation, poisons: Sequence[Poison]) -> list[tuple[int, int]]:
+async def send_between_good_ones(installation: KafkaInstallation, poisons: Sequence[Poison]) -> list[tuple[int, int]]:
     """Poisons, each between two good records; where each stands."""
-    outside, places = installation.outside, []
+    outside, places = installation.external_client, []
     async with outside.producer() as producer:
         for number, poison in enumerate(poisons):
             await outside.put(producer, CHANGED, event(f"good{number}.md", number), f"{TENANT}/good{number}.md".encode())
@@ -92,7 +92,7 @@ async def send_between_good_ones(installation: Installation, poisons: Sequence[P
     return places
 
 
-async def letters_by_offset(process: Process) -> dict[int, Letter]:
+async def letters_by_offset(process: InstallationProcess) -> dict[int, DeadLetter]:
     """Every letter with its payload."""
     letters = [await process.s.letters.find(listed.letter_id) for listed in await process.s.letters.all()]
     found = {letter.place["offset"]: letter for letter in letters}
@@ -101,7 +101,7 @@ async def letters_by_offset(process: Process) -> dict[int, Letter]:
 
 
 async def test_each_poison_is_one_letter_with_all_that_stood_there_and_its_neighbours_are_synced(
-    installation: Installation, embedder: ScriptedEmbedder
+    installation: KafkaInstallation, embedder: EmbeddingServer
 ) -> None:
     async with installation.process() as process:
         places = await send_between_good_ones(installation, POISONS)
@@ -113,21 +113,21 @@ async def test_each_poison_is_one_letter_with_all_that_stood_there_and_its_neigh
     for (partition, offset), poison in zip(places, POISONS, strict=True):
         letter = found[offset]
         assert letter.payload == (poison.value or b""), poison.name
-        key = None if poison.key is None else as_text(poison.key)
+        key = None if poison.key is None else encode_bytes_as_text(poison.key)
         told = {"partition": partition, "offset": offset, "key": key} | ({"value": None} if poison.value is None else {})
         assert letter.place == told, poison.name
-        assert sorted(header_pairs(letter.headers), key=NAME) == sorted(poison.headers, key=NAME), poison.name
-        assert key is None or as_bytes(key) == poison.key, poison.name
+        assert sorted(headers_to_kafka(letter.headers), key=NAME) == sorted(poison.headers, key=NAME), poison.name
+        assert key is None or decode_text_as_bytes(key) == poison.key, poison.name
         known = poison.name.startswith("content that")
         assert (letter.topic, letter.stage, letter.reason) == (CHANGED, "chunk", "invalid_event"), poison.name
         assert letter.tenant_id == (TENANT if known else UNKNOWN_TENANT) and letter.detail, poison.name
-    assert len(embedder.paid) == len(set(embedder.paid)) == len(POISONS) + 1
+    assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)) == len(POISONS) + 1
     await check_what_is_told(installation, found)
 
 
-async def check_what_is_told(installation: Installation, letters: dict[int, Letter]) -> None:
+async def check_what_is_told(installation: KafkaInstallation, letters: dict[int, DeadLetter]) -> None:
     """Each letter is told once on `livedex.dead`, with its bytes where they fit."""
-    told = [orjson.loads(record.value) for record in await installation.outside.records(DEAD)]
+    told = [orjson.loads(record.value) for record in await installation.external_client.records(DEAD)]
     assert sorted(body["id"] for body in told) == sorted(letter.letter_id for letter in letters.values())
     for body in told:
         letter = letters[body["data"]["place"]["offset"]]
@@ -137,33 +137,33 @@ async def check_what_is_told(installation: Installation, letters: dict[int, Lett
         assert data.get("payload") == (None if len(letter.payload) > 1024 * 1024 else base64.b64encode(letter.payload).decode())
 
 
-async def test_a_poison_that_is_delivered_again_leaves_no_second_letter(installation: Installation) -> None:
+async def test_a_poison_that_is_delivered_again_leaves_no_second_letter(installation: KafkaInstallation) -> None:
     async with installation.process() as process:
         await send_between_good_ones(installation, POISONS[:1])
         await process.ended()
         before = await letters_by_offset(process)
-    await installation.outside.rewind(CHANGED, "chunk")
+    await installation.external_client.reset_offsets(CHANGED, "chunk")
     async with installation.process() as process:
         await process.ended()
         assert await letters_by_offset(process) == before
         assert [letter.attempts for letter in before.values()] == [1]
 
 
-async def test_a_good_event_is_handled_whatever_its_key_and_headers_are(installation: Installation, embedder: ScriptedEmbedder) -> None:
+async def test_a_good_event_is_handled_whatever_its_key_and_headers_are(installation: KafkaInstallation, embedder: EmbeddingServer) -> None:
     keys: list[bytes | None] = [None, b"", b"\xff", b"nul\x00", b"other/elsewhere.md"]
     async with installation.process() as process:
         for number, key in enumerate(keys):
-            await installation.outside.send(CHANGED, event(f"d{number}.md", number), key, [("trace", b"\xff\x00")])
+            await installation.external_client.send(CHANGED, event(f"d{number}.md", number), key, [("trace", b"\xff\x00")])
         await process.ended()
         assert [await process.state(f"d{n}.md") for n in range(len(keys))] == [("synced", 1)] * len(keys)
         assert await process.s.letters.all() == []
-    assert len(embedder.paid) == len(keys)
+    assert len(embedder.embedded_documents) == len(keys)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-async def test_records_of_producers_that_compress_are_read(installation: Installation, codec: str) -> None:
+async def test_records_of_producers_that_compress_are_read(installation: KafkaInstallation, codec: str) -> None:
     async with installation.process() as process:
-        async with installation.outside.producer(compression_type=codec) as producer:
+        async with installation.external_client.producer(compression_type=codec) as producer:
             await producer.send_and_wait(installation.kafka.prefix + CHANGED, event("d.md", 1, 2, 3), key=b"acme/d.md")
         await process.ended()
         assert await process.state("d.md") == ("synced", 1)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from livedex.consumers.kafka import KafkaBacklog
-from livedex.consumers.kafka.topics import ensure_topics, planned
+from livedex.consumers.kafka import KafkaConsumerLag
+from livedex.consumers.kafka.topics import ensure_topics, topic_plans
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
 from tests.e2e.test_cli_program import livedex, only_line
-from tests.kafka_installation import Installation, change, text
+from tests.kafka_installation import KafkaInstallation, change, text
 from tests.kafka_java import JavaNode, java_command
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 PASSWORD, WRONG = "correct-horse-battery", "wrong-horse-battery"
 MODULE = "org.apache.kafka.common.security"
@@ -61,14 +61,14 @@ def asking(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_who_shows_the_right_password_has_documents_synced(
-    asking: str, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, mechanism: str
+    asking: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer, mechanism: str
 ) -> None:
-    installation = Installation(owner_url, asking, secured(mechanism), tmp_path, embedder)
+    installation = KafkaInstallation(owner_url, asking, secured(mechanism), tmp_path, embedder)
     async with installation.process() as process:
         await process.accept(change("a.md", 1, text(1)))
         await process.ended()
         assert await process.state("a.md") == ("synced", 1)
-    assert embedder.paid == [text(1)]
+    assert embedder.embedded_documents == [text(1)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -76,24 +76,24 @@ async def test_a_wrong_password_is_refused_by_every_client(asking: str, mechanis
     with pytest.raises(ConfigError, match="LIVEDEX_KAFKA_SASL_") as refused:
         await ensure_topics(secured(mechanism, password=WRONG), (asking,))
     assert WRONG not in str(refused.value) and "\n" not in str(refused.value)
-    backlog = KafkaBacklog(secured(mechanism, password=WRONG), (asking,))
+    backlog = KafkaConsumerLag(secured(mechanism, password=WRONG), (asking,))
     with pytest.raises(ConfigError):
         await backlog.waiting()
     await backlog.close()
 
 
 async def test_the_program_ends_with_one_line_that_shows_no_password(
-    asking: str, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    asking: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    settings = Installation(owner_url, asking, secured(password=WRONG), tmp_path, embedder).environment
+    settings = KafkaInstallation(owner_url, asking, secured(password=WRONG), tmp_path, embedder).environment
     line = only_line(await asyncio.to_thread(livedex, tmp_path, "run", "chunk", **settings))
     assert "LIVEDEX_KAFKA_SASL_" in line and WRONG not in line
 
 
 async def test_who_may_not_make_topics_is_told_what_an_administrator_types(
-    asking: str, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    asking: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
     kafka = secured(user="guest")
-    settings = Installation(owner_url, asking, kafka, tmp_path, embedder).environment
+    settings = KafkaInstallation(owner_url, asking, kafka, tmp_path, embedder).environment
     line = only_line(await asyncio.to_thread(livedex, tmp_path, "run", "chunk", **settings))
-    assert all(plan.command() in line for plan in planned(kafka, 1)), line
+    assert all(plan.command() in line for plan in topic_plans(kafka, 1)), line

@@ -13,23 +13,23 @@ from livedex.consumers.kafka.topics import ensure_topics
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.kafka import KafkaSettings
 from tests.brokers import kafka_settings
-from tests.certificates import Authority
+from tests.certificates import CertificateAuthority
 from tests.integration.kafka.test_kafka_security import MODULE, PASSWORD, WRONG
-from tests.kafka_installation import Installation, change, text
+from tests.kafka_installation import KafkaInstallation, change, text
 from tests.kafka_java import JavaNode
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
+from tests.scripted_embedder import EmbeddingServer
 
 HOST, USER, LOCK = "127.0.0.1", "livedex-user", "key-lock"
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path_factory.mktemp("authority"))
 
 
 @contextmanager
-def serving(authority: Authority, name: str, protocol: str, **more: str) -> Iterator[str]:
+def serving(authority: CertificateAuthority, name: str, protocol: str, **more: str) -> Iterator[str]:
     """Servers that speak TLS to clients, with the certificate of a name."""
     certificate, key = authority.issue(name)
     together = certificate.with_suffix(".both")
@@ -46,59 +46,59 @@ def serving(authority: Authority, name: str, protocol: str, **more: str) -> Iter
 
 
 @pytest.fixture(scope="module")
-def asking(kafka: str, authority: Authority) -> Iterator[str]:
+def asking(kafka: str, authority: CertificateAuthority) -> Iterator[str]:
     """Servers that let in who has a certificate; `kafka` leaves the tests out where none can be had."""
     with serving(authority, HOST, "SSL", **{"ssl.client.auth": "required"}) as bootstrap:
         yield bootstrap
 
 
-def settings(authority: Authority, **more: Any) -> KafkaSettings:
+def settings(authority: CertificateAuthority, **more: Any) -> KafkaSettings:
     """Settings of who trusts the authority."""
     return kafka_settings(**{"partitions": 1, "security_protocol": "SSL", "ssl_ca_file": authority.file, **more})
 
 
-def with_certificate(authority: Authority, password: str = LOCK) -> KafkaSettings:
+def with_certificate(authority: CertificateAuthority, password: str = LOCK) -> KafkaSettings:
     """Settings of a user who has a certificate, whose key is encrypted."""
     certificate, key = authority.issue(USER, LOCK)
     return settings(authority, ssl_cert_file=certificate, ssl_key_file=key, ssl_key_password=password)
 
 
-async def synced(installation: Installation) -> None:
+async def synced(installation: KafkaInstallation) -> None:
     async with installation.process() as process:
         await process.accept(change("a.md", 1, text(1)))
         await process.ended()
         assert await process.state("a.md") == ("synced", 1)
-    assert installation.embedder.paid == [text(1)]
+    assert installation.embedder.embedded_documents == [text(1)]
 
 
 async def test_who_has_a_certificate_has_documents_synced(
-    asking: str, authority: Authority, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    asking: str, authority: CertificateAuthority, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    await synced(Installation(owner_url, asking, with_certificate(authority), tmp_path, embedder))
+    await synced(KafkaInstallation(owner_url, asking, with_certificate(authority), tmp_path, embedder))
 
 
-async def test_who_has_none_is_told_to_get_one(asking: str, authority: Authority) -> None:
+async def test_who_has_none_is_told_to_get_one(asking: str, authority: CertificateAuthority) -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_KAFKA_SSL_CERT_FILE"):
         await ensure_topics(settings(authority), (asking,))
 
 
 async def test_servers_of_another_authority_are_not_trusted(asking: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_KAFKA_SSL_CA_FILE"):
-        await ensure_topics(settings(Authority(tmp_path)), (asking,))
+        await ensure_topics(settings(CertificateAuthority(tmp_path)), (asking,))
 
 
-async def test_a_key_that_another_password_opens_is_named(asking: str, authority: Authority) -> None:
+async def test_a_key_that_another_password_opens_is_named(asking: str, authority: CertificateAuthority) -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_KAFKA_SSL_"):
         await ensure_topics(with_certificate(authority, "another"), (asking,))
 
 
-async def test_servers_with_the_certificate_of_another_host_are_not_trusted(kafka: str, authority: Authority) -> None:
+async def test_servers_with_the_certificate_of_another_host_are_not_trusted(kafka: str, authority: CertificateAuthority) -> None:
     with serving(authority, "kafka.test", "SSL") as bootstrap, pytest.raises(ConfigError, match="certificate"):
         await ensure_topics(settings(authority), (bootstrap,))
 
 
 async def test_a_password_is_shown_behind_tls(
-    kafka: str, authority: Authority, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder
+    kafka: str, authority: CertificateAuthority, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
     plain = {
         "sasl.enabled.mechanisms": "PLAIN",
@@ -108,4 +108,4 @@ async def test_a_password_is_shown_behind_tls(
         user = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "livedex"}
         with pytest.raises(ConfigError, match="LIVEDEX_KAFKA_SASL_"):
             await ensure_topics(settings(authority, **user, sasl_password=WRONG), (bootstrap,))
-        await synced(Installation(owner_url, bootstrap, settings(authority, **user, sasl_password=PASSWORD), tmp_path, embedder))
+        await synced(KafkaInstallation(owner_url, bootstrap, settings(authority, **user, sasl_password=PASSWORD), tmp_path, embedder))

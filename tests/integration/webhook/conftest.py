@@ -10,12 +10,12 @@ import pytest
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages import outcome
 from tests.brokers import kafka_settings
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.site import Site, open_site, settings_for
+from tests.scripted_embedder import EmbeddingServer
+from tests.site import InProcessInstallation, open_installation, settings_for
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def settings(request: pytest.FixtureRequest, owner_url: str, embedder: ScriptedEmbedder, clean_environment: None) -> Settings:
+def settings(request: pytest.FixtureRequest, owner_url: str, embedder: EmbeddingServer, clean_environment: None) -> Settings:
     """Of an installation of the test's own."""
     servers = request.getfixturevalue("kafka") if request.param == "kafka" else None
     return settings_for(owner_url, servers, embedder, kafka_settings())
@@ -30,12 +30,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refused is tried again as often as always, and five times as soon."""
-    monkeypatch.setattr(outcome, "FIRST_WAIT_S", outcome.FIRST_WAIT_S / 5)
+    monkeypatch.setattr(outcome, "FIRST_RETRY_DELAY_S", outcome.FIRST_RETRY_DELAY_S / 5)
 
 
 @pytest.fixture
-async def site(settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder) -> AsyncIterator[Site]:
-    async with open_site(settings, tmp_path, embedder) as opened:
+async def site(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> AsyncIterator[InProcessInstallation]:
+    async with open_installation(settings, tmp_path, embedder) as opened:
         yield opened

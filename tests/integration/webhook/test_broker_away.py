@@ -6,24 +6,24 @@ import asyncio
 import time
 from pathlib import Path
 
-from livedex.pipeline.http.body_budget import PATIENCE_S
-from livedex.pipeline.ingest.request_ingester import ACCEPT_S
+from livedex.pipeline.http.body_budget import WAIT_TIMEOUT_S
+from livedex.pipeline.ingest.request_ingester import ACCEPT_TIMEOUT_S
 from tests.brokers import kafka_settings
 from tests.indexed import paragraph
 from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.site import Site, open_site, settings_for
+from tests.scripted_embedder import EmbeddingServer
+from tests.site import InProcessInstallation, open_installation, settings_for
 
 SLACK_S = 5.0
 
 
-async def write(site: Site, writer: int, stop: asyncio.Event, taken: dict[str, str], refused: list[str]) -> None:
+async def write(site: InProcessInstallation, writer: int, stop: asyncio.Event, taken: dict[str, str], refused: list[str]) -> None:
     number = 0
     while not stop.is_set():
         name = f"{writer}/{number}"
         begin = time.monotonic()
         answer = await site.http.put(f"/v1/documents/{name}", json={"text": paragraph(writer * 10_000 + number)})
-        assert time.monotonic() - begin < ACCEPT_S + PATIENCE_S + SLACK_S
+        assert time.monotonic() - begin < ACCEPT_TIMEOUT_S + WAIT_TIMEOUT_S + SLACK_S
         if answer.status_code == 202:
             taken[name] = answer.json()["token"]
         else:
@@ -35,11 +35,11 @@ async def write(site: Site, writer: int, stop: asyncio.Event, taken: dict[str, s
 
 
 async def test_every_202_ends_synced_and_the_rest_was_a_503(
-    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: ScriptedEmbedder, clean_environment: None
+    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: EmbeddingServer, clean_environment: None
 ) -> None:
     taken: dict[str, str] = {}
     refused: list[str] = []
-    async with open_site(settings_for(owner_url, kafka_server.bootstrap, embedder, kafka_settings()), tmp_path, embedder) as site:
+    async with open_installation(settings_for(owner_url, kafka_server.bootstrap, embedder, kafka_settings()), tmp_path, embedder) as site:
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for writer in range(4):
@@ -56,7 +56,7 @@ async def test_every_202_ends_synced_and_the_rest_was_a_503(
             stop.set()
         await site.ended()
         assert {await site.state(token) for token in taken.values()} == {"synced"}
-        assert await site.s.operations.dead_count() == 0
+        assert await site.s.operations.count_dead_letters() == 0
         again = [(await site.put(name, "once more"))["token"] for name in refused[:5]]
         await site.ended()
         assert {await site.state(token) for token in again} == {"synced"}

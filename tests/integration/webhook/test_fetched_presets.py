@@ -20,11 +20,11 @@ import pytest
 
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from tests.hooking import SECRET, send
+from tests.hooking import SECRET, post_signed
 from tests.indexed import paragraph
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.scripted_web import Page, ScriptedWeb, Visit
-from tests.site import Site, open_site
+from tests.scripted_embedder import EmbeddingServer
+from tests.scripted_web import WebRequest, WebResponse, WebServer
+from tests.site import InProcessInstallation, open_installation
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
 A, B, C, D = (paragraph(n) for n in range(4))
@@ -36,15 +36,15 @@ def payload(name: str) -> Any:
 
 
 @pytest.fixture
-def web() -> Iterator[ScriptedWeb]:
-    with ScriptedWeb() as server:
+def web() -> Iterator[WebServer]:
+    with WebServer() as server:
         yield server
 
 
 @pytest.fixture
 async def site(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, web: ScriptedWeb, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Site]:
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[InProcessInstallation]:
     for name, value in {"SECRET": SECRET, "API_TOKEN": TOKEN, "BUCKET_KEY": f"{KEY_ID}:{KEY}"}.items():
         monkeypatch.setenv(name, value)
     made: list[dict[str, Any]] = [
@@ -56,30 +56,30 @@ async def site(
         {"name": "wiki", "preset": "confluence", "base_url": f"{web.url}/wiki", "token_env": "API_TOKEN", "include": []},
     ]
     sources = tuple(WebhookSource(**{"secret_env": "SECRET", "signature": "standard-webhooks"} | each) for each in made)
-    async with open_site(settings.model_copy(update={"source": sources}), tmp_path, embedder) as opened:
+    async with open_installation(settings.model_copy(update={"source": sources}), tmp_path, embedder) as opened:
         yield opened
 
 
-async def delivered(site: Site, source: str, payloads: list[Any], seed: int) -> dict[str, str | None]:
+async def delivered(site: InProcessInstallation, source: str, payloads: list[Any], seed: int) -> dict[str, str | None]:
     """Every payload three times, in a random order; the documents that are there at the end, with their texts."""
     deliveries = [(body, str(n)) for n, body in enumerate(payloads)] * 3
     random.Random(seed).shuffle(deliveries)
     for body, delivery in deliveries:
-        await send(site, source, body, delivery)
+        await post_signed(site, source, body, delivery)
     await site.ended()
     names = [document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]]
     return {name: await site.text(name) for name in sorted(names)}
 
 
-def only_with(header: str, value: str, text: str, **headers: str) -> Callable[[Visit], Page]:
+def only_with(header: str, value: str, text: str, **headers: str) -> Callable[[WebRequest], WebResponse]:
     """A page for who shows this credential; as GitHub, for everybody else it is not there."""
-    return lambda visit: Page(text.encode(), headers=headers) if visit.headers.get(header) == value else Page(status=404)
+    return lambda visit: WebResponse(text.encode(), headers=headers) if visit.headers.get(header) == value else WebResponse(status=404)
 
 
-async def nothing_lost_or_told(site: Site, owner: asyncpg.Connection) -> None:
+async def nothing_lost_or_told(site: InProcessInstallation, owner: asyncpg.Connection) -> None:
     """Every text was paid for once, nothing is dead, and no credential stands anywhere in the database."""
-    assert sorted(site.embedder.paid) == sorted(set(site.embedder.paid))
-    assert await site.s.operations.dead_count() == 0
+    assert sorted(site.embedder.embedded_documents) == sorted(set(site.embedder.embedded_documents))
+    assert await site.s.operations.count_dead_letters() == 0
     tables = [row[0] for row in await owner.fetch("select tablename from pg_tables where schemaname = 'public'")]
     for table in tables:
         rows = str(await owner.fetch(f"select * from {table}"))
@@ -87,7 +87,7 @@ async def nothing_lost_or_told(site: Site, owner: asyncpg.Connection) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_pushes_to_github(site: Site, web: ScriptedWeb, owner: asyncpg.Connection, seed: int) -> None:
+async def test_pushes_to_github(site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int) -> None:
     first = payload("github_push")
     second = copy.deepcopy(first)
     second["repository"]["pushed_at"] += 1
@@ -108,12 +108,12 @@ async def test_pushes_to_github(site: Site, web: ScriptedWeb, owner: asyncpg.Con
             )
     found = await delivered(site, "hub", [first, second], seed)
     assert found == {"hub/refunds.md": D, "hub/shipping.md": A, "hub/shipping/größen.md": C}
-    assert {visit.headers["accept"] for visit in web.visits} == {"application/vnd.github.raw+json"}
+    assert {visit.headers["accept"] for visit in web.requests} == {"application/vnd.github.raw+json"}
     await nothing_lost_or_told(site, owner)
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Connection, seed: int) -> None:
+async def test_pushes_to_gitlab(site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int) -> None:
     first = payload("gitlab_push")
     second = copy.deepcopy(first)
     second["before"], second["after"] = first["after"], "d" * 40
@@ -137,7 +137,7 @@ async def test_pushes_to_gitlab(site: Site, web: ScriptedWeb, owner: asyncpg.Con
     await nothing_lost_or_told(site, owner)
 
 
-def signature(visit: Visit) -> str:
+def signature(visit: WebRequest) -> str:
     """What the signature of a request must be. Source: Amazon S3, "Authenticating requests: using query parameters"."""
     parts = urlsplit(visit.target)
     query = dict(parse_qsl(parts.query))
@@ -157,29 +157,29 @@ def signature(visit: Visit) -> str:
 class Bucket:
     """Objects for who signs as they should; the ETag of each is that of its content."""
 
-    def __init__(self, web: ScriptedWeb, objects: dict[str, str], *, is_public: bool = False) -> None:
+    def __init__(self, web: WebServer, objects: dict[str, str], *, is_public: bool = False) -> None:
         self.objects, self.is_public = objects, is_public
         web.respond = self._respond(web)  # type: ignore[method-assign]
 
-    def _respond(self, web: ScriptedWeb) -> Callable[[Visit], Page]:
-        def respond(visit: Visit) -> Page:
-            web.visits.append(visit)
+    def _respond(self, web: WebServer) -> Callable[[WebRequest], WebResponse]:
+        def respond(visit: WebRequest) -> WebResponse:
+            web.requests.append(visit)
             given = dict(parse_qsl(urlsplit(visit.target).query)).get("X-Amz-Signature")
             if not self.is_public and (given is None or given != signature(visit)):
-                return Page(status=403)
+                return WebResponse(status=403)
             text = self.objects.get(urlsplit(visit.target).path)
             if text is None:
-                return Page(status=404)
+                return WebResponse(status=404)
             etag = f'"{hashlib.md5(text.encode()).hexdigest()}"'
             if visit.headers.get("if-none-match") == etag:
-                return Page(status=304)
-            return Page(text.encode(), headers={"etag": etag, "content-type": "binary/octet-stream"})
+                return WebResponse(status=304)
+            return WebResponse(text.encode(), headers={"etag": etag, "content-type": "binary/octet-stream"})
 
         return respond
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_notifications_of_s3(site: Site, web: ScriptedWeb, owner: asyncpg.Connection, seed: int) -> None:
+async def test_notifications_of_s3(site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int) -> None:
     path = "/amzn-s3-demo-bucket/reports/Q1%20plan%20%26%20gr%C3%B6%C3%9Fe.md"
     Bucket(web, {path: D})  # what is there now; what the first event announced is gone
     first = payload("s3_put")
@@ -190,13 +190,13 @@ async def test_notifications_of_s3(site: Site, web: ScriptedWeb, owner: asyncpg.
         later["Records"][0]["s3"]["object"]["sequencer"] = f"0055AED6DCD902{minute}"
     third["Records"][0]["eventName"] = "ObjectCreated:CompleteMultipartUpload"
     assert await delivered(site, "s3", [first, second, third], seed) == {"s3/reports/Q1 plan & größe.md": D}
-    assert site.embedder.paid == [D]
+    assert site.embedder.embedded_documents == [D]
     document = (await site.http.get("/v1/documents/s3/reports/Q1 plan & größe.md")).json()
     assert "X-Amz" not in document["uri"] and document["changed_at"].startswith("2026-03-01T12:10")
     await nothing_lost_or_told(site, owner)
 
 
-async def test_a_notification_without_a_change_costs_one_signed_request(site: Site, web: ScriptedWeb) -> None:
+async def test_a_notification_without_a_change_costs_one_signed_request(site: InProcessInstallation, web: WebServer) -> None:
     bucket = Bucket(web, {"/amzn-s3-demo-bucket/reports/Q1%20plan%20%26%20gr%C3%B6%C3%9Fe.md": A})
     notice = payload("s3_put")
     for minute, text in (("01", A), ("02", A), ("03", B)):
@@ -204,40 +204,40 @@ async def test_a_notification_without_a_change_costs_one_signed_request(site: Si
         notice["Records"][0]["eventTime"] = f"2026-03-01T12:{minute}:00.000Z"
         notice["Records"][0]["s3"]["object"]["sequencer"] = minute
         bucket.objects = dict.fromkeys(bucket.objects, text)
-        [token] = await send(site, "s3", notice, minute)
+        [token] = await post_signed(site, "s3", notice, minute)
         assert await site.state(token, 30) == "synced"
-    assert (len(web.visits), site.embedder.paid) == (3, [A, B])
-    assert [visit.headers.get("if-none-match") is not None for visit in web.visits] == [False, True, True]
+    assert (len(web.requests), site.embedder.embedded_documents) == (3, [A, B])
+    assert [visit.headers.get("if-none-match") is not None for visit in web.requests] == [False, True, True]
 
 
 async def test_notifications_of_minio_say_where_it_is_and_get_no_credentials(
-    site: Site, web: ScriptedWeb, owner: asyncpg.Connection
+    site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
     Bucket(web, {"/documents/notes/today.txt": A}, is_public=True)
     notice = payload("minio_put")
     notice["Records"][0]["responseElements"]["x-minio-origin-endpoint"] = web.url
     assert await delivered(site, "minio", [notice], 0) == {"minio/notes/today.txt": A}
-    assert web.visits[0].target == "/documents/notes/today.txt"
+    assert web.requests[0].target == "/documents/notes/today.txt"
     await nothing_lost_or_told(site, owner)
 
 
-async def test_a_payload_cannot_send_credentials_elsewhere(site: Site, web: ScriptedWeb, owner: asyncpg.Connection) -> None:
+async def test_a_payload_cannot_send_credentials_elsewhere(site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection) -> None:
     event = payload("confluence_page")
     event["page"]["self"] = "https://evil.example/display/X/5"
     content = {"id": str(event["page"]["id"]), "body": {"export_view": {"value": f"<p>{A}</p>"}}}
-    web.pages[f"/wiki/rest/api/content/{event['page']['id']}?expand=body.export_view"] = Page(json.dumps(content).encode())
-    [token] = await send(site, "wiki", event, "1")
+    web.pages[f"/wiki/rest/api/content/{event['page']['id']}?expand=body.export_view"] = WebResponse(json.dumps(content).encode())
+    [token] = await post_signed(site, "wiki", event, "1")
     await site.ended()
-    assert await site.state(token) == "synced" and web.visits[0].headers["authorization"] == TOKEN
+    assert await site.state(token) == "synced" and web.requests[0].headers["authorization"] == TOKEN
     # what is published under the name of the source by somebody else, for another place or as another tenant
-    with ScriptedWeb() as other:
-        other.pages["/"] = Page(A.encode())
+    with WebServer() as other:
+        other.pages["/"] = WebResponse(A.encode())
         for tenant, source in (("default", "hub"), ("default", "s3"), ("other", "hub"), ("other", "s3"), ("default", "")):
             url = f"{other.url}/"
             assert site.s.fetcher is not None and site.s.fetcher.objection(tenant, source, url) is not None  # type: ignore[arg-type]
 
 
-async def test_pages_of_notion(site: Site, web: ScriptedWeb, owner: asyncpg.Connection) -> None:
+async def test_pages_of_notion(site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection) -> None:
     event = payload("notion_page")
     later = copy.deepcopy(event) | {"id": "other", "timestamp": "2027-01-01T00:00:00.000Z"}
     answer = json.dumps({"object": "page_markdown", "id": "x", "markdown": A, "truncated": False})
@@ -249,7 +249,7 @@ async def test_pages_of_notion(site: Site, web: ScriptedWeb, owner: asyncpg.Conn
 @pytest.mark.parametrize("source", ["s3", "minio"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds(
-    site: Site, web: ScriptedWeb, source: str, seed: int
+    site: InProcessInstallation, web: WebServer, source: str, seed: int
 ) -> None:
     """Several of one object in one millisecond, writes and deletes, told while others happen."""
     rng, notice = random.Random(seed), payload("s3_put" if source == "s3" else "minio_put")
@@ -271,18 +271,18 @@ async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds
         while left and rng.random() < 0.4:
             told.append(left.pop(rng.randrange(len(left))))
             for body, delivery in [told[-1], *rng.choices(told, k=rng.randint(0, 2))]:
-                await send(site, source, body, delivery)
+                await post_signed(site, source, body, delivery)
     rng.shuffle(left)
     for body, delivery in left + rng.sample(told, k=len(told) // 2):
-        await send(site, source, body, delivery)
+        await post_signed(site, source, body, delivery)
     await site.ended()
     names = [document["document_id"] for document in (await site.http.get("/v1/documents")).json()["documents"]]
     assert {f"/{name}/{key.split('/')[1]}": await site.text(key) for key in names} == bucket.objects
 
 
 @pytest.mark.parametrize(("source", "name"), [("notion", "notion_page"), ("wiki", "confluence_page")])
-async def test_an_answer_of_another_type_becomes_no_document(site: Site, web: ScriptedWeb, source: str, name: str) -> None:
-    web.respond = lambda visit: Page(b'{"markdown": null, "body": {"export_view": {"value": null}}}')  # type: ignore[method-assign]
-    await send(site, source, payload(name), "0")
+async def test_an_answer_of_another_type_becomes_no_document(site: InProcessInstallation, web: WebServer, source: str, name: str) -> None:
+    web.respond = lambda visit: WebResponse(b'{"markdown": null, "body": {"export_view": {"value": null}}}')  # type: ignore[method-assign]
+    await post_signed(site, source, payload(name), "0")
     await site.ended()
-    assert site.embedder.paid == [] and [letter.reason for letter in await site.s.letters.all()] == ["retries_exhausted"]
+    assert site.embedder.embedded_documents == [] and [letter.reason for letter in await site.s.letters.all()] == ["retries_exhausted"]

@@ -9,22 +9,22 @@ from typing import Any
 import httpx
 import pytest
 
-from livedex.pipeline.events.merge_patch import merged
+from livedex.pipeline.events.merge_patch import merge_patch
 from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
-from tests.scripted_embedder import Reply, ScriptedEmbedder
-from tests.site import Site, gathered, open_site
+from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.site import InProcessInstallation, gather_list, open_installation
 
 TEXT, OTHER, THIRD = paragraph(1), paragraph(2), paragraph(3)
 
 
-async def patch(site: Site, document_id: str, **body: Any) -> dict[str, Any]:
+async def patch(site: InProcessInstallation, document_id: str, **body: Any) -> dict[str, Any]:
     answer = await site.http.patch(f"/v1/documents/{document_id}", json=body)
     assert answer.status_code == 202, answer.text
     return dict(answer.json())
 
 
-async def read(site: Site, document_id: str) -> dict[str, Any]:
+async def read(site: InProcessInstallation, document_id: str) -> dict[str, Any]:
     answer = await site.http.get(f"/v1/documents/{document_id}")
     return dict(answer.json()) if answer.status_code == 200 else {}
 
@@ -41,13 +41,13 @@ async def read(site: Site, document_id: str) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_metadata_are_merged_as_the_standard_says(target: Any, change: Any, result: Any) -> None:
-    assert merged(target, change) == result
+    assert merge_patch(target, change) == result
 
 
-async def test_what_is_named_changes_and_the_rest_stays_and_nothing_is_embedded(site: Site) -> None:
+async def test_what_is_named_changes_and_the_rest_stays_and_nothing_is_embedded(site: InProcessInstallation) -> None:
     await site.put("d", TEXT, title="Old", uri="https://a/", metadata={"kind": "note", "deep": {"a": 1, "b": 2}}, collection="c")
     await site.ended()
-    paid, before = list(site.embedder.paid), await read(site, "d")
+    paid, before = list(site.embedder.embedded_documents), await read(site, "d")
     done = await patch(site, "d", title="New", metadata={"deep": {"b": None, "c": 3}, "more": [1]}, acl=["user:ann"])
     assert await site.state(done["token"], 30) == "synced"
     after = await read(site, "d")
@@ -62,16 +62,16 @@ async def test_what_is_named_changes_and_the_rest_stays_and_nothing_is_embedded(
     after = await read(site, "d")
     assert [after[name] for name in ("title", "uri", "metadata", "acl", "collection")] == [None, None, {}, None, "default"]
     assert await site.text("d") == TEXT
-    assert site.embedder.paid == paid
+    assert site.embedder.embedded_documents == paid
 
 
 async def test_a_patch_changes_what_was_accepted_last_also_while_that_waits(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    async with open_site(settings, tmp_path, embedder) as site:
+    async with open_installation(settings, tmp_path, embedder) as site:
         await site.put("d", TEXT, title="One", metadata={"n": 1})
         await site.ended()
-    async with open_site(settings, tmp_path, embedder, stages=()) as site:  # nothing is processed
+    async with open_installation(settings, tmp_path, embedder, stages=()) as site:  # nothing is processed
         await site.put("d", OTHER, title="Two", metadata={"n": 2})
         await patch(site, "d", metadata={"patched": 1})
         await site.put("new", THIRD, title="New")
@@ -79,7 +79,7 @@ async def test_a_patch_changes_what_was_accepted_last_also_while_that_waits(
         await patch(site, "new", metadata={"k": 1})
         params = {"principals": "user:bob"}
         assert (await site.http.get("/v1/documents/new", params=params)).status_code == 404
-    async with open_site(settings, tmp_path, embedder) as site:
+    async with open_installation(settings, tmp_path, embedder) as site:
         await site.ended()
         found, new = await read(site, "d"), await read(site, "new")
         assert (found["title"], found["metadata"], await site.text("d")) == ("Two", {"n": 2, "patched": 1}, OTHER)
@@ -89,11 +89,11 @@ async def test_a_patch_changes_what_was_accepted_last_also_while_that_waits(
             ["user:ann"],
             THIRD,
         )
-    assert len(embedder.paid) == len(set(embedder.paid)) == 3
+    assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)) == 3
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_a_patch_goes_on_with_a_text_that_waits_for_the_embedder(site: Site) -> None:
+async def test_a_patch_goes_on_with_a_text_that_waits_for_the_embedder(site: InProcessInstallation) -> None:
     await site.put("d", TEXT)
     await site.ended()
     site.embedder.answer = lambda texts, number: Reply(503)
@@ -105,7 +105,7 @@ async def test_a_patch_goes_on_with_a_text_that_waits_for_the_embedder(site: Sit
     assert ((await read(site, "d"))["title"], await site.text("d")) == ("Three", "Another text.")
 
 
-async def test_writes_and_patches_at_the_same_time_are_in_the_order_of_their_versions(site: Site) -> None:
+async def test_writes_and_patches_at_the_same_time_are_in_the_order_of_their_versions(site: InProcessInstallation) -> None:
     for seed in range(4):
         rng, name = random.Random(seed), f"d{seed}"
         await site.put(name, "Text 0.", metadata={"put": 0})
@@ -114,7 +114,7 @@ async def test_writes_and_patches_at_the_same_time_are_in_the_order_of_their_ver
             is_put = rng.random() < 0.4
             bodies.append((is_put, n))
             calls.append(site.put(name, f"Text {n}.", metadata={"put": n}) if is_put else patch(site, name, metadata={f"p{n}": n}))
-        answers = await gathered(*calls)
+        answers = await gather_list(*calls)
         done = sorted((answer["version"], *body) for answer, body in zip(answers, bodies, strict=True))
         text, metadata = "Text 0.", {"put": 0}
         for _, is_put, n in done:
@@ -124,7 +124,7 @@ async def test_writes_and_patches_at_the_same_time_are_in_the_order_of_their_ver
         assert (found["metadata"], await site.text(name)) == (metadata, text), seed
 
 
-async def test_what_is_not_there_is_not_patched_and_what_was_deleted_does_not_come_back(site: Site) -> None:
+async def test_what_is_not_there_is_not_patched_and_what_was_deleted_does_not_come_back(site: InProcessInstallation) -> None:
     assert (await site.http.patch("/v1/documents/never", json={"title": "x"})).status_code == 404
     await site.put("d", TEXT)
     await site.delete("d")
@@ -137,7 +137,7 @@ async def test_what_is_not_there_is_not_patched_and_what_was_deleted_does_not_co
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(site: Site) -> None:
+async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(site: InProcessInstallation) -> None:
     await site.put("d", TEXT)
     wrong: list[tuple[Any, str]] = [
         ({}, "body"), ([], "body"), ({"text": "a"}, "text"), ({"title": 1}, "title"), ({"title": "x" * 2001}, "title"), ({"metadata": []}, "metadata"),
@@ -158,7 +158,7 @@ async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(site: Sit
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_bytes_and_forms_are_searchable(site: Site) -> None:
+async def test_bytes_and_forms_are_searchable(site: InProcessInstallation) -> None:
     plain = {"content-type": "text/markdown"}
     put = await site.http.put("/v1/documents/raw", content=TEXT.encode(), params={"title": "T", "acl": "user:ann"}, headers=plain)
     made = await site.http.post("/v1/documents", files={"file": ("note.md", OTHER.encode())})

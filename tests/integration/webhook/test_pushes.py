@@ -13,12 +13,12 @@ import pytest
 from livedex.app.broker import open_broker
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from tests.hooking import SECRET, send
+from tests.hooking import SECRET, post_signed
 from tests.indexed import paragraph
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.scripted_forge import Forge, Tree
-from tests.scripted_web import ScriptedWeb
-from tests.site import Site, open_site
+from tests.scripted_embedder import EmbeddingServer
+from tests.scripted_forge import GitForge, Tree
+from tests.scripted_web import WebServer
+from tests.site import InProcessInstallation, open_installation
 
 TOKEN = "tok-of-the-api-0815"
 A, B, C, D = (paragraph(n) for n in range(4))
@@ -26,43 +26,43 @@ PATHS = ("refunds.md", "guides/first steps.md", "guides/größen.md", 'it\'s 100
 
 
 @pytest.fixture
-def web() -> Iterator[ScriptedWeb]:
-    with ScriptedWeb() as server:
+def web() -> Iterator[WebServer]:
+    with WebServer() as server:
         yield server
 
 
 @pytest.fixture(params=["github", "gitlab"])
-def forge(web: ScriptedWeb, request: pytest.FixtureRequest) -> Forge:
-    return Forge(web, request.param, TOKEN, branch="feature/new docs")
+def forge(web: WebServer, request: pytest.FixtureRequest) -> GitForge:
+    return GitForge(web, request.param, TOKEN, branch="feature/new docs")
 
 
 @pytest.fixture
 async def site(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Site]:
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer, forge: GitForge, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[InProcessInstallation]:
     monkeypatch.setenv("SECRET", SECRET)
     monkeypatch.setenv("API_TOKEN", TOKEN)
     preset = f"{forge.kind}-push"
     made = {"secret_env": "SECRET", "signature": "standard-webhooks", "base_url": f"{forge.web.url}/api", "token_env": "API_TOKEN"}
     source = WebhookSource(**{"name": "src", "preset": preset} | made)  # type: ignore[arg-type]
-    async with open_site(settings.model_copy(update={"source": (source,)}), tmp_path, embedder) as opened:
+    async with open_installation(settings.model_copy(update={"source": (source,)}), tmp_path, embedder) as opened:
         yield opened
 
 
-async def documents(site: Site) -> Tree:
+async def documents(site: InProcessInstallation) -> Tree:
     """The documents that are there once everything has ended, with their texts."""
     await site.ended()
     names = [document["document_id"] for document in (await site.http.get("/v1/documents?limit=200")).json()["documents"]]
     return {name.removeprefix("src/"): str(await site.text(quote(name))) for name in names}
 
 
-async def deliver(site: Site, payload: Any, delivery: str) -> None:
-    await send(site, "src", payload, delivery)
+async def deliver(site: InProcessInstallation, payload: Any, delivery: str) -> None:
+    await post_signed(site, "src", payload, delivery)
 
 
-async def nothing_is_dead(site: Site) -> None:
-    assert await site.s.operations.dead_count() == 0
-    assert sorted(site.embedder.paid) == sorted(set(site.embedder.paid))
+async def nothing_is_dead(site: InProcessInstallation) -> None:
+    assert await site.s.operations.count_dead_letters() == 0
+    assert sorted(site.embedder.embedded_documents) == sorted(set(site.embedder.embedded_documents))
 
 
 def changed(files: Tree, rng: random.Random) -> Tree:
@@ -79,7 +79,7 @@ def changed(files: Tree, rng: random.Random) -> Tree:
     return found
 
 
-def pushed(forge: Forge, rng: random.Random, second: int) -> dict[str, Any]:
+def pushed(forge: GitForge, rng: random.Random, second: int) -> dict[str, Any]:
     """A push: some commits, sometimes of long ago, sometimes on another commit than the head, sometimes more than the payload names."""
     onto = rng.choice(list(forge.trees)) if forge.pushes and rng.random() < 0.3 else None
     trees, files = [], forge.files if onto is None else forge.trees[onto]
@@ -90,7 +90,9 @@ def pushed(forge: Forge, rng: random.Random, second: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(site: Site, forge: Forge, seed: int) -> None:
+async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(
+    site: InProcessInstallation, forge: GitForge, seed: int
+) -> None:
     rng, forge.most_commits = random.Random(seed), 3
     told: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
@@ -110,7 +112,7 @@ async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(si
     await nothing_is_dead(site)
 
 
-async def test_a_push_of_older_commits_wins_over_the_one_before_it(site: Site, forge: Forge) -> None:
+async def test_a_push_of_older_commits_wins_over_the_one_before_it(site: InProcessInstallation, forge: GitForge) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B}, 5000)])
     second = forge.push([({"refunds.md": C}, 10)], second=1)  # what lay in a branch for months
     for delivery, body in (("1", second), ("0", first), ("1", second), ("0", first)):
@@ -119,7 +121,7 @@ async def test_a_push_of_older_commits_wins_over_the_one_before_it(site: Site, f
     await nothing_is_dead(site)
 
 
-async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed(site: Site, forge: Forge) -> None:
+async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed(site: InProcessInstallation, forge: GitForge) -> None:
     one = forge.push([({"refunds.md": A}, 1)])
     first = forge.head
     two = forge.push([({"refunds.md": B}, 2)])
@@ -132,7 +134,7 @@ async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed
     await nothing_is_dead(site)
 
 
-async def test_files_that_the_payload_does_not_name_are_looked_up(site: Site, forge: Forge) -> None:
+async def test_files_that_the_payload_does_not_name_are_looked_up(site: InProcessInstallation, forge: GitForge) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B, "logo.png": "png", ".hidden.md": C}, 1)])
     dropped = forge.push([({"refunds.md": A, "old.md": B, "draft.md": D}, 2)])
     await deliver(site, first, "0")
@@ -146,7 +148,7 @@ async def test_files_that_the_payload_does_not_name_are_looked_up(site: Site, fo
     await nothing_is_dead(site)
 
 
-async def test_a_branch_that_is_made_of_another_brings_all_its_files(site: Site, forge: Forge) -> None:
+async def test_a_branch_that_is_made_of_another_brings_all_its_files(site: InProcessInstallation, forge: GitForge) -> None:
     sha, _ = forge.commit("0" * 40, {f"page {n}.md": paragraph(n) for n in range(130)}, 1)
     forge.trees[sha]["guides/a.md"] = A
     await deliver(site, forge.push([], onto=sha), "0")
@@ -157,7 +159,9 @@ async def test_a_branch_that_is_made_of_another_brings_all_its_files(site: Site,
     await nothing_is_dead(site)
 
 
-async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it_is_replayed(site: Site, forge: Forge) -> None:
+async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it_is_replayed(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B}, 1)])
     await deliver(site, first, "0")
     assert await documents(site) == {"refunds.md": A, "old.md": B}
@@ -179,7 +183,7 @@ async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it
     await nothing_is_dead(site)
 
 
-async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: Site, forge: Forge) -> None:
+async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: InProcessInstallation, forge: GitForge) -> None:
     await deliver(site, forge.push([({"refunds.md": A}, 1)]), "0")
     assert await documents(site) == {"refunds.md": A}
     forge.token = "another one"  # as a private repository answers who may no longer read it
@@ -188,7 +192,9 @@ async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: Site, forge: 
     assert "src/refunds.md" in [letter.document_id for letter in await site.s.letters.all()]
 
 
-async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_any_more(site: Site, forge: Forge) -> None:
+async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_any_more(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     """What the branch holds under its path is no file; what the commit held before was one."""
     first = forge.push([({"refunds.md": A, "shipping.md": B}, 1)])
     second = forge.push([({"refunds.md/new.md": C, "shipping.md": B}, 2)])
@@ -199,7 +205,7 @@ async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_a
 
 
 async def test_a_file_that_is_too_large_has_that_state_and_is_not_deleted(
-    site: Site, forge: Forge, monkeypatch: pytest.MonkeyPatch
+    site: InProcessInstallation, forge: GitForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert site.s.fetcher is not None
     monkeypatch.setattr(site.s.fetcher._contents, "_most_bytes", 2000)  # type: ignore[attr-defined]

@@ -7,23 +7,23 @@ import pytest
 from livedex.app.broker import open_broker
 from livedex.cli.status import count_dead
 from tests.integration.webhook.test_pushes import A, B, C, deliver, documents, forge, nothing_is_dead, site, web
-from tests.scripted_forge import Forge
-from tests.scripted_web import Page
-from tests.site import Site
+from tests.scripted_forge import GitForge
+from tests.scripted_web import WebResponse
+from tests.site import InProcessInstallation
 
 __all__ = ["forge", "site", "web"]  # fixtures
 
 JSON = {"content-type": "application/json"}
 HTML = {"content-type": "text/html; charset=utf-8"}
 NO_ANSWERS = {
-    "401": Page(b'{"message": "401 Unauthorized"}', 401, JSON), "403": Page(b'{"message": "403 Forbidden"}', 403, JSON), "404": Page(status=404),
-    "500": Page(status=500), "a web page": Page(b"<html>Log in", 200, HTML), "a list": Page(b"[]", 200, JSON), "null": Page(b"null", 200, JSON),
-    "nothing": Page(b"", 200, JSON),
+    "401": WebResponse(b'{"message": "401 Unauthorized"}', 401, JSON), "403": WebResponse(b'{"message": "403 Forbidden"}', 403, JSON), "404": WebResponse(status=404),
+    "500": WebResponse(status=500), "a web page": WebResponse(b"<html>Log in", 200, HTML), "a list": WebResponse(b"[]", 200, JSON), "null": WebResponse(b"null", 200, JSON),
+    "nothing": WebResponse(b"", 200, JSON),
 }  # fmt: skip
-SCOPE = Page(b'{"error": "insufficient_scope", "scope": "api read_api"}', 403, JSON)
+SCOPE = WebResponse(b'{"error": "insufficient_scope", "scope": "api read_api"}', 403, JSON)
 
 
-async def replay(site: Site) -> None:
+async def replay(site: InProcessInstallation) -> None:
     """Every dead letter again."""
     async with open_broker(site.s) as running:
         for told in await site.s.letters.all():
@@ -35,13 +35,15 @@ async def replay(site: Site) -> None:
 
 @pytest.mark.parametrize("answer", NO_ANSWERS, ids=str)
 @pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
-async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_first(site: Site, forge: Forge, answer: str) -> None:
+async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_first(
+    site: InProcessInstallation, forge: GitForge, answer: str
+) -> None:
     first = forge.push([({"a.md": A}, 1)])
     second = forge.push([({"a.md": B}, 2)])
     for n, payload in enumerate((first, second)):
         await deliver(site, payload, str(n))
     assert await documents(site) == {"a.md": B}
-    forge.instead["/compare"] = [NO_ANSWERS[answer]] * 2
+    forge.overrides["/compare"] = [NO_ANSWERS[answer]] * 2
     await deliver(site, forge.push([({"a.md": A, "other.md": C}, 3)], onto=first["after"]), "2")
     assert await documents(site) == {"a.md": A, "other.md": C}
     await nothing_is_dead(site)
@@ -49,12 +51,14 @@ async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_fir
 
 @pytest.mark.parametrize("answer", ["404", "a web page", "null"])
 @pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
-async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts(site: Site, forge: Forge, answer: str) -> None:
+async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts(
+    site: InProcessInstallation, forge: GitForge, answer: str
+) -> None:
     first = forge.push([({"a.md": A}, 1)])
     await deliver(site, first, "0")
     await deliver(site, forge.push([({"a.md": B}, 2)]), "1")
     assert await documents(site) == {"a.md": B} and await count_dead(site.s) == 0
-    forge.instead["/compare"] = [NO_ANSWERS[answer]] * 5
+    forge.overrides["/compare"] = [NO_ANSWERS[answer]] * 5
     payload = forge.push([({"a.md": A, "other.md": C}, 3)], onto=first["after"])
     await deliver(site, payload, "2")
     assert await documents(site) == {"a.md": B, "other.md": C}
@@ -67,9 +71,9 @@ async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts
 
 @pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
 async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_all_its_commits(
-    site: Site, forge: Forge, caplog: pytest.LogCaptureFixture
+    site: InProcessInstallation, forge: GitForge, caplog: pytest.LogCaptureFixture
 ) -> None:
-    forge.instead["/compare"] = [SCOPE] * 10
+    forge.overrides["/compare"] = [SCOPE] * 10
     forge.push([({"a.md": A}, 1)])
     await deliver(site, forge.push([({"a.md": B}, 2)]), "0")
     assert await documents(site) == {"a.md": B}
@@ -79,23 +83,23 @@ async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_a
 
 @pytest.mark.parametrize("answer", ["404", "a web page", "null", "a list"])
 async def test_while_a_token_is_lost_only_what_a_push_says_is_gone_is_taken_away_and_a_replay_brings_back_what_came_again(
-    site: Site, forge: Forge, answer: str
+    site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
     await deliver(site, forge.push([({"gone.md": A, "b.md": B}, 1)]), "0")
     assert await documents(site) == {"gone.md": A, "b.md": B}
     removed, added = forge.push([({"b.md": B}, 2)]), forge.push([({"gone.md": A, "b.md": B}, 3)])
-    forge.instead["/"] = [NO_ANSWERS[answer]] * 1000
+    forge.overrides["/"] = [NO_ANSWERS[answer]] * 1000
     for n, payload in enumerate((removed, added)):
         await deliver(site, payload, f"later {n}")
     assert await documents(site) == {"gone.md": "" if answer == "404" else A, "b.md": B}
     assert await count_dead(site.s) > 0
-    forge.instead.clear()
+    forge.overrides.clear()
     await replay(site)
     assert await documents(site) == {"gone.md": A, "b.md": B}
     await nothing_is_dead(site)
 
 
-async def test_a_file_that_came_and_went_within_a_push_is_no_document(site: Site, forge: Forge) -> None:
+async def test_a_file_that_came_and_went_within_a_push_is_no_document(site: InProcessInstallation, forge: GitForge) -> None:
     await deliver(site, forge.push([({"b.md": B}, 1)]), "0")
     await deliver(site, forge.push([({"b.md": B, "draft.md": A}, 2), ({"b.md": B}, 3)]), "1")
     assert await documents(site) == {"b.md": B}
@@ -103,14 +107,14 @@ async def test_a_file_that_came_and_went_within_a_push_is_no_document(site: Site
 
 
 @pytest.mark.parametrize("answer", ["a web page", "null", "a list"])
-async def test_what_is_no_file_never_becomes_the_text_of_one(site: Site, forge: Forge, answer: str) -> None:
+async def test_what_is_no_file_never_becomes_the_text_of_one(site: InProcessInstallation, forge: GitForge, answer: str) -> None:
     await deliver(site, forge.push([({"a.md": A}, 1)]), "0")
     assert await documents(site) == {"a.md": A}
-    forge.instead["a.md"] = [NO_ANSWERS[answer]] * 1000
+    forge.overrides["a.md"] = [NO_ANSWERS[answer]] * 1000
     await deliver(site, forge.push([({"a.md": B}, 2)]), "1")
     assert await documents(site) == {"a.md": A}
     assert {letter.document_id for letter in await site.s.letters.all()} == {"src/a.md"}
-    forge.instead.clear()
+    forge.overrides.clear()
     await replay(site)
     assert await documents(site) == {"a.md": B}
     await nothing_is_dead(site)

@@ -15,8 +15,8 @@ from livedex.pipeline.ingest import request_ingester as receiver
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.site import Site, gathered, open_site
+from tests.scripted_embedder import EmbeddingServer
+from tests.site import InProcessInstallation, gather_list, open_installation
 
 A, B, C = paragraph(1), paragraph(2), paragraph(3)
 
@@ -28,18 +28,18 @@ def event(number: str, text: str | None, subject: str = "d", **more: Any) -> dic
     return body | {"type": "livedex.document.changed", "data": {"text": text, **more.pop("data", {})}}
 
 
-async def send(site: Site, *events: dict[str, Any]) -> list[str]:
+async def send(site: InProcessInstallation, *events: dict[str, Any]) -> list[str]:
     answer = await site.http.post("/v1/events", json=list(events), headers={"content-type": "application/cloudevents-batch+json"})
     assert answer.status_code == 202, answer.text
     return list(answer.json()["tokens"])
 
 
-async def test_what_was_written_is_read_after_its_token(site: Site) -> None:
+async def test_what_was_written_is_read_after_its_token(site: InProcessInstallation) -> None:
     token = (await site.put("d", A))["token"]
     hits = (await site.http.post("/v1/search", json={"query": "Marker1", "mode": "keyword", "after": token, "wait_s": 30})).json()["hits"]
     assert [hit["document_id"] for hit in hits] == ["d"]
     assert await site.state(token) == "synced"
-    assert site.embedder.paid == [A]
+    assert site.embedder.embedded_documents == [A]
     deleted = (await site.delete("d"))["token"]
     assert await site.state(deleted, 30) == "synced"
     assert await site.text("d") is None
@@ -47,16 +47,16 @@ async def test_what_was_written_is_read_after_its_token(site: Site) -> None:
 
 
 async def test_a_token_is_pending_from_the_start_and_ends_also_when_it_is_superseded_or_dead(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    async with open_site(settings, tmp_path, embedder, stages=()) as site:
+    async with open_installation(settings, tmp_path, embedder, stages=()) as site:
         first, late = (await site.put("d", A, version=5))["token"], (await site.put("d", B, version=3))["token"]
         refused = (await site.put("e", "x" * 900, version=1))["token"]
         assert [await site.state(token) for token in (first, late, refused)] == ["pending"] * 3
     embedder.answer = lambda texts, number: _refusing(texts)
-    async with open_site(settings, tmp_path, embedder) as site:
-        assert await gathered(*(site.state(token, 30) for token in (first, late, refused))) == ["synced", "superseded", "dead"]
-        assert embedder.paid == [A]
+    async with open_installation(settings, tmp_path, embedder) as site:
+        assert await gather_list(*(site.state(token, 30) for token in (first, late, refused))) == ["synced", "superseded", "dead"]
+        assert embedder.embedded_documents == [A]
 
 
 def _refusing(texts: list[str]) -> Any:
@@ -65,8 +65,8 @@ def _refusing(texts: list[str]) -> Any:
     return Reply(400, {"error": {"message": "no"}}) if any("xxxx" in text for text in texts) else None
 
 
-async def test_a_later_write_wins_however_many_write_at_the_same_time(site: Site) -> None:
-    done = await gathered(*(site.put("d", f"{A} {n}") for n in range(12)))
+async def test_a_later_write_wins_however_many_write_at_the_same_time(site: InProcessInstallation) -> None:
+    done = await gather_list(*(site.put("d", f"{A} {n}") for n in range(12)))
     versions = [answer["version"] for answer in done]
     assert len(set(versions)) == len(versions)
     last = await site.put("d", B)
@@ -76,7 +76,7 @@ async def test_a_later_write_wins_however_many_write_at_the_same_time(site: Site
     assert await site.state(last["token"]) == "synced"
 
 
-async def test_a_write_without_a_version_is_newer_than_every_version_before(site: Site) -> None:
+async def test_a_write_without_a_version_is_newer_than_every_version_before(site: InProcessInstallation) -> None:
     far = time.time_ns() + 12 * 3600 * 10**9
     await site.put("d", A, version=far)
     assert (await site.put("d", B))["version"] == far + 1
@@ -89,28 +89,28 @@ async def test_a_write_without_a_version_is_newer_than_every_version_before(site
         assert (await site.http.delete("/v1/documents/e", params={"version": beyond})).status_code == 422
 
 
-async def test_the_same_again_changes_nothing_and_is_not_paid_twice(site: Site) -> None:
+async def test_the_same_again_changes_nothing_and_is_not_paid_twice(site: InProcessInstallation) -> None:
     first = await site.put("d", A, version=3)
     await site.ended()
-    again = await gathered(*(site.put("d", A, version=3) for _ in range(5)))
+    again = await gather_list(*(site.put("d", A, version=3) for _ in range(5)))
     await site.ended()
     assert {answer["token"] for answer in again} == {first["token"]}
-    assert site.embedder.paid == [A]
+    assert site.embedder.embedded_documents == [A]
     assert await site.version("d") == 3
 
 
-async def test_twenty_deliveries_of_one_event_have_one_effect(settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder) -> None:
-    async with open_site(settings, tmp_path, embedder) as one, open_site(settings, tmp_path, embedder, stages=()) as other:
+async def test_twenty_deliveries_of_one_event_have_one_effect(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> None:
+    async with open_installation(settings, tmp_path, embedder) as one, open_installation(settings, tmp_path, embedder, stages=()) as other:
         calls = [
             workers.http.post("/v1/events", json=event("7", A), headers={"x-request-id": f"attempt-{n}"})
             for n, workers in zip(range(20), itertools.cycle((one, other)), strict=False)
         ]  # fmt: skip
-        answers = await gathered(*calls)
+        answers = await gather_list(*calls)
         assert {answer.status_code for answer in answers} == {202}
         assert len({answer.json()["tokens"][0] for answer in answers}) == 1
         await one.ended()
         assert await one.text("d") == A
-        assert embedder.paid == [A]
+        assert embedder.embedded_documents == [A]
         [late] = await send(one, event("8", B))
         await send(one, event("7", A))
         await one.ended()
@@ -118,7 +118,7 @@ async def test_twenty_deliveries_of_one_event_have_one_effect(settings: Settings
         assert await one.state(late) == "synced"
 
 
-async def test_the_same_content_with_a_newer_version_is_applied(site: Site) -> None:
+async def test_the_same_content_with_a_newer_version_is_applied(site: InProcessInstallation) -> None:
     for version, text in ((1, A), (2, B), (3, A)):
         await site.put("d", text, version=version)
     await site.ended()
@@ -127,12 +127,12 @@ async def test_the_same_content_with_a_newer_version_is_applied(site: Site) -> N
     await site.put("d", A, version=5)
     await site.ended()
     assert (await site.text("d"), await site.version("d")) == (A, 5)
-    assert sorted(set(site.embedder.paid)) == sorted(set(site.embedder.paid) & {A, B})
-    assert len(site.embedder.paid) <= 2
+    assert sorted(set(site.embedder.embedded_documents)) == sorted(set(site.embedder.embedded_documents) & {A, B})
+    assert len(site.embedder.embedded_documents) <= 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_the_newest_wins_in_every_order(site: Site, order: tuple[int, ...]) -> None:
+async def test_the_newest_wins_in_every_order(site: InProcessInstallation, order: tuple[int, ...]) -> None:
     events = [
         event("1", A, time="2026-01-01T00:00:01Z"),
         event("2", B, time="2026-01-01T00:00:02Z"),
@@ -142,10 +142,10 @@ async def test_the_newest_wins_in_every_order(site: Site, order: tuple[int, ...]
         await send(site, events[n])
     await site.ended()
     assert await site.text("d") == C
-    assert (await site.s.operations.dead_count()) == 0
+    assert (await site.s.operations.count_dead_letters()) == 0
 
 
-async def test_a_delete_stays_until_something_newer_comes(site: Site) -> None:
+async def test_a_delete_stays_until_something_newer_comes(site: InProcessInstallation) -> None:
     await site.put("d", A, version=1)
     await site.delete("d", version=3)
     await site.put("d", B, version=2)
@@ -158,7 +158,7 @@ async def test_a_delete_stays_until_something_newer_comes(site: Site) -> None:
     assert (await site.text("d"), await site.text("never seen")) == (C, None)
 
 
-async def test_a_document_with_the_greatest_version_can_be_deleted_alone_and_with_its_collection(site: Site) -> None:
+async def test_a_document_with_the_greatest_version_can_be_deleted_alone_and_with_its_collection(site: InProcessInstallation) -> None:
     """None gets it any more, but an index may have one since before, or since its clock was set back."""
     for name in ("d", "e"):
         data = Changed(tenant_id="default", document_id=name, version=2**63 - 1, collection="notes")
@@ -175,7 +175,7 @@ async def test_a_document_with_the_greatest_version_can_be_deleted_alone_and_wit
     assert (refused.status_code, "another id" in refused.json()["detail"]) == (409, True)
 
 
-async def test_a_large_document_goes_its_way_beside_the_events(site: Site) -> None:
+async def test_a_large_document_goes_its_way_beside_the_events(site: InProcessInstallation) -> None:
     text = "\n\n".join(paragraph(n) for n in range(800))
     assert len(text) > 262_144
     token = (await site.put("large", text))["token"]
@@ -202,10 +202,10 @@ class Rude:
 
 @pytest.mark.parametrize("rude", ["late", "raises"])
 async def test_what_was_refused_for_now_has_one_effect_when_it_is_sent_again(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch, rude: str
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, rude: str
 ) -> None:
-    monkeypatch.setattr(receiver, "ACCEPT_S", 1.0)
-    async with open_site(settings, tmp_path, embedder, intake_of=Rude) as site:
+    monkeypatch.setattr(receiver, "ACCEPT_TIMEOUT_S", 1.0)
+    async with open_installation(settings, tmp_path, embedder, intake_of=Rude) as site:
         assert isinstance(site.intake, Rude)
         site.intake.rude = rude
         answer = await site.http.post("/v1/events", json=event("7", A))
@@ -216,4 +216,4 @@ async def test_what_was_refused_for_now_has_one_effect_when_it_is_sent_again(
         assert (await site.http.post("/v1/events", json=event("7", A))).json()["tokens"] == first
         await site.ended()
         assert await site.text("d") == A
-        assert embedder.paid == [A]
+        assert embedder.embedded_documents == [A]

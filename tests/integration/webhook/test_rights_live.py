@@ -9,13 +9,13 @@ import asyncpg
 
 from tests.indexed import page, paragraph
 from tests.scripted_embedder import Reply
-from tests.site import LONGEST_S, Site
+from tests.site import TIMEOUT_S, InProcessInstallation
 
 ANN, BOB = "user:ann", "user:bob"
 LONG = page(7, sections=3)
 
 
-async def found(site: Site, principals: list[str] | None, after: str | None = None, **more: Any) -> list[str]:
+async def found(site: InProcessInstallation, principals: list[str] | None, after: str | None = None, **more: Any) -> list[str]:
     """The documents of the hits."""
     body = {"query": "Marker700", "after": after, "wait_s": 30, "principals": principals, **more}
     answer = await site.http.post("/v1/search", json={key: value for key, value in body.items() if value is not None})
@@ -30,13 +30,13 @@ async def written(owner: asyncpg.Connection) -> dict[str, set[tuple[str, str]]]:
 
 
 async def test_a_change_of_rights_alone_writes_nothing_embeds_nothing_and_holds_for_the_next_query(
-    site: Site, owner: asyncpg.Connection
+    site: InProcessInstallation, owner: asyncpg.Connection
 ) -> None:
     assert await site.state((await site.put("other", LONG))["token"], 30) == "synced"
     token = (await site.put("d", LONG, acl=[ANN]))["token"]
     assert await found(site, [ANN], token) == ["d", "other"]
     assert await found(site, [BOB]) == ["other"]
-    before, paid = await written(owner), list(site.embedder.paid)
+    before, paid = await written(owner), list(site.embedder.embedded_documents)
     assert all(before.values())
     steps: list[tuple[Any, list[str], list[str], list[str]]] = [
         ([BOB], ["other"], ["d", "other"], ["other"]), ([], ["other"], ["other"], ["other"]), ([ANN, BOB], ["d", "other"], ["d", "other"], ["other"]),
@@ -49,15 +49,15 @@ async def test_a_change_of_rights_alone_writes_nothing_embeds_nothing_and_holds_
         assert await site.state(token) == "synced"
         assert await found(site, None) == ["d", "other"]
     assert await written(owner) == before
-    assert site.embedder.paid == paid
+    assert site.embedder.embedded_documents == paid
 
 
-async def test_who_is_shut_out_is_so_while_the_new_text_cannot_be_embedded(site: Site) -> None:
+async def test_who_is_shut_out_is_so_while_the_new_text_cannot_be_embedded(site: InProcessInstallation) -> None:
     token = (await site.put("d", LONG))["token"]
     assert await found(site, [BOB], token) == ["d"]
     site.embedder.answer = lambda texts, number: Reply(503)
     token = (await site.put("d", f"{LONG}\n## More\n\n{paragraph(8)}\n", acl=[ANN]))["token"]
-    async with asyncio.timeout(LONGEST_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while await found(site, [BOB], mode="keyword"):
             await asyncio.sleep(0.05)
     for mode in ("keyword", "hybrid"):

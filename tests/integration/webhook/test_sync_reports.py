@@ -9,18 +9,18 @@ import pytest
 from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
 from tests.scripted_embedder import Reply
-from tests.site import Site
+from tests.site import InProcessInstallation
 
 A, B, C = (f"# {n}\n\n{paragraph(n)}\n\n" for n in (1, 2, 3))
 TOOK = ("chunks", "embedded", "reused", "deleted")
 
 
-async def report(site: Site, token: str) -> dict[str, Any]:
+async def report(site: InProcessInstallation, token: str) -> dict[str, Any]:
     return dict((await site.http.get(f"/v1/sync/{token}", params={"wait_s": 30})).json())
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_a_change_says_what_it_took(site: Site, settings: Settings) -> None:
+async def test_a_change_says_what_it_took(site: InProcessInstallation, settings: Settings) -> None:
     first = await site.put("d", A + B)
     found = await report(site, first["token"])
     assert [found[name] for name in ("state", "attempts", "error", *TOOK)] == ["synced", None, None, 2, 2, 0, 0]
@@ -38,7 +38,7 @@ async def test_a_change_says_what_it_took(site: Site, settings: Settings) -> Non
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_a_change_that_died_says_why_and_after_how_many_attempts(site: Site, settings: Settings) -> None:
+async def test_a_change_that_died_says_why_and_after_how_many_attempts(site: InProcessInstallation, settings: Settings) -> None:
     site.embedder.answer = lambda texts, number: Reply(400) if any(paragraph(1) in text for text in texts) else None
     found = await report(site, (await site.put("d", A))["token"])
     assert found["state"] == "dead" and found["attempts"] == 1 and found["error"] and found["chunks"] is None

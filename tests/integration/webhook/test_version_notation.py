@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from livedex.pipeline.http.json_response import asks_for_strings
+from livedex.pipeline.http.json_response import accepts_string_versions
 from livedex.pipeline.settings.settings import Settings
-from tests.site import Site
+from tests.site import InProcessInstallation
 
 STRINGS = {"accept": "application/json; versions=string"}
 EXACT = 1_796_031_805_508_796_079  # not the nearest double
@@ -25,7 +25,7 @@ BOM = b"\xef\xbb\xbf"
     ],
 )  # fmt: skip
 def test_it_is_asked_for_by_a_parameter_of_the_media_type(accept: str, is_asked: bool) -> None:
-    assert asks_for_strings(accept) is is_asked
+    assert accepts_string_versions(accept) is is_asked
 
 
 def versions(answer: httpx.Response) -> list[Any]:
@@ -44,7 +44,7 @@ def versions(answer: httpx.Response) -> list[Any]:
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_every_answer_has_versions_as_strings_where_that_is_asked_for(site: Site, settings: Settings) -> None:
+async def test_every_answer_has_versions_as_strings_where_that_is_asked_for(site: InProcessInstallation, settings: Settings) -> None:
     body = f'{{"text": "# Tea", "version": "{EXACT}", "metadata": {{"version": {EXACT}}}}}'.encode()
     put = await site.http.put("/v1/documents/d", content=BOM + body, headers={"content-type": "application/json", **STRINGS})
     assert (put.status_code, put.json()["version"]) == (202, str(EXACT))

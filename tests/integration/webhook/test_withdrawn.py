@@ -9,8 +9,8 @@ import pytest
 
 from livedex.pipeline.settings.settings import Settings
 from tests.indexed import paragraph
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.site import Site, open_site
+from tests.scripted_embedder import EmbeddingServer
+from tests.site import InProcessInstallation, open_installation
 
 ANN, BOB = "user:ann", "user:bob"
 TEXT = f"# Tea\n\nGreen tea wants 80 degrees. {paragraph(1)}"
@@ -22,7 +22,7 @@ def event(kind: str, document_id: str, **data: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def withdraw(site: Site, how: str, document_id: str) -> None:
+async def withdraw(site: InProcessInstallation, how: str, document_id: str) -> None:
     """Shut bob out of a document, or everybody."""
     if how == "put":
         await site.put(document_id, TEXT, acl=[ANN])
@@ -40,7 +40,7 @@ async def withdraw(site: Site, how: str, document_id: str) -> None:
         assert (await site.http.delete(f"/v1/collections/{document_id}")).status_code == 202
 
 
-async def seen(site: Site, document_id: str, principals: list[str] | None) -> list[bool]:
+async def seen(site: InProcessInstallation, document_id: str, principals: list[str] | None) -> list[bool]:
     """Whether somebody finds a document, and is shown it, its chunks, it in the list."""
     params = {} if principals is None else {"principals": principals}
     body = {"query": "how hot for green tea", "document_ids": [document_id], **params}
@@ -64,17 +64,17 @@ HOWS = {
 }  # fmt: skip
 
 
-async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder) -> None:
+async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> None:
     names = {how: f"doc{n}" for n, how in enumerate(HOWS)}
-    async with open_site(settings, tmp_path, embedder) as site:
+    async with open_installation(settings, tmp_path, embedder) as site:
         for name in names.values():
             await site.put(name, TEXT, collection=name)
         await site.ended()
         for name in names.values():
             assert all(await seen(site, name, [BOB])), name
-    paid = list(embedder.paid)
+    paid = list(embedder.embedded_documents)
     assert paid
-    async with open_site(settings, tmp_path, embedder, stages=()) as site:  # as behind a long queue of others
+    async with open_installation(settings, tmp_path, embedder, stages=()) as site:  # as behind a long queue of others
         for how, is_delete in HOWS.items():
             await withdraw(site, how, names[how])
             assert not any(await seen(site, names[how], [BOB])), how
@@ -84,8 +84,8 @@ async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, t
         await site.delete("doc9")
         await site.put(names["delete"], TEXT)
         assert not any(await seen(site, names["delete"], None)), "what was deleted does not come back with what is written next"
-    assert embedder.paid == paid
-    async with open_site(settings, tmp_path, embedder) as site:
+    assert embedder.embedded_documents == paid
+    async with open_installation(settings, tmp_path, embedder) as site:
         await site.ended()
         for how, is_delete in HOWS.items():
             assert any(await seen(site, names[how], [ANN])) is (not is_delete or how == "delete"), how
@@ -95,12 +95,12 @@ async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, t
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
 async def test_a_delete_that_was_accepted_before_what_it_deletes_is_processed_lets_nothing_be_seen(
-    settings: Settings, tmp_path: Path, embedder: ScriptedEmbedder
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    async with open_site(settings, tmp_path, embedder, stages=()) as site:
+    async with open_installation(settings, tmp_path, embedder, stages=()) as site:
         await site.put("doc", TEXT)
         await site.delete("doc")
-    async with open_site(settings, tmp_path, embedder) as site:
+    async with open_installation(settings, tmp_path, embedder) as site:
         while (await site.s.backlog.waiting())["chunk"].waiting + (await site.s.backlog.waiting())["embed"].waiting:
             assert not any(await seen(site, "doc", None))
         await site.ended()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from livedex.pipeline.access import concurrency_limiter as concurrency
-from livedex.pipeline.access.concurrency_limiter import ConcurrencyLimiter, open_concurrency
+from livedex.pipeline.access.concurrency_limiter import ConcurrencyLimiter, open_concurrency_limiter
 from livedex.pipeline.errors import OutageError
 
 
@@ -64,13 +64,13 @@ async def test_what_is_not_used_goes_back_and_nothing_is_remembered() -> None:
         assert await limiter.enter("k")
     for _ in range(3):
         limiter.leave("k")
-    await limiter.give_back()
+    await limiter.release_unused()
     assert room.taken == 4  # used since it was looked at last
-    await limiter.give_back()
+    await limiter.release_unused()
     assert room.taken == 1
     limiter.leave("k")
-    await limiter.give_back()
-    await limiter.give_back()
+    await limiter.release_unused()
+    await limiter.release_unused()
     assert (room.taken, limiter._held) == (0, {})
 
 
@@ -79,8 +79,8 @@ async def test_another_process_gets_room_as_soon_as_it_is_given_back() -> None:
     one, other = ConcurrencyLimiter(room, 1), ConcurrencyLimiter(room, 1)
     assert await one.enter("k") and not await other.enter("k")
     one.leave("k")
-    await one.give_back()
-    await one.give_back()
+    await one.release_unused()
+    await one.release_unused()
     assert await other.enter("k")
 
 
@@ -92,11 +92,11 @@ async def test_what_could_not_be_given_back_is_given_back_later() -> None:
     room.error = OutageError("database", "away")
     for _ in range(2):
         try:
-            await limiter.give_back()
+            await limiter.release_unused()
         except OutageError:
             continue
     room.error = None
-    await limiter.give_back()
+    await limiter.release_unused()
     assert room.taken == 0
 
 
@@ -114,7 +114,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_takes_nothing() -> Non
 
 async def test_at_its_end_everything_is_given_back() -> None:
     room = Room()
-    async with open_concurrency(room, 3) as limiter:
+    async with open_concurrency_limiter(room, 3) as limiter:
         assert await limiter.enter("k")
         limiter.leave("k")
     assert room.taken == 0

@@ -8,11 +8,11 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from livedex.pipeline.access.anonymous_requests import KeylessRequests
-from livedex.pipeline.access.authenticator import KeyTenancy, credential_in
+from livedex.pipeline.access.anonymous_requests import AnonymousRequestPolicy
+from livedex.pipeline.access.authenticator import CredentialAuthenticator, extract_credential
 from livedex.pipeline.errors import ForbiddenError
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
-from livedex.pipeline.http.host_names import check_host_names, check_origins
+from livedex.pipeline.http.host_names import parse_host_names, parse_origins
 from livedex.pipeline.model import DEFAULT_TENANT
 
 
@@ -31,12 +31,12 @@ def headers(*pairs: tuple[str, str]) -> Headers:
     ],
 )
 def test_a_credential_is_found_in_either_header(given: list[tuple[str, str]]) -> None:
-    assert credential_in(headers(*given)) == "k"
+    assert extract_credential(headers(*given)) == "k"
 
 
 @pytest.mark.parametrize("given", [[], [("authorization", "  ")], [("x-api-key", "")]])
 def test_nothing_is_no_credential(given: list[tuple[str, str]]) -> None:
-    assert credential_in(headers(*given)) is None
+    assert extract_credential(headers(*given)) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_nothing_is_no_credential(given: list[tuple[str, str]]) -> None:
 )
 def test_several_credentials_or_one_of_another_kind_are_refused(given: list[tuple[str, str]]) -> None:
     with pytest.raises(HTTPException) as refused:
-        credential_in(headers(*given))
+        extract_credential(headers(*given))
     assert refused.value.status_code == 401
     assert refused.value.headers is not None and refused.value.headers["WWW-Authenticate"].startswith("Bearer")
 
@@ -65,8 +65,8 @@ class _NoKeys:
         return False
 
 
-def keyless(**more: Any) -> KeyTenancy:
-    return KeyTenancy(_NoKeys(), DEFAULT_TENANT, keyless=KeylessRequests(**more))  # type: ignore[arg-type]  # no key is shown
+def keyless(**more: Any) -> CredentialAuthenticator:
+    return CredentialAuthenticator(_NoKeys(), DEFAULT_TENANT, keyless=AnonymousRequestPolicy(**more))  # type: ignore[arg-type]  # no key is shown
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_a_request_that_names_two_hosts_is_not_answered_without_a_key() ->
     "host", ["search.example:8700", "SEARCH.example.", "a.b.wild.example", "10.0.0.5:80", "[fd00::5]:8700", "localhost"]
 )
 async def test_a_name_that_the_settings_allow_is_answered(host: str) -> None:
-    hosts = AllowedHosts(check_host_names("search.example, *.wild.example,10.0.0.5,[fd00::5]"), bound="0.0.0.0")
+    hosts = AllowedHosts(parse_host_names("search.example, *.wild.example,10.0.0.5,[fd00::5]"), bound="0.0.0.0")
     assert await keyless(hosts=hosts).caller_of(headers(("host", host)))
     for other in ("wild.example", "evilwild.example", "search.example.evil", "10.0.0.50"):
         with pytest.raises(ForbiddenError):
@@ -121,7 +121,7 @@ async def test_a_forwarded_request_is_never_local(name: str) -> None:
     "origin", ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8700", "https://app.example.evil"]
 )
 async def test_a_page_of_another_site_is_not_answered_without_a_key(origin: str) -> None:
-    tenancy = keyless(hosts=AllowedHosts(), origins=check_origins("https://app.example"))
+    tenancy = keyless(hosts=AllowedHosts(), origins=parse_origins("https://app.example"))
     with pytest.raises(ForbiddenError, match="page"):
         await tenancy.caller_of(headers(("host", "127.0.0.1:8700"), ("origin", origin)))
     for ours in ("http://127.0.0.1:8700", "https://app.example"):
@@ -131,14 +131,14 @@ async def test_a_page_of_another_site_is_not_answered_without_a_key(origin: str)
 @pytest.mark.parametrize("listed", ["http://a.example", "a.example:8700", "a b", "*.*", "a,,b/c", "?"])
 def test_what_is_no_host_name_is_refused(listed: str) -> None:
     with pytest.raises(ValueError, match="is no host name"):
-        check_host_names(listed)
+        parse_host_names(listed)
 
 
 @pytest.mark.parametrize("listed", ["*", "app.example", "https://app.example/", "https://*.example", "HTTPS://app.example", "https://u@a.example", "ftp://a.b",
                                     "https://a.example:443", "null"])  # fmt: skip
 def test_what_is_no_exact_origin_is_refused(listed: str) -> None:
     with pytest.raises(ValueError, match=r"origin|port"):
-        check_origins(listed)
+        parse_origins(listed)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_is_no_exact_origin_is_refused(listed: str) -> None:
      ("cross-site", "iframe", False), ("cross-site", "document", True), ("same-origin", "empty", True), ("none", "document", True)],
 )  # fmt: skip
 async def test_what_a_page_of_another_site_embeds_is_not_answered_without_a_key(site: str, dest: str, is_answered: bool) -> None:
-    tenancy = keyless(hosts=AllowedHosts(), origins=check_origins("https://app.example"))
+    tenancy = keyless(hosts=AllowedHosts(), origins=parse_origins("https://app.example"))
     sent = (("host", "127.0.0.1:8700"), ("sec-fetch-site", site), ("sec-fetch-dest", dest))
     if is_answered:
         assert await tenancy.caller_of(headers(*sent))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.pipeline.access.key_format import digest, key_id_of, make_key
+from livedex.pipeline.access.key_format import generate_key, key_digest, parse_key_id
 
 
 def test_a_key_has_256_random_bits_and_a_prefix_that_scanners_know() -> None:
-    made = [make_key() for _ in range(100)]
+    made = [generate_key() for _ in range(100)]
     assert len({key.key for key in made}) == len({key.key_id for key in made}) == 100
     prefix, key_id, secret = made[0].key.split("_")
     assert (prefix, key_id) == ("ldx", made[0].key_id)
@@ -16,14 +16,14 @@ def test_a_key_has_256_random_bits_and_a_prefix_that_scanners_know() -> None:
 
 
 def test_only_a_hash_of_it_is_kept_and_its_representation_shows_nothing() -> None:
-    made = make_key()
-    assert made.sha256 == digest(made.key) and len(made.sha256) == 32
+    made = generate_key()
+    assert made.sha256 == key_digest(made.key) and len(made.sha256) == 32
     assert made.key.split("_")[2] not in repr(made) and "sha256" not in repr(made)
 
 
 def test_the_id_of_a_key_is_found_in_it() -> None:
-    made = make_key()
-    assert key_id_of(made.key) == made.key_id
+    made = generate_key()
+    assert parse_key_id(made.key) == made.key_id
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_the_id_of_a_key_is_found_in_it() -> None:
     ids=ascii,
 )  # fmt: skip
 def test_what_is_no_key_has_no_id(text: str) -> None:
-    assert key_id_of(text) is None
+    assert parse_key_id(text) is None

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from livedex.pipeline.access.jwks import IssuerKeys
-from livedex.pipeline.access.jwt_verifier import TokenTenancy
+from livedex.pipeline.access.jwks import JwksCache
+from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.errors import OutageError, TenantRequiredError
 from livedex.pipeline.settings.jwt import JwtSettings
-from tests.issuer import AUDIENCE, ISSUER, Issuer, public, token
+from tests.issuer import AUDIENCE, ISSUER, Issuer, public_jwk, signed_token
 
 
 class Clock:
@@ -35,14 +35,14 @@ def clock() -> Clock:
     return Clock()
 
 
-def tenancy(issuer: Issuer, clock: Clock, **settings: Any) -> TokenTenancy:
-    return TokenTenancy(
-        IssuerKeys(issuer, clock), JwtSettings(jwks_url="https://issuer.example/keys", issuer=ISSUER, audience=AUDIENCE, **settings)
+def tenancy(issuer: Issuer, clock: Clock, **settings: Any) -> JwtVerifier:
+    return JwtVerifier(
+        JwksCache(issuer, clock), JwtSettings(jwks_url="https://issuer.example/keys", issuer=ISSUER, audience=AUDIENCE, **settings)
     )
 
 
 async def test_a_good_token_opens_the_tenant_that_it_names_for_its_scopes(issuer: Issuer, clock: Clock) -> None:
-    caller = await tenancy(issuer, clock).caller_of(token(scope="search openid documents:write"))
+    caller = await tenancy(issuer, clock).caller_of(signed_token(scope="search openid documents:write"))
     assert caller is not None
     assert (caller.tenant_id, caller.scopes, caller.principals) == ("acme", {"search", "documents:write"}, frozenset())
     assert caller.credential.startswith("jwt-") and "someone" not in caller.credential
@@ -53,8 +53,8 @@ async def test_a_good_token_opens_the_tenant_that_it_names_for_its_scopes(issuer
     [("RSA", "RS256"), ("RSA", "RS512"), ("RSA", "PS256"), ("P-256", "ES256"), ("P-384", "ES384"), ("Ed25519", "EdDSA")],
 )
 async def test_signatures_by_a_published_key_are_taken(issuer: Issuer, clock: Clock, kind: str, algorithm: str) -> None:
-    issuer.keys = [public(kind, "k")]
-    assert await tenancy(issuer, clock).caller_of(token(kind, "k", algorithm=algorithm)) is not None
+    issuer.keys = [public_jwk(kind, "k")]
+    assert await tenancy(issuer, clock).caller_of(signed_token(kind, "k", algorithm=algorithm)) is not None
 
 
 def part(value: Any) -> str:
@@ -63,13 +63,13 @@ def part(value: Any) -> str:
 
 def unsigned(algorithm: str) -> str:
     """A token that says that it needs no signature."""
-    return f"{part({'alg': algorithm, 'kid': 'a'})}.{token().split('.')[1]}."
+    return f"{part({'alg': algorithm, 'kid': 'a'})}.{signed_token().split('.')[1]}."
 
 
 def signed_with_the_public_key() -> str:
     """The classic: the public key taken for a shared secret."""
-    body = f"{part({'alg': 'HS256', 'kid': 'a'})}.{token().split('.')[1]}"
-    return f"{body}.{base64.urlsafe_b64encode(hmac.digest(json.dumps(public('RSA', 'a')).encode(), body.encode(), 'sha256')).rstrip(b'=').decode()}"
+    body = f"{part({'alg': 'HS256', 'kid': 'a'})}.{signed_token().split('.')[1]}"
+    return f"{body}.{base64.urlsafe_b64encode(hmac.digest(json.dumps(public_jwk('RSA', 'a')).encode(), body.encode(), 'sha256')).rstrip(b'=').decode()}"
 
 
 def changed(good: str) -> str:
@@ -79,31 +79,31 @@ def changed(good: str) -> str:
 
 
 BAD = {
-    "another signature": lambda: token(name="other"),
-    "an unknown key": lambda: token(kid="b"),
-    "another issuer": lambda: token(iss="https://other.example/"),
-    "another service": lambda: token(aud="other"),
-    "no issuer": lambda: token(iss=None),
-    "no audience": lambda: token(aud=None),
-    "no end": lambda: token(exp=None),
-    "expired": lambda: token(exp=int(time.time()) - 31),
-    "not valid yet": lambda: token(nbf=int(time.time()) + 60),
+    "another signature": lambda: signed_token(name="other"),
+    "an unknown key": lambda: signed_token(kid="b"),
+    "another issuer": lambda: signed_token(iss="https://other.example/"),
+    "another service": lambda: signed_token(aud="other"),
+    "no issuer": lambda: signed_token(iss=None),
+    "no audience": lambda: signed_token(aud=None),
+    "no end": lambda: signed_token(exp=None),
+    "expired": lambda: signed_token(exp=int(time.time()) - 31),
+    "not valid yet": lambda: signed_token(nbf=int(time.time()) + 60),
     "no algorithm": lambda: unsigned("none"),
     "no algorithm, in capitals": lambda: unsigned("None"),
     "a shared secret": signed_with_the_public_key,
-    "other claims": lambda: changed(token()),
-    "an algorithm that the key is not for": lambda: token("P-256", "a", algorithm="ES256"),
-    "a key of its own": lambda: token(name="other", header={"jwk": public("RSA", "a", "other")}),
-    "a critical extension": lambda: token(header={"crit": ["b64"], "b64": False}),
+    "other claims": lambda: changed(signed_token()),
+    "an algorithm that the key is not for": lambda: signed_token("P-256", "a", algorithm="ES256"),
+    "a key of its own": lambda: signed_token(name="other", header={"jwk": public_jwk("RSA", "a", "other")}),
+    "a critical extension": lambda: signed_token(header={"crit": ["b64"], "b64": False}),
     "nonsense": lambda: "a.b.c",
     "nothing": lambda: "..",
     "a list": lambda: f"{part([])}.{part({})}.x",
     "no object inside": lambda: f"{part({'alg': 'RS256', 'kid': 'a'})}.{part('x')}.AAAA",
     "a key id that is none": lambda: f"{part({'alg': 'RS256', 'kid': {}})}.{part({})}.AAAA",
-    "no ASCII": lambda: token()[:-1] + "\u00e9",
-    "too long": lambda: token(more="x" * 20_000),
-    "a time that is none": lambda: token(exp="soon"),
-    "an endless time": lambda: token(exp=float("inf")),
+    "no ASCII": lambda: signed_token()[:-1] + "\u00e9",
+    "too long": lambda: signed_token(more="x" * 20_000),
+    "a time that is none": lambda: signed_token(exp="soon"),
+    "an endless time": lambda: signed_token(exp=float("inf")),
 }  # fmt: skip
 
 
@@ -114,72 +114,72 @@ async def test_any_other_token_is_not_honoured(issuer: Issuer, clock: Clock, mad
 
 async def test_clocks_may_differ_by_half_a_minute(issuer: Issuer, clock: Clock) -> None:
     now = int(time.time())
-    assert await tenancy(issuer, clock).caller_of(token(exp=now - 20, nbf=now + 20)) is not None
+    assert await tenancy(issuer, clock).caller_of(signed_token(exp=now - 20, nbf=now + 20)) is not None
 
 
 @pytest.mark.parametrize("keys", [
-    [public("short", "a")], [public("RSA", "a", use="enc")], [public("RSA", "a", key_ops=["sign"])], [public("RSA", "a", alg="RS512")],
+    [public_jwk("short", "a")], [public_jwk("RSA", "a", use="enc")], [public_jwk("RSA", "a", key_ops=["sign"])], [public_jwk("RSA", "a", alg="RS512")],
     [{"kty": "oct", "k": "AAAA", "kid": "a"}], [{"kty": "RSA", "kid": "a"}], [{"kty": "RSA", "kid": "a", "n": 1, "e": []}], ["x"], [],
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 async def test_a_key_that_is_not_for_this_is_not_used(issuer: Issuer, clock: Clock, keys: list[Any]) -> None:
     issuer.keys = keys
-    made = token("short", "a") if keys and keys[0] == public("short", "a") else token()
+    made = signed_token("short", "a") if keys and keys[0] == public_jwk("short", "a") else signed_token()
     assert await tenancy(issuer, clock).caller_of(made) is None
 
 
 async def test_a_token_without_a_key_id_is_held_against_the_only_key(issuer: Issuer, clock: Clock) -> None:
-    issuer.keys = [public("RSA", None)]
-    assert await tenancy(issuer, clock).caller_of(token(kid=None)) is not None
-    issuer.keys = [public("RSA", "a"), public("P-256", "b")]
-    assert await tenancy(issuer, clock).caller_of(token(kid=None)) is None
+    issuer.keys = [public_jwk("RSA", None)]
+    assert await tenancy(issuer, clock).caller_of(signed_token(kid=None)) is not None
+    issuer.keys = [public_jwk("RSA", "a"), public_jwk("P-256", "b")]
+    assert await tenancy(issuer, clock).caller_of(signed_token(kid=None)) is None
 
 
 @pytest.mark.parametrize("tenant", [None, "", " acme", 7, ["acme"], "a\x00b", "x" * 201])
 async def test_one_that_names_no_tenant_is_told_so(issuer: Issuer, clock: Clock, tenant: Any) -> None:
     with pytest.raises(TenantRequiredError):
-        await tenancy(issuer, clock).caller_of(token(tenant=tenant))
+        await tenancy(issuer, clock).caller_of(signed_token(tenant=tenant))
 
 
 async def test_claims_are_found_by_the_names_of_the_settings(issuer: Issuer, clock: Clock) -> None:
     asked = tenancy(issuer, clock, tenant_claim="https://x.example/tenant", scopes_claim="app.roles", principals_claim="groups")
     more = {"https://x.example/tenant": "t", "app": {"roles": ["search", "admin", 7]}}
-    caller = await asked.caller_of(token(tenant=None, scope=None, groups=["a b", "c"], **more))
+    caller = await asked.caller_of(signed_token(tenant=None, scope=None, groups=["a b", "c"], **more))
     assert caller is not None
     assert (caller.tenant_id, caller.scopes, caller.principals) == ("t", {"search", "admin"}, {"a b", "c"})
-    bare = await asked.caller_of(token(tenant=None, scope=None, **{**more, "app": "x"}))
+    bare = await asked.caller_of(signed_token(tenant=None, scope=None, **{**more, "app": "x"}))
     assert bare is not None and (bare.scopes, bare.principals) == (frozenset(), frozenset())
 
 
 async def test_keys_are_fetched_once_and_again_when_one_is_not_known_but_seldom(issuer: Issuer, clock: Clock) -> None:
     asked = tenancy(issuer, clock)
     for _ in range(10):
-        assert await asked.caller_of(token()) is not None
+        assert await asked.caller_of(signed_token()) is not None
     assert issuer.fetched == 1
-    issuer.keys = [public("RSA", "b")]
+    issuer.keys = [public_jwk("RSA", "b")]
     for _ in range(10):
-        assert await asked.caller_of(token(kid="b")) is None
+        assert await asked.caller_of(signed_token(kid="b")) is None
     assert issuer.fetched == 1
     clock.now += 30
-    assert await asked.caller_of(token(kid="b")) is not None
+    assert await asked.caller_of(signed_token(kid="b")) is not None
     for n in range(10):
-        await asked.caller_of(token(kid=f"made up {n}"))
+        await asked.caller_of(signed_token(kid=f"made up {n}"))
     assert issuer.fetched == 2
-    assert await asked.caller_of(token(kid="a")) is None
+    assert await asked.caller_of(signed_token(kid="a")) is None
 
 
 async def test_while_the_issuer_is_away_its_known_keys_count_for_a_day(issuer: Issuer, clock: Clock) -> None:
     asked = tenancy(issuer, clock)
-    assert await asked.caller_of(token()) is not None
+    assert await asked.caller_of(signed_token()) is not None
     issuer.error = httpx.ConnectError("away")
     clock.now += 86_000
-    assert await asked.caller_of(token()) is not None
+    assert await asked.caller_of(signed_token()) is not None
     clock.now += 1_000
     with pytest.raises(OutageError, match="keys"):
-        await asked.caller_of(token())
+        await asked.caller_of(signed_token())
     issuer.error = None
     clock.now += 2
-    assert await asked.caller_of(token()) is not None
+    assert await asked.caller_of(signed_token()) is not None
 
 
 async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_loop(issuer: Issuer, clock: Clock) -> None:
@@ -187,7 +187,7 @@ async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_
     issuer.error = ValueError("no key set")
     for _ in range(5):
         with pytest.raises(OutageError):
-            await asked.caller_of(token())
+            await asked.caller_of(signed_token())
     assert issuer.fetched == 1
 
 

@@ -13,14 +13,14 @@ import pytest
 from fastapi import FastAPI
 
 from livedex.pipeline.api.app import ApiServices, create_app
-from livedex.pipeline.api.initial_load_report import LoadReport
+from livedex.pipeline.api.initial_load_report import InitialLoadReport
 from livedex.pipeline.embedding.embedder import EmbedLimits
-from livedex.pipeline.events.consumer_lag import Waiting
+from livedex.pipeline.events.consumer_lag import StageLag
 from livedex.pipeline.model import Reader
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.store.documents.document_queries import ChunksView, ChunkView, CollectionView, DocumentView
-from livedex.pipeline.store.installation_status import Health
-from tests.app_client import client_of, problem
+from livedex.pipeline.store.installation_status import ComponentHealth
+from tests.app_client import asgi_client, assert_problem
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -92,19 +92,22 @@ class Operations:
     error: Exception | None = None
     events: int = 0
 
-    async def health(self) -> dict[str, Health]:
+    async def health(self) -> dict[str, ComponentHealth]:
         self._fail()
-        return {"database": Health("ok", None, NOON), **{name: Health("down", reason, NOON) for name, reason in self.down.items()}}
+        return {
+            "database": ComponentHealth("ok", None, NOON),
+            **{name: ComponentHealth("down", reason, NOON) for name, reason in self.down.items()},
+        }
 
-    async def waiting(self) -> dict[str, Waiting]:
+    async def waiting(self) -> dict[str, StageLag]:
         self._fail()
-        return {"embed": Waiting(self.events, 1.5)}
+        return {"embed": StageLag(self.events, 1.5)}
 
-    async def waiting_notices(self) -> Waiting | None:
+    async def pending_notifications(self) -> StageLag | None:
         self._fail()
-        return Waiting(self.events, 2.5) if self.events else None
+        return StageLag(self.events, 2.5) if self.events else None
 
-    async def dead_count(self) -> int:
+    async def count_dead_letters(self) -> int:
         self._fail()
         return 4
 
@@ -124,8 +127,8 @@ def embedder() -> TextEmbedder:
 
 
 @pytest.fixture
-def first_load() -> LoadReport:
-    return LoadReport()
+def first_load() -> InitialLoadReport:
+    return InitialLoadReport()
 
 
 @pytest.fixture
@@ -140,7 +143,7 @@ def operations() -> Operations:
 
 @pytest.fixture
 async def app(
-    engine: Engine, documents: KnownDocuments, operations: Operations, embedder: TextEmbedder, first_load: LoadReport
+    engine: Engine, documents: KnownDocuments, operations: Operations, embedder: TextEmbedder, first_load: InitialLoadReport
 ) -> AsyncIterator[FastAPI]:
     made = create_app(
         ApiServices(
@@ -161,11 +164,11 @@ async def app(
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the app."""
-    async with client_of(app) as client:
+    async with asgi_client(app) as client:
         yield client
 
 
 @pytest.fixture
 def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
     """Checks that an answer is a problem of this status, and gives it."""
-    return problem
+    return assert_problem

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 
 from livedex.pipeline.http import connection_limits
 from livedex.pipeline.http import uvicorn_server as wire
-from livedex.pipeline.http.connection_limits import ConnectionLimits
-from livedex.pipeline.http.uvicorn_server import on_wire
+from livedex.pipeline.http.connection_limits import ConnectionLimiter
+from livedex.pipeline.http.uvicorn_server import server_config
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SEARCH = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -31,7 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def serving(app: FastAPI, most: int = 100) -> AsyncIterator[tuple[str, int]]:
     bound = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(on_wire(app, most=most))
+    server = uvicorn.Server(server_config(app, most=most))
     task = asyncio.create_task(server.serve(sockets=[bound]))
     yield bound.getsockname()
     server.should_exit = True
@@ -113,7 +113,7 @@ class _Held:
 
 
 async def test_one_address_has_half_of_the_connections_and_loses_its_own_oldest() -> None:
-    limits = ConnectionLimits(4)
+    limits = ConnectionLimiter(4)
     held = [_Held("10.0.0.1", n) for n in range(3)]
     assert all(limits.enter(each) for each in held)
     assert [each.ended for each in held] == [True, False, False]

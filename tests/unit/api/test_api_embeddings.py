@@ -6,7 +6,7 @@ import pytest
 
 from livedex.pipeline.api.embeddings import MAX_TEXT_CHARACTERS
 from livedex.pipeline.errors import OutageError, RetryableError
-from livedex.pipeline.search.answer import SearchAnswer
+from livedex.pipeline.search.answer import SearchResult
 
 
 @pytest.mark.parametrize(("body", "kind"), [({"text": "refunds"}, "query"), ({"text": "refunds", "kind": "document"}, "document")])
@@ -39,7 +39,7 @@ async def test_a_model_that_is_away_is_503_with_the_time_to_ask_again(http, embe
 
 
 async def test_answers_say_how_far_the_first_load_is_until_it_has_ended(http, engine, first_load):
-    engine.answer = SearchAnswer([], [], 1.0)
+    engine.answer = SearchResult([], [], 1.0)
 
     async def indexing():
         return (await http.post("/v1/search", json={"query": "a"})).json().get("indexing", "absent")

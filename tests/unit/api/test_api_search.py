@@ -8,7 +8,7 @@ import pytest
 
 from livedex.pipeline.errors import NotFoundError, OutageError, RejectedError, RetryableError, TenantRequiredError
 from livedex.pipeline.http.bodies import MAX_BODY_BYTES
-from livedex.pipeline.ingest.sync_token import make_token
+from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import Reader
 
 JSON = {"content-type": "application/json"}
@@ -111,18 +111,18 @@ async def test_what_nobody_foresaw_is_a_problem_and_stands_in_the_log_under_its_
 
 async def test_a_search_after_a_change_waits_for_it(http, engine, documents):
     documents.progress = ["pending", "pending", "synced"]
-    answer = await http.post("/v1/search", json={"query": "a", "after": make_token("default", "docs/a.md", 7)})
+    answer = await http.post("/v1/search", json={"query": "a", "after": make_sync_token("default", "docs/a.md", 7)})
     assert answer.status_code == 200
     assert documents.progress == ["synced"]
 
 
 async def test_a_search_after_a_change_that_takes_too_long_is_answered_all_the_same(http, engine):
-    answer = await http.post("/v1/search", json={"query": "a", "after": make_token("default", "docs/a.md", 7), "wait_s": 0.05})
+    answer = await http.post("/v1/search", json={"query": "a", "after": make_sync_token("default", "docs/a.md", 7), "wait_s": 0.05})
     assert answer.status_code == 200
     assert len(engine.asked) == 1
 
 
-@pytest.mark.parametrize("token", ["", "nonsense", "\x00", "🦊", make_token("another tenant", "docs/a.md", 7)], ids=ascii)
+@pytest.mark.parametrize("token", ["", "nonsense", "\x00", "🦊", make_sync_token("another tenant", "docs/a.md", 7)], ids=ascii)
 async def test_a_search_after_nothing_that_was_accepted_is_refused(http, engine, problem_of, token):
     assert problem_of(await http.post("/v1/search", json={"query": "a", "after": token}), 422)["errors"][0]["pointer"] == "#/after"
     assert engine.asked == []

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from livedex.pipeline.http.uvicorn_server import MOST_ADDRESS_BYTES, on_wire
+from livedex.pipeline.http.uvicorn_server import MAX_REQUEST_TARGET_BYTES, server_config
 
 Ask = Callable[[bytes], Awaitable[bytes]]
 
@@ -18,7 +18,7 @@ Ask = Callable[[bytes], Awaitable[bytes]]
 async def address(app: FastAPI) -> AsyncIterator[tuple[str, int]]:
     """Where the app is served."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(on_wire(app))
+    server = uvicorn.Server(server_config(app))
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     yield bound.getsockname()
     server.should_exit = True
@@ -91,7 +91,7 @@ async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(ask: Ask, addr
 
 @pytest.mark.parametrize(
     "request_",
-    [b"NONSENSE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", get(b"/v1/collections?principals=" + b"a" * MOST_ADDRESS_BYTES), post(b"{}", b"-2"),
+    [b"NONSENSE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", get(b"/v1/collections?principals=" + b"a" * MAX_REQUEST_TARGET_BYTES), post(b"{}", b"-2"),
      post(b"ZZ\r\n{}", b"0\r\nTransfer-Encoding: chunked")],
 )  # fmt: skip
 async def test_what_cannot_be_read_as_http_is_refused_with_a_problem(ask, request_):

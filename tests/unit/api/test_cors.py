@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from livedex.pipeline.api.app import create_app
-from tests.app_client import client_of
+from tests.app_client import asgi_client
 
 OURS, SECOND, FOREIGN = "https://app.example.org", "http://localhost:5173", "https://evil.example"
 OTHERS = [
@@ -23,7 +23,7 @@ PATHS = ["/v1/search", "/v1/documents/a/b", "/v1/collections/none", "/healthz", 
 async def page(app) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service that lets pages of two origins in."""
     made = create_app(replace(app.state.services, cors_origins=(OURS, SECOND)))
-    async with made.router.lifespan_context(made), client_of(made) as client:
+    async with made.router.lifespan_context(made), asgi_client(made) as client:
         yield client
 
 

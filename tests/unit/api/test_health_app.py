@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from livedex.pipeline.api.app import ApiServices, create_app
-from livedex.pipeline.api.health_app import NoCallers, create_health_app
+from livedex.pipeline.api.health_app import RejectingAuthenticator, create_health_app
 
 
 @pytest.fixture
 async def health(app) -> AsyncIterator[httpx.AsyncClient]:
-    services: ApiServices = replace(app.state.services, tenancy=NoCallers())
+    services: ApiServices = replace(app.state.services, tenancy=RejectingAuthenticator())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(create_health_app(services)), base_url="http://pod.example:9000") as client:
         yield client
 

@@ -8,9 +8,9 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from livedex.pipeline.access.anonymous_requests import KeylessRequests
-from livedex.pipeline.access.api_key_cache import KeyRing
-from livedex.pipeline.access.authenticator import KeyTenancy
+from livedex.pipeline.access.anonymous_requests import AnonymousRequestPolicy
+from livedex.pipeline.access.api_key_cache import ApiKeyCache
+from livedex.pipeline.access.authenticator import CredentialAuthenticator
 from livedex.pipeline.errors import OutageError, TenantRequiredError
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
 from livedex.pipeline.http.authentication import Caller
@@ -99,8 +99,8 @@ class Made:
 
 async def test_what_is_remembered_of_a_service_without_keys_ends_with_the_first_key_and_holds_for_this_machine_alone():
     made, now = Made(), [0.0]
-    ring = KeyRing(made, lambda: now[0])
-    tenancy = KeyTenancy(ring, DEFAULT_TENANT, keyless=KeylessRequests(AllowedHosts(bound="127.0.0.1")))
+    ring = ApiKeyCache(made, lambda: now[0])
+    tenancy = CredentialAuthenticator(ring, DEFAULT_TENANT, keyless=AnonymousRequestPolicy(AllowedHosts(bound="127.0.0.1")))
     here, elsewhere = Headers({"host": "localhost:8700"}), Headers({"host": "evil.example"})
     assert not tenancy.was_open_to(here)
     await tenancy.caller_of(here)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from livedex.pipeline.chunking import check_sizes, chunk_text, cut_id
+from livedex.pipeline.chunking import check_chunk_sizes, chunk_text, chunker_config_id
 from livedex.pipeline.errors import ConfigError
 
 BODY = "A body that is long enough to stand alone. " * 12
@@ -118,8 +118,8 @@ def test_cutting_begins_behind_front_matter() -> None:
 )
 def test_sizes_without_sense_are_refused(size: int, overlap: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        check_sizes(size, overlap)
+        check_chunk_sizes(size, overlap)
 
 
 def test_every_way_of_cutting_has_its_name() -> None:
-    assert len({cut_id(1400, 0), cut_id(600, 0), cut_id(1400, 100)}) == 3
+    assert len({chunker_config_id(1400, 0), chunker_config_id(600, 0), chunker_config_id(1400, 100)}) == 3

@@ -8,14 +8,14 @@ import re
 
 import pytest
 
-from livedex.pipeline.stages.chunk import Cut, Cutting, cut_document
+from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, chunk_document
 
 RANDOM = random.Random(7)
 WORDS = "alpha beta gamma getUserName order_id user@example.org https://example.org/a/b?c=d&e=f 2024-05-01 12:30 größer Straße".split()
 
 
-def cut(text: str, name: str) -> Cut:
-    found = cut_document(text.encode(), name, None, Cutting())
+def cut(text: str, name: str) -> ChunkedDocument:
+    found = chunk_document(text.encode(), name, None, ChunkerConfig())
     end = 0
     for piece in found.pieces:
         assert found.extracted is not None
@@ -25,7 +25,7 @@ def cut(text: str, name: str) -> Cut:
     return found
 
 
-def borders(text: str, found: Cut) -> list[tuple[str, str]]:
+def borders(text: str, found: ChunkedDocument) -> list[tuple[str, str]]:
     """What stands on both sides of each border without white space."""
     end, places = 0, []
     for piece in found.pieces:
@@ -149,7 +149,7 @@ def test_headings_of_other_markups_are_known(name: str) -> None:
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\r", "\r\n"])
 def test_every_line_end_is_one(end: str) -> None:
     text = f"# One{end}{end}words{end}{end}## Two{end}{end}more".encode()
-    assert [(p.heading, p.content) for p in cut_document(text, "a.md", None, Cutting()).pieces] == [
+    assert [(p.heading, p.content) for p in chunk_document(text, "a.md", None, ChunkerConfig()).pieces] == [
         (("One",), "# One\n\nwords"),
         (("One", "Two"), "## Two\n\nmore"),
     ]

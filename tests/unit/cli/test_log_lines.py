@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
-from livedex.app.logging_setup import OneLine
-from livedex.pipeline.access.key_format import make_key
-from livedex.pipeline.runtime.credential_masking import masked
+from livedex.app.logging_setup import SingleLineFormatter
+from livedex.pipeline.access.key_format import generate_key
+from livedex.pipeline.runtime.credential_masking import mask_credentials
 
-KEY = make_key()
+KEY = generate_key()
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZw"
 
 
@@ -29,13 +29,13 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZw"
     ids=["key", "mapping", "header", "other header", "query", "url", "json"],  # the key is another one in each process
 )
 def test_no_line_holds_a_secret(message: str) -> None:
-    assert KEY.key.split("_")[2] not in masked(message)
-    assert "***" in masked(message)
+    assert KEY.key.split("_")[2] not in mask_credentials(message)
+    assert "***" in mask_credentials(message)
 
 
 def test_the_id_of_a_key_is_told_and_a_token_is_not() -> None:
-    assert KEY.key_id in masked(KEY.key)
-    assert TOKEN.split(".")[2] not in masked(f"refused {TOKEN}")
+    assert KEY.key_id in mask_credentials(KEY.key)
+    assert TOKEN.split(".")[2] not in mask_credentials(f"refused {TOKEN}")
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_the_id_of_a_key_is_told_and_a_token_is_not() -> None:
     ],
 )
 def test_what_is_no_secret_stays(message: str) -> None:
-    assert masked(message) == message
+    assert mask_credentials(message) == message
 
 
 def test_an_error_s_trace_is_cleaned_line_by_line() -> None:
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    handler.setFormatter(SingleLineFormatter("%(levelname)s %(message)s"))
     logger = logging.Logger("test")
     logger.addHandler(handler)
     try:

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from livedex.app.watch_role import answer_requests
+from livedex.app.watch_role import serve_scan_requests
 from livedex.connectors.filesystem import FolderConnector
-from livedex.connectors.filesystem.scan_report import Report
+from livedex.connectors.filesystem.scan_report import ScanReport
 from livedex.pipeline.errors import OutageError
-from livedex.pipeline.store.installation_status import Operations
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 
 class _Asked:
@@ -36,15 +36,15 @@ class _FullDisk:
     def __init__(self, *says: str | None) -> None:
         self.says = list(says)
 
-    async def reconcile(self) -> Report:
+    async def reconcile(self) -> ScanReport:
         if said := self.says.pop(0):
             raise OutageError("broker", said)
-        return Report()
+        return ScanReport()
 
 
 async def test_an_outage_is_waited_for_and_told_once_until_it_says_something_else(caplog: pytest.LogCaptureFixture) -> None:
     stop = asyncio.Event()
     asked, folder = _Asked(stop), _FullDisk("full", "full", "away", None, "full", None)
-    await asyncio.wait_for(answer_requests(cast("Operations", asked), [cast("FolderConnector", folder)], stop), 30)
+    await asyncio.wait_for(serve_scan_requests(cast("InstallationStatus", asked), [cast("FolderConnector", folder)], stop), 30)
     assert asked.open == folder.says == []
     assert [record.getMessage().rsplit(" ", 1)[-1] for record in caplog.records] == ["full", "away", "full"]

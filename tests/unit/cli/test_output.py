@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.cli.output import count, error_line, print_table, printable, shortened
+from livedex.cli.output import error_line, pluralize, print_table, printable, truncate
 
 
 def test_an_error_is_one_line_whatever_stood_in_it() -> None:
@@ -16,9 +16,9 @@ def test_what_a_terminal_would_obey_is_left_out() -> None:
 
 
 def test_a_long_text_is_cut_between_words() -> None:
-    assert shortened("one two three four", 12) == "one two…"
-    assert shortened("one two", 12) == "one two"
-    assert shortened("x" * 50, 10) == "x" * 9 + "…"
+    assert truncate("one two three four", 12) == "one two…"
+    assert truncate("one two", 12) == "one two"
+    assert truncate("x" * 50, 10) == "x" * 9 + "…"
 
 
 def test_columns_are_aligned_and_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,4 +32,4 @@ def test_a_table_without_rows_is_its_head(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_one_is_counted_in_the_singular() -> None:
-    assert [count(n, "letter") for n in (0, 1, 2)] == ["0 letters", "1 letter", "2 letters"]
+    assert [pluralize(n, "letter") for n in (0, 1, 2)] == ["0 letters", "1 letter", "2 letters"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from livedex.app.up_client import search_running
-from livedex.app.wiring import index_mark, remember
-from livedex.cli.up import holding
+from livedex.app.up_client import search_via_up
+from livedex.app.wiring import index_fingerprint, write_up_state
+from livedex.cli.up import lock_data_directory
 from livedex.pipeline.settings.settings import Settings
-from tests.scripted_server import Received, ScriptedServer, Sent
+from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 ANSWER = {"hits": [{"document_id": "a"}], "degraded": [], "took_ms": 1.0}
 
@@ -23,10 +23,10 @@ class Up(ScriptedServer):
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.sent = Sent(200, json.dumps(ANSWER).encode(), {"content-type": "application/json"}, 0, False)
+        self.sent = HttpResponse(200, json.dumps(ANSWER).encode(), {"content-type": "application/json"}, 0, False)
         super().__init__()
 
-    def reply_to(self, request: Received) -> Sent:
+    def reply_to(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(json.loads(request.body))
         return self.sent
 
@@ -39,16 +39,16 @@ def up() -> Iterator[Up]:
 
 @pytest.fixture
 def data(tmp_path: Path, up: Up) -> Path:
-    remember(tmp_path, [], up.address.replace("127.0.0.1", "0.0.0.0"), 1, index_mark(Settings()))
+    write_up_state(tmp_path, [], up.address.replace("127.0.0.1", "0.0.0.0"), 1, index_fingerprint(Settings()))
     return tmp_path
 
 
 def ask(data: Path, settings: Settings | None = None, tenant: str = "default", principals: frozenset[str] | None = None) -> Any:
-    return search_running(settings or Settings(), data, tenant, principals, {"query": "refunds", "limit": 3, "where": None})
+    return search_via_up(settings or Settings(), data, tenant, principals, {"query": "refunds", "limit": 3, "where": None})
 
 
 def test_a_running_up_is_asked_and_its_answer_is_the_answer(data: Path, up: Up) -> None:
-    with holding(data, alone=True):
+    with lock_data_directory(data, alone=True):
         assert ask(data) == ANSWER
         assert ask(data, principals=frozenset({"b", "a"})) == ANSWER
     assert up.asked == [{"query": "refunds", "limit": 3}, {"query": "refunds", "limit": 3, "principals": ["a", "b"]}]
@@ -56,10 +56,10 @@ def test_a_running_up_is_asked_and_its_answer_is_the_answer(data: Path, up: Up) 
 
 def test_nobody_is_asked_where_none_runs_or_it_serves_something_else(data: Path, up: Up) -> None:
     assert ask(data) is None
-    with holding(data, alone=True):
+    with lock_data_directory(data, alone=True):
         assert ask(data, tenant="acme") is None
         assert ask(data, settings=Settings(database_url="postgresql://elsewhere/other")) is None
-        remember(data, [], up.address, 1)
+        write_up_state(data, [], up.address, 1)
         assert ask(data) is None
     assert up.asked == []
 
@@ -69,12 +69,12 @@ def test_nobody_is_asked_where_none_runs_or_it_serves_something_else(data: Path,
     [(401, b"{}"), (403, b"{}"), (404, b"{}"), (503, b"{}"), (200, b""), (200, b"no json"), (200, b"[]"), (200, b"{}"), (302, b"")],
 )
 def test_where_it_does_not_answer_well_the_index_is_asked_itself(data: Path, up: Up, status: int, body: bytes) -> None:
-    up.sent = Sent(status, body, {}, 0, False)
-    with holding(data, alone=True):
+    up.sent = HttpResponse(status, body, {}, 0, False)
+    with lock_data_directory(data, alone=True):
         assert ask(data) is None
 
 
 def test_nobody_listening_is_no_obstacle(data: Path) -> None:
-    remember(data, [], "http://127.0.0.1:1", 1, index_mark(Settings()))
-    with holding(data, alone=True):
+    write_up_state(data, [], "http://127.0.0.1:1", 1, index_fingerprint(Settings()))
+    with lock_data_directory(data, alone=True):
         assert ask(data) is None

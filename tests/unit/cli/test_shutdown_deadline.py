@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from livedex.app.shutdown import AT_ONCE, NOT_DRAINED, begin_deadline
+from livedex.app.shutdown import FORCED, NOT_DRAINED, start_deadline
 
 HANGS = {
     "nothing": "pass",
@@ -74,12 +74,12 @@ def test_a_second_signal_ends_it_at_once(what: str, second: signal.Signals) -> N
     time.sleep(0.05)  # until it hangs
     process.send_signal(second)
     _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (AT_ONCE, "")
+    assert (process.returncode, said) == (FORCED, "")
 
 
 def test_a_deadline_that_is_not_needed_does_nothing() -> None:
     ended: list[int] = []
     reached = threading.Event()
-    begin_deadline(600, ended.append).cancel()
-    begin_deadline(0.01, lambda status: (ended.append(status), reached.set()))
+    start_deadline(600, ended.append).cancel()
+    start_deadline(0.01, lambda status: (ended.append(status), reached.set()))
     assert reached.wait(30) and ended == [NOT_DRAINED]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from livedex.app.wiring import remember, working_folders
-from livedex.cli.up import sources_of
+from livedex.app.wiring import watched_folders, write_up_state
+from livedex.cli.up import folder_sources
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import Settings
 
 
 def names(*folders: Path) -> list[str]:
-    return [source.name for source in sources_of(folders, Settings(), Path("no-data-here"))]
+    return [source.name for source in folder_sources(folders, Settings(), Path("no-data-here"))]
 
 
 def test_a_source_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,8 +40,8 @@ def test_the_index_is_no_folder_to_watch(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(data)
     for folder in (data, data / "inside", tmp_path / "link"):
         with pytest.raises(ConfigError, match="--data"):
-            sources_of([folder], Settings(), data)
-    assert [source.path for source in sources_of([tmp_path], Settings(), data)] == [tmp_path], "around it, it is left out"
+            folder_sources([folder], Settings(), data)
+    assert [source.path for source in folder_sources([tmp_path], Settings(), data)] == [tmp_path], "around it, it is left out"
 
 
 def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
@@ -62,6 +62,6 @@ def test_what_up_was_started_with_is_found_again_by_the_commands(tmp_path: Path)
         folder, data = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name, b"in"))), tmp_path / f"data-{n}"
         for made in (folder, data):
             made.mkdir(parents=True)
-        sources = sources_of([folder, folder.parent], Settings(), data)
-        remember(data, sources, "http://127.0.0.1:1", 1)
-        assert working_folders(Settings(), data) == sources
+        sources = folder_sources([folder, folder.parent], Settings(), data)
+        write_up_state(data, sources, "http://127.0.0.1:1", 1)
+        assert watched_folders(Settings(), data) == sources

@@ -6,9 +6,9 @@ import time
 from datetime import datetime
 from typing import cast
 
-from livedex.app.catch_up import wait_for_all
-from livedex.pipeline.events.consumer_lag import Waiting
-from livedex.pipeline.store.installation_status import Operations
+from livedex.app.catch_up import wait_for_catch_up
+from livedex.pipeline.events.consumer_lag import StageLag
+from livedex.pipeline.store.installation_status import InstallationStatus
 
 
 class _Nothing:
@@ -24,7 +24,7 @@ class _EndsBetweenTwoLooks:
     def __init__(self) -> None:
         self.first, self.second = True, False
 
-    async def waiting(self) -> dict[str, Waiting]:
+    async def waiting(self) -> dict[str, StageLag]:
         return {}
 
     async def mark(self) -> object:
@@ -41,6 +41,6 @@ class _EndsBetweenTwoLooks:
 
 async def test_what_came_of_an_event_that_ended_between_two_looks_is_waited_for() -> None:
     broker = _EndsBetweenTwoLooks()
-    found = await wait_for_all(cast("Operations", _Nothing()), broker, deadline=time.monotonic() + 60, scan=False)
+    found = await wait_for_catch_up(cast("InstallationStatus", _Nothing()), broker, deadline=time.monotonic() + 60, scan=False)
     assert found.all
     assert not broker.second, "what came of the event was still there"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from livedex.consumers.fair_semaphore import FairSlots
-from livedex.pipeline.runtime.fair_queue import FairTexts
+from livedex.consumers.fair_semaphore import FairSemaphore
+from livedex.pipeline.runtime.fair_queue import FairQueue
 
 
 class Work:
     """Holders of slots that let go when the test says so."""
 
-    def __init__(self, slots: FairSlots) -> None:
+    def __init__(self, slots: FairSemaphore) -> None:
         self.slots, self.holding, self.tasks = slots, list[str](), dict[str, asyncio.Task[None]]()
         self._gates: dict[str, asyncio.Event] = {}
 
@@ -44,7 +44,7 @@ async def _turns() -> None:
 
 
 async def test_one_tenant_never_holds_all_and_others_need_not_wait_for_it() -> None:
-    work = Work(FairSlots(2, 1))
+    work = Work(FairSemaphore(2, 1))
     await work.ask("a1", "a2", "a3", "a4")
     assert work.holding == ["a1", "a2"]
     await work.ask("b1")
@@ -58,7 +58,7 @@ async def test_one_tenant_never_holds_all_and_others_need_not_wait_for_it() -> N
 
 
 async def test_tenants_that_hold_equally_many_take_turns() -> None:
-    work = Work(FairSlots(1, 0))
+    work = Work(FairSemaphore(1, 0))
     await work.ask("a1", "a2", "a3", "b1", "c1", "b2")
     order = []
     while work.holding:
@@ -68,7 +68,7 @@ async def test_tenants_that_hold_equally_many_take_turns() -> None:
 
 
 async def test_who_is_cancelled_leaves_its_slot_to_the_next() -> None:
-    work = Work(FairSlots(1, 0))
+    work = Work(FairSemaphore(1, 0))
     await work.ask("a1", "a2", "b1")
     work.tasks["a2"].cancel()
     await work.let_go("a1")
@@ -81,7 +81,7 @@ async def test_who_is_cancelled_leaves_its_slot_to_the_next() -> None:
 
 
 async def test_who_is_cancelled_at_the_moment_of_its_turn_gives_it_back() -> None:
-    work = Work(FairSlots(1, 0))
+    work = Work(FairSemaphore(1, 0))
     await work.ask("a1", "b1")
     work._gates["a1"].set()
     await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_who_is_cancelled_at_the_moment_of_its_turn_gives_it_back() -> Non
 
 
 def test_each_request_takes_from_every_owner_in_turn() -> None:
-    texts: FairTexts[tuple[str, int]] = FairTexts(lambda key: key[0])
+    texts: FairQueue[tuple[str, int]] = FairQueue(lambda key: key[0])
     for n in range(1000):
         texts.add(("large", n), "x")
     texts.add(("small", 0), "y")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from livedex.consumers.replacement import replaces
+from livedex.consumers.replacement import supersedes
 from livedex.pipeline.events.event import Changed
 
 URL = "https://example.com/a"
@@ -17,7 +17,7 @@ def change(version: int = 1, **given: Any) -> Changed:
 
 
 def test_a_newer_one_from_the_same_place_finds_all_that_the_older_one_could() -> None:
-    assert replaces(change(2, title="new", metadata={"a": 1}), change(1))
+    assert supersedes(change(2, title="new", metadata={"a": 1}), change(1))
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_a_newer_one_from_the_same_place_finds_all_that_the_older_one_could() ->
     ids=str,
 )
 def test_anything_else_is_processed_in_its_turn(newer: Changed, older: Changed) -> None:
-    assert not replaces(newer, older)
+    assert not supersedes(newer, older)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder, Script
-from livedex.pipeline.embedding.provider import PROBE
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder, Script
+from livedex.pipeline.embedding.provider import PROBE_TEXT
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import OutageError, RejectedError
-from tests.unit.embedding.fake_time import FakeTime
+from tests.unit.embedding.fake_time import FakeClock
 
 
 @dataclass
-class Got:
+class EmbeddingResult:
     """What a call handed on.
 
     Attributes:
@@ -31,9 +31,9 @@ class Got:
     outage: OutageError | None = None
 
 
-async def ask(service: EmbeddingService, texts: Sequence[str]) -> Got:
+async def collect_embeddings(service: EmbeddingService, texts: Sequence[str]) -> EmbeddingResult:
     """All that a service hands on for texts, until it ends or an outage ends it."""
-    got = Got()
+    got = EmbeddingResult()
     try:
         async for answer in service.embed_documents(texts):
             got.answers += 1
@@ -49,7 +49,7 @@ async def ask(service: EmbeddingService, texts: Sequence[str]) -> Got:
     return got
 
 
-def check(got: Got, texts: Sequence[str], embedder: CountingEmbedder, *, but: Sequence[int] = ()) -> None:
+def assert_embeddings(got: EmbeddingResult, texts: Sequence[str], embedder: FakeEmbedder, *, but: Sequence[int] = ()) -> None:
     """Every text has its own vector, except some; and none was paid for twice."""
     assert got.outage is None
     assert sorted(got.vectors) == [i for i in range(len(texts)) if i not in but]
@@ -58,22 +58,22 @@ def check(got: Got, texts: Sequence[str], embedder: CountingEmbedder, *, but: Se
     assert len(embedder.texts) == len(set(embedder.texts))
 
 
-def service_on(embedder: CountingEmbedder, time: FakeTime, **more: object) -> EmbeddingService:
+def service_on(embedder: FakeEmbedder, time: FakeClock, **more: object) -> EmbeddingService:
     """A service on the fake clock."""
     return EmbeddingService(embedder, clock=time.clock, **more)  # type: ignore[arg-type]
 
 
-def counting(**limits: int) -> CountingEmbedder:
+def counting(**limits: int) -> FakeEmbedder:
     """An embedder with these limits, one request at a time unless said otherwise."""
-    return CountingEmbedder(32, limits=EmbedLimits(**{"concurrency": 1, **limits}))
+    return FakeEmbedder(32, limits=EmbedLimits(**{"concurrency": 1, **limits}))
 
 
 def is_probe(texts: Sequence[str]) -> bool:
     """Whether a request asks whether the provider works."""
-    return list(texts) == [PROBE]
+    return list(texts) == [PROBE_TEXT]
 
 
-def first_fail(count: int, error: Callable[[], Exception]) -> Script:
+def fail_first(count: int, error: Callable[[], Exception]) -> Script:
     """The first requests with documents' texts fail."""
     left = count
 
@@ -87,7 +87,7 @@ def first_fail(count: int, error: Callable[[], Exception]) -> Script:
     return script
 
 
-def always(error: Callable[[], Exception], when: Callable[[Sequence[str]], bool] = lambda texts: True) -> Script:
+def fail_when(error: Callable[[], Exception], when: Callable[[Sequence[str]], bool] = lambda texts: True) -> Script:
     """Every request fails that looks like this."""
 
     async def script(texts: Sequence[str], number: int) -> Vectors | None:
@@ -98,6 +98,6 @@ def always(error: Callable[[], Exception], when: Callable[[Sequence[str]], bool]
     return script
 
 
-def poison(texts: Sequence[str]) -> bool:
+def contains_poison(texts: Sequence[str]) -> bool:
     """Whether a request holds a text that the model cannot bear."""
     return any("POISON" in text for text in texts)

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.scripted_embedder import ScriptedEmbedder
-from tests.unit.embedding.fake_time import FakeTime
+from tests.scripted_embedder import EmbeddingServer
+from tests.unit.embedding.fake_time import FakeClock
 
 
 @pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
+def time() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedEmbedder]:
-    with ScriptedEmbedder() as made:
+def server() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as made:
         yield made
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 START = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)
 
 
-class FakeTime:
+class FakeClock:
     """Time that stands still until it is moved.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livedex.pipeline.embedding.openai_response import read_answer
+from livedex.pipeline.embedding.openai_response import parse_embeddings_response
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import RetryableError
 
@@ -23,7 +23,7 @@ def item(index: Any, *values: Any) -> dict[str, Any]:
 
 
 def test_vectors_come_in_the_order_of_their_indexes() -> None:
-    rows = read_answer(answer(item(2, 0, 3), item(0, 1, 0), item(1, 2, 2)), 3)
+    rows = parse_embeddings_response(answer(item(2, 0, 3), item(0, 1, 0), item(1, 2, 2)), 3)
     assert rows.tolist() == [[1, 0], [2, 2], [0, 3]]
 
 
@@ -70,14 +70,14 @@ def test_vectors_come_in_the_order_of_their_indexes() -> None:
 )
 def test_nothing_of_a_wrong_answer_is_used(body: bytes, says: str) -> None:
     with pytest.raises(RetryableError, match=says):
-        unit_vectors(read_answer(body, 2), 2, None)
+        unit_vectors(parse_embeddings_response(body, 2), 2, None)
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400"])
 def test_a_value_that_is_not_finite_is_refused_by_its_index(literal: str) -> None:
     body = b'{"data":[{"index":0,"embedding":[0.1,0.2]},{"index":1,"embedding":[0.1,%s]}]}' % literal.encode()
     with pytest.raises(RetryableError, match="1 of 2 has a value that is not finite"):
-        unit_vectors(read_answer(body, 2), 2, None)
+        unit_vectors(parse_embeddings_response(body, 2), 2, None)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def base64_of(*values: float) -> str:
     ],
 )
 def test_the_shapes_of_compatible_servers_are_read(body: bytes) -> None:
-    assert read_answer(body, 2).tolist() == [[1, 0], [2, 2]]
+    assert parse_embeddings_response(body, 2).tolist() == [[1, 0], [2, 2]]

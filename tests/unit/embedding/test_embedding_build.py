@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from livedex.pipeline.embedding.embedder_factory import build_embedder
-from livedex.pipeline.embedding.fake_embedder import CountingEmbedder
+from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.embedding.local_embedder import LocalEmbedder
 from livedex.pipeline.errors import ConfigError
 
@@ -18,7 +18,7 @@ class WithoutEmbed:
     """No embedder."""
 
 
-class Demanding(CountingEmbedder):
+class Demanding(FakeEmbedder):
     """Takes what is configured."""
 
     def __init__(self, *, url: str, api_key: SecretStr) -> None:
@@ -26,7 +26,7 @@ class Demanding(CountingEmbedder):
         self.given = (url, api_key.get_secret_value())
 
 
-class Complaining(CountingEmbedder):
+class Complaining(FakeEmbedder):
     """Repeats what it was given."""
 
     def __init__(self, *, api_key: SecretStr) -> None:
@@ -42,7 +42,7 @@ def test_the_usual_names() -> None:
 
 def test_a_class_gets_what_it_takes() -> None:
     counting = build_embedder("livedex.pipeline.embedding.fake_embedder:CountingEmbedder", url="http://x", dimensions=12)
-    assert isinstance(counting, CountingEmbedder)
+    assert isinstance(counting, FakeEmbedder)
     assert counting.dimensions == 12
     demanding = build_embedder(f"{__name__}:Demanding", url="http://x", api_key=SecretStr("k"), dimensions=12)
     assert isinstance(demanding, Demanding)
@@ -79,7 +79,7 @@ def test_a_class_of_the_working_folder_is_found(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    assert isinstance(build_embedder("my_model:Mine", dimensions=8), CountingEmbedder)
+    assert isinstance(build_embedder("my_model:Mine", dimensions=8), FakeEmbedder)
 
 
 @pytest.mark.parametrize(

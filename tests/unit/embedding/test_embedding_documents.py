@@ -10,10 +10,19 @@ import numpy as np
 import pytest
 
 from livedex.pipeline.embedding.embedder import Vectors
-from livedex.pipeline.embedding.provider_errors import DeniedError, refusal
-from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
-from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, poison, service_on
-from tests.unit.embedding.fake_time import START, FakeTime
+from livedex.pipeline.embedding.provider_errors import TextDeniedError, provider_error
+from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from tests.unit.embedding.asking import (
+    assert_embeddings,
+    collect_embeddings,
+    contains_poison,
+    counting,
+    fail_first,
+    fail_when,
+    is_probe,
+    service_on,
+)
+from tests.unit.embedding.fake_time import START, FakeClock
 
 Passages = Callable[[int], list[str]]
 
@@ -26,38 +35,38 @@ def refused() -> Exception:
     return RejectedError("HTTP 400")
 
 
-async def test_a_batch_holds_as_many_texts_as_the_limits_allow(time: FakeTime) -> None:
+async def test_a_batch_holds_as_many_texts_as_the_limits_allow(time: FakeClock) -> None:
     embedder = counting(max_texts=100, max_characters=1_000, max_text_characters=200)
     texts = [f"{n:030}" for n in range(250)] + [f"{n:0190}" for n in range(40)]
-    check(await time.run(ask(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
     assert all(len(sent) <= 100 and sum(map(len, sent)) <= 1_000 for sent in embedder.sent)
     assert embedder.requests <= math.ceil(sum(map(len, texts)) / 1_000) + 1
 
 
-async def test_a_text_beyond_the_models_limit_is_refused_before_anything_is_sent(time: FakeTime, passages: Passages) -> None:
+async def test_a_text_beyond_the_models_limit_is_refused_before_anything_is_sent(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_text_characters=200)
     texts = [*passages(2), "x" * 201]
-    got = await time.run(ask(service_on(embedder, time), texts))
-    check(got, texts, embedder, but=[2])
+    got = await time.run(collect_embeddings(service_on(embedder, time), texts))
+    assert_embeddings(got, texts, embedder, but=[2])
     assert "a text of 201 characters is too long" in str(got.refused[2])
     assert embedder.sent == [texts[:2]]
 
 
-async def test_blank_texts_are_never_sent(time: FakeTime) -> None:
+async def test_blank_texts_are_never_sent(time: FakeClock) -> None:
     embedder = counting()
-    got = await time.run(ask(service_on(embedder, time), ["a", "", " \n", "\u200b", "b"]))
+    got = await time.run(collect_embeddings(service_on(embedder, time), ["a", "", " \n", "\u200b", "b"]))
     assert embedder.sent == [["a", "b"]]
     assert sorted(got.vectors) == [0, 4]
     assert sorted(got.refused) == [1, 2, 3]
 
 
-async def test_no_texts_cost_no_request(time: FakeTime) -> None:
+async def test_no_texts_cost_no_request(time: FakeClock) -> None:
     embedder = counting()
-    assert (await time.run(ask(service_on(embedder, time), []))).answers == 0
+    assert (await time.run(collect_embeddings(service_on(embedder, time), []))).answers == 0
     assert embedder.requests == 0
 
 
-async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_on_as_it_comes(time: FakeTime, passages: Passages) -> None:
+async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_on_as_it_comes(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=2, concurrency=3)
     doors = [asyncio.Event() for _ in range(4)]
 
@@ -80,15 +89,15 @@ async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
-async def test_an_outage_of_some_requests_is_over_soon_and_nothing_is_refused(time: FakeTime, passages: Passages, count: int) -> None:
+async def test_an_outage_of_some_requests_is_over_soon_and_nothing_is_refused(time: FakeClock, passages: Passages, count: int) -> None:
     embedder = counting()
-    embedder.script = first_fail(count, broken)
+    embedder.script = fail_first(count, broken)
     texts = passages(20)
-    check(await time.run(ask(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
 
 
 @pytest.mark.parametrize("texts_at_once", [1, 7, 60])
-async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeTime, passages: Passages, texts_at_once: int) -> None:
+async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeClock, passages: Passages, texts_at_once: int) -> None:
     embedder = counting(max_texts=texts_at_once, concurrency=4)
 
     async def script(texts: Sequence[str], number: int) -> None:
@@ -97,7 +106,7 @@ async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeTime
 
     embedder.script = script
     texts = passages(60)
-    check(await time.run(ask(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,7 @@ async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeTime
     ids=["too few", "too many", "shorter", "NaN", "zeros", "infinite"],
 )
 async def test_a_wrong_answer_of_any_embedder_is_asked_for_again(
-    time: FakeTime, passages: Passages, wrong: Callable[[Vectors], Vectors]
+    time: FakeClock, passages: Passages, wrong: Callable[[Vectors], Vectors]
 ) -> None:
     embedder = counting()
     texts = passages(5)
@@ -123,111 +132,111 @@ async def test_a_wrong_answer_of_any_embedder_is_asked_for_again(
             return wrong(np.stack([embedder.vector(text) for text in sent])) if number < 2 else None
 
     embedder.script = script
-    check(await time.run(ask(service_on(embedder, time, dimensions=32), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time, dimensions=32), texts)), texts, embedder)
     assert embedder.requests == 3
 
 
-async def test_nothing_is_sent_before_the_time_that_the_provider_names_whoever_was_told(time: FakeTime, passages: Passages) -> None:
+async def test_nothing_is_sent_before_the_time_that_the_provider_names_whoever_was_told(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=1, concurrency=3)
     sent_at: list[float] = []
 
     async def script(texts: Sequence[str], number: int) -> None:
         sent_at.append(time.now_s)
         if number == 1:
-            raise ThrottledError("HTTP 429", retry_after_s=3.0)
+            raise RateLimitedError("HTTP 429", retry_after_s=3.0)
 
     embedder.script = script
     texts = passages(6)
-    check(await time.run(ask(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
     assert len([at for at in sent_at if at < 3.0]) == 2
     assert len(sent_at) == 7
 
 
 @pytest.mark.parametrize("named", [2.0, None])
 async def test_one_who_asks_for_patience_is_asked_again_with_growing_pauses(
-    time: FakeTime, passages: Passages, named: float | None
+    time: FakeClock, passages: Passages, named: float | None
 ) -> None:
     embedder = counting()
-    embedder.script = first_fail(4, lambda: ThrottledError("HTTP 429", retry_after_s=named))
+    embedder.script = fail_first(4, lambda: RateLimitedError("HTTP 429", retry_after_s=named))
     texts = passages(3)
-    check(await time.run(ask(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
     assert embedder.requests == 5
     assert time.now_s >= 4 * (named or 0.4)
 
 
-async def test_one_who_asks_for_patience_for_ever_is_away_and_no_text_is_to_blame(time: FakeTime, passages: Passages) -> None:
+async def test_one_who_asks_for_patience_for_ever_is_away_and_no_text_is_to_blame(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: ThrottledError("HTTP 429"), lambda texts: not is_probe(texts))
+    embedder.script = fail_when(lambda: RateLimitedError("HTTP 429"), lambda texts: not is_probe(texts))
     service = service_on(embedder, time)
     for _ in range(5):
-        got = await time.run(ask(service, passages(1)))
+        got = await time.run(collect_embeddings(service, passages(1)))
         assert got.outage is not None
         assert not got.refused
         await time.advance(30)
     await service.close()
 
 
-async def test_a_long_time_to_wait_is_an_outage_and_nobody_sleeps_on_it(time: FakeTime, passages: Passages) -> None:
+async def test_a_long_time_to_wait_is_an_outage_and_nobody_sleeps_on_it(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = first_fail(1, lambda: ThrottledError("HTTP 429", retry_after_s=30.0))
+    embedder.script = fail_first(1, lambda: RateLimitedError("HTTP 429", retry_after_s=30.0))
     service, texts = service_on(embedder, time), passages(3)
-    got = await time.run(ask(service, texts))
+    got = await time.run(collect_embeddings(service, texts))
     assert got.outage is not None
     assert got.outage.retry_after_s == pytest.approx(30.0)
     assert time.now_s == 0.0
     await time.advance(29.9)
-    assert (await ask(service, texts)).outage is not None
+    assert (await collect_embeddings(service, texts)).outage is not None
     assert embedder.requests == 1
     await time.advance(0.2)
-    check(await time.run(ask(service, texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
 
 
-async def test_a_request_too_large_is_halved_and_later_ones_stay_small(time: FakeTime, passages: Passages) -> None:
+async def test_a_request_too_large_is_halved_and_later_ones_stay_small(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: TooLargeError("HTTP 413"), lambda texts: len(texts) > 3)
+    embedder.script = fail_when(lambda: TooLargeError("HTTP 413"), lambda texts: len(texts) > 3)
     service = service_on(embedder, time)
     texts = passages(80)
-    check(await time.run(ask(service, texts[:40])), texts[:40], embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, texts[:40])), texts[:40], embedder)
     failed = sum(len(sent) > 3 for sent in embedder.sent)
     assert failed <= 5
     before = embedder.requests
-    check(await time.run(ask(service, texts[40:50])), texts[40:50], embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, texts[40:50])), texts[40:50], embedder)
     assert embedder.requests - before == 5
 
 
-async def test_a_smaller_size_grows_back_when_all_goes_well(time: FakeTime, passages: Passages) -> None:
+async def test_a_smaller_size_grows_back_when_all_goes_well(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = first_fail(3, lambda: TooLargeError("HTTP 413"))
+    embedder.script = fail_first(3, lambda: TooLargeError("HTTP 413"))
     service = service_on(embedder, time)
     texts = passages(2_000)
-    check(await time.run(ask(service, texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
     assert len(embedder.sent[4]) <= 32
     assert max(len(sent) for sent in embedder.sent[4:]) > 32
 
 
-async def test_a_single_text_too_large_costs_itself_and_not_the_size_of_the_others(time: FakeTime, passages: Passages) -> None:
+async def test_a_single_text_too_large_costs_itself_and_not_the_size_of_the_others(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: TooLargeError("HTTP 400"), poison)
+    embedder.script = fail_when(lambda: TooLargeError("HTTP 400"), contains_poison)
     service = service_on(embedder, time)
     texts = [*passages(20), "POISON", *passages(40)[20:]]
-    got = await time.run(ask(service, texts))
-    check(got, texts, embedder, but=[20])
+    got = await time.run(collect_embeddings(service, texts))
+    assert_embeddings(got, texts, embedder, but=[20])
     assert "a text of 6 characters" in str(got.refused[20])
     before = embedder.requests
-    await time.run(ask(service, [text + "again" for text in passages(100)]))
+    await time.run(collect_embeddings(service, [text + "again" for text in passages(100)]))
     assert embedder.requests - before == 1
 
 
 @pytest.mark.parametrize("size", [4, 8, 20, 60, 100, 256])
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.5, 0.99])
-async def test_one_refused_text_is_found_in_few_requests(time: FakeTime, passages: Passages, size: int, place: float) -> None:
+async def test_one_refused_text_is_found_in_few_requests(time: FakeClock, passages: Passages, size: int, place: float) -> None:
     embedder = counting()
-    embedder.script = always(refused, poison)
+    embedder.script = fail_when(refused, contains_poison)
     texts = passages(size)
     bad = int(size * place)
     texts[bad] = "this text is POISON to the model, which refuses every request that holds it"
-    got = await time.run(ask(service_on(embedder, time), texts))
-    check(got, texts, embedder, but=[bad])
+    got = await time.run(collect_embeddings(service_on(embedder, time), texts))
+    assert_embeddings(got, texts, embedder, but=[bad])
     assert "HTTP 400" in str(got.refused[bad])
     assert got.refused[bad].reason == "embedding_refused"
     assert embedder.requests <= 2 * math.log2(size) + 2
@@ -236,60 +245,60 @@ async def test_one_refused_text_is_found_in_few_requests(time: FakeTime, passage
 @pytest.mark.parametrize("fault", [refused, broken], ids=["400", "500"])
 @pytest.mark.parametrize("bad", [[0], [19], [0, 19], [3, 4, 5], [7, 30, 31, 59], list(range(0, 60, 7))])
 async def test_every_text_that_fails_alone_is_refused_and_no_other(
-    time: FakeTime, passages: Passages, fault: Callable[[], Exception], bad: list[int]
+    time: FakeClock, passages: Passages, fault: Callable[[], Exception], bad: list[int]
 ) -> None:
     embedder = counting(max_texts=25, concurrency=4)
-    embedder.script = always(fault, poison)
+    embedder.script = fail_when(fault, contains_poison)
     texts = passages(60)
     for index in bad:
         texts[index] += " POISON"
-    got = await time.run(ask(service_on(embedder, time), texts))
-    check(got, texts, embedder, but=bad)
+    got = await time.run(collect_embeddings(service_on(embedder, time), texts))
+    assert_embeddings(got, texts, embedder, but=bad)
     assert sorted(got.refused) == bad
     assert time.now_s < 60
 
 
-async def test_a_text_that_makes_a_wrong_answer_is_refused(time: FakeTime, passages: Passages) -> None:
+async def test_a_text_that_makes_a_wrong_answer_is_refused(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
 
     async def script(texts: Sequence[str], number: int) -> Vectors | None:
         rows = np.stack([embedder.vector(text) for text in texts])
         for row, text in zip(rows, texts, strict=True):
             row[3] = np.nan if "POISON" in text else row[3]
-        return rows if poison(texts) else None
+        return rows if contains_poison(texts) else None
 
     embedder.script = script
     texts = [*passages(10), "POISON"]
-    got = await time.run(ask(service_on(embedder, time), texts))
-    check(got, texts, embedder, but=[10])
+    got = await time.run(collect_embeddings(service_on(embedder, time), texts))
+    assert_embeddings(got, texts, embedder, but=[10])
     assert "not finite" in str(got.refused[10])
 
 
-async def test_a_lone_text_gets_a_minute_before_it_is_to_blame_for_errors(time: FakeTime) -> None:
+async def test_a_lone_text_gets_a_minute_before_it_is_to_blame_for_errors(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = always(broken, poison)
-    got = await time.run(ask(service_on(embedder, time), ["POISON"]))
+    embedder.script = fail_when(broken, contains_poison)
+    got = await time.run(collect_embeddings(service_on(embedder, time), ["POISON"]))
     assert list(got.refused) == [0]
     assert 60 <= time.now_s < 120
 
 
-async def test_errors_for_all_documents_are_an_outage_though_probes_are_answered(time: FakeTime, passages: Passages) -> None:
+async def test_errors_for_all_documents_are_an_outage_though_probes_are_answered(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(broken, lambda texts: not is_probe(texts))
+    embedder.script = fail_when(broken, lambda texts: not is_probe(texts))
     service, texts = service_on(embedder, time), passages(7)
     for _ in range(4):
-        got = await time.run(ask(service, texts))
+        got = await time.run(collect_embeddings(service, texts))
         assert got.outage is not None
         assert (got.vectors, got.refused) == ({}, {})
         await time.advance(20)
-    embedder.script = first_fail(0, broken)
-    check(await time.run(ask(service, texts)), texts, embedder)
+    embedder.script = fail_first(0, broken)
+    assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
 
 
 @pytest.mark.parametrize("begins", range(1, 16))
 @pytest.mark.parametrize("outage", [broken, refused, lambda: OutageError("embedder", "HTTP 401")], ids=["500", "400", "401"])
 async def test_an_outage_that_begins_in_the_middle_refuses_nothing(
-    time: FakeTime, passages: Passages, begins: int, outage: Callable[[], Exception]
+    time: FakeClock, passages: Passages, begins: int, outage: Callable[[], Exception]
 ) -> None:
     """Whatever request it begins at, those of the search and of the trial included."""
     embedder = counting(max_texts=16)
@@ -298,26 +307,26 @@ async def test_an_outage_that_begins_in_the_middle_refuses_nothing(
     over = False
 
     async def script(sent: Sequence[str], number: int) -> None:
-        if poison(sent):
+        if contains_poison(sent):
             raise refused()
         if number >= begins and not over:
             raise outage()
 
     embedder.script = script
     service = service_on(embedder, time)
-    first = await time.run(ask(service, texts))
+    first = await time.run(collect_embeddings(service, texts))
     assert set(first.refused) <= {21}
     await time.advance(40)
     over = True
     await time.advance(40)
     rest = [index for index in range(40) if index not in first.vectors and index not in first.refused]
-    second = await time.run(ask(service, [texts[index] for index in rest]))
+    second = await time.run(collect_embeddings(service, [texts[index] for index in rest]))
     assert second.outage is None
     assert {rest[index] for index in second.refused} | set(first.refused) == {21}
     assert len(embedder.texts) == len(set(embedder.texts)) == 39
 
 
-async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeTime, passages: Passages) -> None:
+async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=1, concurrency=2)
     slow = asyncio.Event()
 
@@ -329,7 +338,7 @@ async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeT
 
     embedder.script = script
     service = service_on(embedder, time)
-    call = asyncio.ensure_future(ask(service, passages(5)))
+    call = asyncio.ensure_future(collect_embeddings(service, passages(5)))
     await time.settle()
     slow.set()
     got = await time.run(call)
@@ -340,12 +349,12 @@ async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeT
 
 
 async def test_an_unforeseen_error_of_an_embedder_is_an_outage_that_names_it_and_no_document_s_fault(
-    time: FakeTime, passages: Passages
+    time: FakeClock, passages: Passages
 ) -> None:
     embedder = counting()
-    embedder.script = always(lambda: ZeroDivisionError("a bug"))
+    embedder.script = fail_when(lambda: ZeroDivisionError("a bug"))
     service = service_on(embedder, time)
-    got = await time.run(ask(service, passages(3)))
+    got = await time.run(collect_embeddings(service, passages(3)))
     assert got.refused == {} and got.vectors == {}
     assert "ZeroDivisionError: a bug" in str(got.outage)
     await service.close()
@@ -355,31 +364,31 @@ async def test_an_unforeseen_error_of_an_embedder_is_an_outage_that_names_it_and
 @pytest.mark.parametrize(
     "error",
     [
-        lambda: refusal(403, {}, b"<html><title>Blocked</title>Request 17 was blocked</html>", now=START),
-        lambda: refusal(401, {}, b"", now=START),
-        lambda: refusal(404, {}, b"{}", now=START),
-        lambda: refusal(406, {}, b"not acceptable", now=START),
-        lambda: refusal(302, {}, b"", now=START),
-        lambda: refusal(451, {}, b"", now=START),
-        lambda: refusal(402, {}, b"", now=START),
-        lambda: refusal(429, {}, b"", now=START),
-        lambda: refusal(429, {}, b'{"error": {"code": "insufficient_quota"}}', now=START),
-        lambda: refusal(503, {}, b"", now=START),
+        lambda: provider_error(403, {}, b"<html><title>Blocked</title>Request 17 was blocked</html>", now=START),
+        lambda: provider_error(401, {}, b"", now=START),
+        lambda: provider_error(404, {}, b"{}", now=START),
+        lambda: provider_error(406, {}, b"not acceptable", now=START),
+        lambda: provider_error(302, {}, b"", now=START),
+        lambda: provider_error(451, {}, b"", now=START),
+        lambda: provider_error(402, {}, b"", now=START),
+        lambda: provider_error(429, {}, b"", now=START),
+        lambda: provider_error(429, {}, b'{"error": {"code": "insufficient_quota"}}', now=START),
+        lambda: provider_error(503, {}, b"", now=START),
         lambda: OutageError("embedder", "no such path"),
         lambda: ValueError("what is that"),
     ],
 )
 async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
-    time: FakeTime, passages: Passages, error: Callable[[], Exception], alone: bool
+    time: FakeClock, passages: Passages, error: Callable[[], Exception], alone: bool
 ) -> None:
     """A firewall before the provider dislikes the words of one text; its probe is answered."""
     embedder = counting()
-    embedder.script = always(error, poison)
+    embedder.script = fail_when(error, contains_poison)
     service = service_on(embedder, time)
-    alone = alone and not getattr(DeniedError(error()), "needs_witness", False)  # these are blamed only if others are embedded
+    alone = alone and not getattr(TextDeniedError(error()), "needs_witness", False)  # these are blamed only if others are embedded
     texts = ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
-    got = await time.run(ask(service, texts))
-    check(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
+    got = await time.run(collect_embeddings(service, texts))
+    assert_embeddings(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
     [refused] = got.refused.values()
     assert "refused by the model" in str(refused) and "POISON" not in str(refused)
     assert "check LIVEDEX" not in str(refused), "no setting is to blame"
@@ -389,11 +398,11 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(time: FakeTime, passages: Passages, status: int) -> None:
+async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(time: FakeClock, passages: Passages, status: int) -> None:
     embedder = counting()
-    embedder.script = always(lambda: refusal(status, {}, b"", now=START))
+    embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START))
     service = service_on(embedder, time)
-    got = await time.run(ask(service, passages(9)))
+    got = await time.run(collect_embeddings(service, passages(9)))
     assert got.outage is not None and got.refused == {} and embedder.requests == 2
     assert f"HTTP {status}" in service.health.reason
     await service.close()
@@ -401,31 +410,31 @@ async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(time: Fake
 
 @pytest.mark.parametrize("status", [402, 429])
 async def test_no_quota_blames_no_text_though_a_probe_is_small_enough_to_be_answered(
-    time: FakeTime, passages: Passages, status: int
+    time: FakeClock, passages: Passages, status: int
 ) -> None:
     embedder = counting()
-    embedder.script = always(lambda: refusal(status, {}, b"", now=START), lambda texts: not is_probe(texts))
+    embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START), lambda texts: not is_probe(texts))
     service = service_on(embedder, time)
-    got = await time.run(ask(service, passages(9)))
+    got = await time.run(collect_embeddings(service, passages(9)))
     assert got.outage is not None and got.refused == {}
     await service.close()
 
 
 @pytest.mark.parametrize("status", [408, 409, 424, 425, 460, 499, 500, 502, 503, 504, 520, 529, 599])
-async def test_a_server_that_cannot_do_it_now_is_waited_for(time: FakeTime, passages: Passages, status: int) -> None:
+async def test_a_server_that_cannot_do_it_now_is_waited_for(time: FakeClock, passages: Passages, status: int) -> None:
     embedder = counting()
-    embedder.script = always(lambda: refusal(status, {}, b"", now=START))
+    embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START))
     service = service_on(embedder, time)
-    got = await time.run(ask(service, passages(8)))
+    got = await time.run(collect_embeddings(service, passages(8)))
     assert got.outage is not None and got.refused == {}
     await time.advance(12)
-    embedder.script = always(RuntimeError, lambda texts: False)
+    embedder.script = fail_when(RuntimeError, lambda texts: False)
     await time.advance(16)
-    check(await time.run(ask(service, passages(8))), passages(8), embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, passages(8))), passages(8), embedder)
     await service.close()
 
 
-async def test_a_caller_that_leaves_ends_its_requests(time: FakeTime, passages: Passages) -> None:
+async def test_a_caller_that_leaves_ends_its_requests(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=1, concurrency=2)
     cancelled: list[int] = []
 
@@ -437,7 +446,7 @@ async def test_a_caller_that_leaves_ends_its_requests(time: FakeTime, passages: 
             raise
 
     embedder.script = script
-    call = asyncio.ensure_future(ask(service_on(embedder, time), passages(5)))
+    call = asyncio.ensure_future(collect_embeddings(service_on(embedder, time), passages(5)))
     await time.settle()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -446,7 +455,7 @@ async def test_a_caller_that_leaves_ends_its_requests(time: FakeTime, passages: 
     assert sorted(cancelled) == [0, 1]
 
 
-async def test_after_stop_nothing_is_sent_and_what_is_under_way_ends(time: FakeTime, passages: Passages) -> None:
+async def test_after_stop_nothing_is_sent_and_what_is_under_way_ends(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=1)
     service = service_on(embedder, time)
 
@@ -454,7 +463,7 @@ async def test_after_stop_nothing_is_sent_and_what_is_under_way_ends(time: FakeT
         service.stop_sending()
 
     embedder.script = script
-    got = await time.run(ask(service, passages(3)))
+    got = await time.run(collect_embeddings(service, passages(3)))
     assert list(got.vectors) == [0]
     assert got.outage is not None
     assert service.health.status == "ok"

@@ -15,26 +15,26 @@ from pydantic import SecretStr
 
 from livedex.pipeline.embedding.embedder import EmbedLimits
 from livedex.pipeline.embedding.openai_embedder import OpenAIEmbedder
-from livedex.pipeline.embedding.provider_errors import ExhaustedError
+from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError
 from livedex.pipeline.embedding.service import EmbeddingService
-from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
+from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
 from livedex.pipeline.runtime.clock import Clock
-from tests.scripted_embedder import HANG_UP, PROBES_ARE_SHORTER, Reply, ScriptedEmbedder
-from tests.unit.embedding.asking import Got, ask
+from tests.scripted_embedder import CLOSED_CONNECTION, MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
+from tests.unit.embedding.asking import EmbeddingResult, collect_embeddings
 
 Passages = Callable[[int], list[str]]
 KEY = "sk-very-secret"
 
 
 @pytest.fixture
-async def embedder(server: ScriptedEmbedder) -> AsyncIterator[OpenAIEmbedder]:
+async def embedder(server: EmbeddingServer) -> AsyncIterator[OpenAIEmbedder]:
     made = OpenAIEmbedder("check", url=server.url, api_key=SecretStr(KEY))
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def service(server: ScriptedEmbedder) -> AsyncIterator[EmbeddingService]:
+async def service(server: EmbeddingServer) -> AsyncIterator[EmbeddingService]:
     """Its pauses take no time, unless the provider names one."""
     clock = Clock(uniform=lambda low, high: min(high, 0.02))
     made = EmbeddingService(
@@ -44,11 +44,11 @@ async def service(server: ScriptedEmbedder) -> AsyncIterator[EmbeddingService]:
     await made.close()
 
 
-def check(got: Got, texts: list[str], server: ScriptedEmbedder, *, but: tuple[int, ...] = ()) -> None:
+def check(got: EmbeddingResult, texts: list[str], server: EmbeddingServer, *, but: tuple[int, ...] = ()) -> None:
     assert got.outage is None
     assert sorted(got.vectors) == [n for n in range(len(texts)) if n not in but]
     assert all(np.allclose(vector, server.vector(texts[index]), atol=1e-5) for index, vector in got.vectors.items())
-    assert len(server.paid) == len(set(server.paid))
+    assert len(server.embedded_documents) == len(set(server.embedded_documents))
 
 
 def first_documents(count: int, reply: Reply | Callable[[list[str]], Reply]) -> Callable[[list[str], int], Reply | None]:
@@ -56,14 +56,14 @@ def first_documents(count: int, reply: Reply | Callable[[list[str]], Reply]) -> 
     left = iter(range(count))
 
     def answer(texts: list[str], number: int) -> Reply | None:
-        if len(texts[0]) < PROBES_ARE_SHORTER or next(left, None) is None:
+        if len(texts[0]) < MIN_DOCUMENT_CHARACTERS or next(left, None) is None:
             return None
         return reply(texts) if callable(reply) else reply
 
     return answer
 
 
-async def test_a_request_is_what_the_protocol_says(server: ScriptedEmbedder, embedder: OpenAIEmbedder) -> None:
+async def test_a_request_is_what_the_protocol_says(server: EmbeddingServer, embedder: OpenAIEmbedder) -> None:
     vectors = await embedder.embed(["one", "Grüße 漢字 😀", "lone \ud800 surrogate"], kind="document")
     assert server.requests == [
         {"model": "check", "input": ["one", "Grüße 漢字 😀", "lone \ufffd surrogate"], "encoding_format": "float", "path": "/v1/embeddings"}
@@ -76,7 +76,7 @@ async def test_a_request_is_what_the_protocol_says(server: ScriptedEmbedder, emb
 
 
 @pytest.mark.parametrize(("model", "sent"), [("text-embedding-3-small", 32), ("nomic-embed-text", None)])
-async def test_a_length_is_wished_for_only_from_models_that_can_shorten(server: ScriptedEmbedder, model: str, sent: int | None) -> None:
+async def test_a_length_is_wished_for_only_from_models_that_can_shorten(server: EmbeddingServer, model: str, sent: int | None) -> None:
     embedder = OpenAIEmbedder(model, url=server.url, dimensions=32)
     await embedder.embed(["one"], kind="query")
     await embedder.close()
@@ -85,7 +85,7 @@ async def test_a_length_is_wished_for_only_from_models_that_can_shorten(server: 
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/embeddings", "/embeddings/"])
-async def test_a_url_may_end_in_any_usual_way(server: ScriptedEmbedder, suffix: str) -> None:
+async def test_a_url_may_end_in_any_usual_way(server: EmbeddingServer, suffix: str) -> None:
     embedder = OpenAIEmbedder("check", url=server.url + suffix)
     await embedder.embed(["one"], kind="query")
     await embedder.close()
@@ -93,7 +93,7 @@ async def test_a_url_may_end_in_any_usual_way(server: ScriptedEmbedder, suffix: 
 
 
 @pytest.mark.parametrize("key", ["k\n", " k\r\n"])
-async def test_a_key_may_come_from_a_file_with_a_line_end(server: ScriptedEmbedder, key: str) -> None:
+async def test_a_key_may_come_from_a_file_with_a_line_end(server: EmbeddingServer, key: str) -> None:
     embedder = OpenAIEmbedder("check", url=server.url, api_key=SecretStr(key))
     await embedder.embed(["one"], kind="query")
     await embedder.close()
@@ -116,7 +116,7 @@ def test_what_is_no_url_is_refused_at_the_start(url: str) -> None:
 
 
 async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
-    server: ScriptedEmbedder, monkeypatch: pytest.MonkeyPatch, embedder: OpenAIEmbedder
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, embedder: OpenAIEmbedder
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
@@ -126,15 +126,15 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (HANG_UP, RetryableError),
+        (CLOSED_CONNECTION, RetryableError),
         (Reply(body=b""), RetryableError),
         (Reply(body=b'{"data": []}'), RetryableError),
         (Reply(body=b"x" * 500, missing_bytes=100), RetryableError),
         (Reply(body=b"<html>fine</html>"), RetryableError),
         (Reply(body=b"not gzip", headers={"content-encoding": "gzip"}), RetryableError),
         (Reply(502, b"<html>bad gateway</html>", {"content-type": "text/html"}), RetryableError),
-        (Reply(429, {"error": {"message": "slow"}}, {"Retry-After": "2"}), ThrottledError),
-        (Reply(429, {"error": {"code": "insufficient_quota"}}), ExhaustedError),
+        (Reply(429, {"error": {"message": "slow"}}, {"Retry-After": "2"}), RateLimitedError),
+        (Reply(429, {"error": {"code": "insufficient_quota"}}), QuotaExhaustedError),
         (Reply(401, {"error": {"message": f"Incorrect API key: {KEY}"}}), OutageError),
         (Reply(301, b"", {"location": "http://127.0.0.1:9/"}), OutageError),
         (Reply(413, b""), TooLargeError),
@@ -142,7 +142,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     ],
 )
 async def test_an_answer_other_than_vectors_becomes_an_error_without_texts_or_keys(
-    server: ScriptedEmbedder, embedder: OpenAIEmbedder, reply: Reply, kind: type[LivedexError]
+    server: EmbeddingServer, embedder: OpenAIEmbedder, reply: Reply, kind: type[LivedexError]
 ) -> None:
     server.answer = lambda texts, number: reply
     with pytest.raises(kind) as caught:
@@ -163,8 +163,8 @@ async def test_nobody_listening_is_retryable_and_says_where() -> None:
     await embedder.close()
 
 
-def spoilt(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[ScriptedEmbedder], Callable[[list[str]], Reply]]:
-    def made(server: ScriptedEmbedder) -> Callable[[list[str]], Reply]:
+def spoilt(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[EmbeddingServer], Callable[[list[str]], Reply]]:
+    def made(server: EmbeddingServer) -> Callable[[list[str]], Reply]:
         def reply(texts: list[str]) -> Reply:
             items = server.data(texts)
             change(items)
@@ -194,32 +194,32 @@ WRONG = {
 
 @pytest.mark.parametrize("fault", WRONG)
 async def test_a_wrong_answer_is_asked_for_again_and_nothing_of_it_is_used(
-    server: ScriptedEmbedder, service: EmbeddingService, passages: Passages, fault: str
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages, fault: str
 ) -> None:
     server.answer = first_documents(3, WRONG[fault](server))
     texts = passages(30)
-    check(await ask(service, texts), texts, server)
+    check(await collect_embeddings(service, texts), texts, server)
 
 
-async def test_answers_in_another_order_are_put_right(server: ScriptedEmbedder, service: EmbeddingService, passages: Passages) -> None:
+async def test_answers_in_another_order_are_put_right(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
     server.answer = lambda texts, number: Reply(body={"data": server.data(texts)[::-1]})
     texts = passages(20)
-    check(await ask(service, texts), texts, server)
+    check(await collect_embeddings(service, texts), texts, server)
 
 
 @pytest.mark.parametrize(
-    "reply", [HANG_UP, Reply(500, {}), Reply(502, b"<html>"), Reply(429, {}), Reply(429, {}, {"Retry-After": "soon"})], ids=str
+    "reply", [CLOSED_CONNECTION, Reply(500, {}), Reply(502, b"<html>"), Reply(429, {}), Reply(429, {}, {"Retry-After": "soon"})], ids=str
 )
 async def test_an_outage_of_some_requests_loses_nothing(
-    server: ScriptedEmbedder, service: EmbeddingService, passages: Passages, reply: Reply
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages, reply: Reply
 ) -> None:
     server.answer = first_documents(4, reply)
     texts = passages(50)
-    check(await ask(service, texts), texts, server)
+    check(await collect_embeddings(service, texts), texts, server)
 
 
 async def test_no_text_is_sent_before_the_time_that_was_named(
-    server: ScriptedEmbedder, service: EmbeddingService, passages: Passages
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages
 ) -> None:
     refused_at: list[float] = []
 
@@ -229,23 +229,23 @@ async def test_no_text_is_sent_before_the_time_that_was_named(
 
     server.answer = first_documents(2, reply)
     texts = passages(50)
-    check(await ask(service, texts), texts, server)
+    check(await collect_embeddings(service, texts), texts, server)
     under_way = [at for at in server.arrived if at < refused_at[0] + 0.45]
     assert len(under_way) <= 4
 
 
-async def test_a_poisonous_text_costs_itself(server: ScriptedEmbedder, service: EmbeddingService, passages: Passages) -> None:
+async def test_a_poisonous_text_costs_itself(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
     server.answer = lambda texts, number: Reply(400, {"error": {"message": "invalid"}}) if any("POISON" in t for t in texts) else None
     texts = passages(30)
     texts[17] += " POISON"
-    got = await ask(service, texts)
+    got = await collect_embeddings(service, texts)
     check(got, texts, server, but=(17,))
     assert list(got.refused) == [17]
 
 
-async def test_a_query_is_answered_while_documents_wait(server: ScriptedEmbedder, service: EmbeddingService, passages: Passages) -> None:
-    server.answer = lambda texts, number: real_time.sleep(0.3) if len(texts[0]) >= PROBES_ARE_SHORTER else None
-    documents = asyncio.ensure_future(ask(service, passages(32)))
+async def test_a_query_is_answered_while_documents_wait(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
+    server.answer = lambda texts, number: real_time.sleep(0.3) if len(texts[0]) >= MIN_DOCUMENT_CHARACTERS else None
+    documents = asyncio.ensure_future(collect_embeddings(service, passages(32)))
     await asyncio.sleep(0.05)
     begin = real_time.monotonic()
     await service.embed_query("a question")

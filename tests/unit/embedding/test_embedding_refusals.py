@@ -8,11 +8,11 @@ from email.utils import format_datetime
 
 import pytest
 
-from livedex.pipeline.embedding.provider_errors import ExhaustedError, refusal
-from livedex.pipeline.embedding.provider_messages import MOST_CHARACTERS, shown, words_of
-from livedex.pipeline.embedding.status_kinds import kind_of
-from livedex.pipeline.errors import LivedexError, OutageError, RejectedError, RetryableError, ThrottledError, TooLargeError
-from livedex.pipeline.http.retry_after import retry_after_s
+from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError, provider_error
+from livedex.pipeline.embedding.provider_messages import MAX_CHARACTERS, error_message, redact
+from livedex.pipeline.embedding.status_kinds import classify_status
+from livedex.pipeline.errors import LivedexError, OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.http.retry_after import parse_retry_after_s
 from tests.unit.embedding.fake_time import START
 
 SECRET = "sk-4711-and-the-text"
@@ -20,7 +20,7 @@ SECRET = "sk-4711-and-the-text"
 
 def error(status: int, code: str | None = None, message: str = SECRET, **headers: str) -> LivedexError:
     body = json.dumps({"error": {"message": message, "code": code}}).encode()
-    return refusal(status, {name.replace("_", "-"): value for name, value in headers.items()}, body, now=START)
+    return provider_error(status, {name.replace("_", "-"): value for name, value in headers.items()}, body, now=START)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def error(status: int, code: str | None = None, message: str = SECRET, **headers
         (error(502), RetryableError),
         (error(529), RetryableError),
         (error(408), RetryableError),
-        (error(429), ThrottledError),
-        (error(429, "rate_limit_exceeded"), ThrottledError),
-        (error(429, "insufficient_quota"), ExhaustedError),
-        (error(429, "billing_hard_limit_reached"), ExhaustedError),
+        (error(429), RateLimitedError),
+        (error(429, "rate_limit_exceeded"), RateLimitedError),
+        (error(429, "insufficient_quota"), QuotaExhaustedError),
+        (error(429, "billing_hard_limit_reached"), QuotaExhaustedError),
         (error(401), OutageError),
-        (error(402), ExhaustedError),
+        (error(402), QuotaExhaustedError),
         (error(403), OutageError),
         (error(404, "model_not_found"), OutageError),
         (error(400, "model_not_found"), OutageError),
@@ -62,7 +62,7 @@ def test_what_only_a_person_can_mend_says_how() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"[1]", b'{"error": "no"}', b'{"error": {"code": 7}}', b"[" * 99_999])
 @pytest.mark.parametrize("status", [400, 429, 502])
 def test_a_body_of_any_shape_is_no_obstacle(status: int, body: bytes) -> None:
-    assert str(status) in str(refusal(status, {}, body, now=START))
+    assert str(status) in str(provider_error(status, {}, body, now=START))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_body_of_any_shape_is_no_obstacle(status: int, body: bytes) -> None:
     ],
 )
 def test_retry_after_is_seconds_or_a_date_and_else_is_not_there(header: str | None, seconds: float | None) -> None:
-    assert retry_after_s(header, START) == seconds
+    assert parse_retry_after_s(header, START) == seconds
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -102,14 +102,14 @@ DENIED = {401, 403, 404, 405, 407, 410, 426, 451}
 
 @pytest.mark.parametrize("status", range(100, 600))
 def test_every_status_has_its_meaning(status: int) -> None:
-    found, kind = refusal(status, {}, b"", now=START), kind_of(status)
+    found, kind = provider_error(status, {}, b"", now=START), classify_status(status)
     expected: type[LivedexError]
     if status in (420, 429, 430):
-        expected = ThrottledError
+        expected = RateLimitedError
     elif status >= 500 or status in SERVER:
         expected = RetryableError
     elif status == 402:
-        expected = ExhaustedError
+        expected = QuotaExhaustedError
     elif status < 400 or status in DENIED:
         expected = OutageError
     else:
@@ -139,8 +139,8 @@ def test_every_status_has_its_meaning(status: int) -> None:
     ],
 )  # fmt: skip
 def test_the_words_of_a_provider_are_found_in_any_body(body: bytes, says: str) -> None:
-    assert words_of(body) == says
-    assert says in str(refusal(400, {}, body, now=START))
+    assert error_message(body) == says
+    assert says in str(provider_error(400, {}, body, now=START))
 
 
 @pytest.mark.parametrize("quoted", ["{}", "bad input: '{}'", "line\n{}\nend", "{} {}"])
@@ -149,9 +149,9 @@ def test_words_are_kept_without_the_texts_and_the_keys_and_never_long(quoted: st
     body = json.dumps(
         {"error": {"message": quoted.format(text[:700], text[300:900]) + " with key live_4711secret and sk-abcdefgh12345678"}}
     ).encode()
-    said = str(refusal(400, {}, body, now=START, texts=["another", text], secret="live_4711secret"))
+    said = str(provider_error(400, {}, body, now=START, texts=["another", text], secret="live_4711secret"))
     assert "salaries" not in said and "sentence" not in said and "4711secret" not in said and "abcdefgh" not in said
-    assert len(words_of(body)) <= MOST_CHARACTERS
+    assert len(error_message(body)) <= MAX_CHARACTERS
     assert "\n" not in said
 
 
@@ -168,5 +168,5 @@ def test_words_are_kept_without_the_texts_and_the_keys_and_never_long(quoted: st
     ],
 )
 def test_words_of_any_length_are_read_in_a_moment(body: bytes) -> None:
-    assert len(words_of(body, ["a" * 30_000] * 16)) <= MOST_CHARACTERS
-    assert len(shown("x" * 100_000)) <= MOST_CHARACTERS
+    assert len(error_message(body, ["a" * 30_000] * 16)) <= MAX_CHARACTERS
+    assert len(redact("x" * 100_000)) <= MAX_CHARACTERS

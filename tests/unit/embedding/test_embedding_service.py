@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from livedex.pipeline.embedding.embedder import Vectors
-from livedex.pipeline.embedding.provider_errors import ExhaustedError
-from livedex.pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError, ThrottledError
-from tests.unit.embedding.asking import always, ask, check, counting, first_fail, is_probe, service_on
-from tests.unit.embedding.fake_time import FakeTime
+from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError
+from livedex.pipeline.errors import ConfigError, OutageError, RateLimitedError, RejectedError, RetryableError
+from tests.unit.embedding.asking import assert_embeddings, collect_embeddings, counting, fail_first, fail_when, is_probe, service_on
+from tests.unit.embedding.fake_time import FakeClock
 
 Passages = Callable[[int], list[str]]
 
@@ -24,19 +24,19 @@ def away() -> Exception:
 
 @pytest.mark.parametrize("error", [lambda: OutageError("embedder", "HTTP 401: check the key"), away], ids=["401", "silence"])
 async def test_an_outage_is_shown_pauses_everything_and_ends_by_itself(
-    time: FakeTime, passages: Passages, error: Callable[[], Exception]
+    time: FakeClock, passages: Passages, error: Callable[[], Exception]
 ) -> None:
     told: list[tuple[bool, str]] = []
     embedder = counting()
-    embedder.script = always(error)
+    embedder.script = fail_when(error)
     service, texts = service_on(embedder, time, on_health=lambda ok, reason: told.append((ok, reason))), passages(5)
     assert service.health.status == "ok"
-    got = await time.run(ask(service, texts))
+    got = await time.run(collect_embeddings(service, texts))
     assert got.outage is not None
     assert (service.health.status, service.health.reason) == ("down", str(error()))
     since, before = service.health.since, embedder.requests
     for _ in range(100):
-        assert (await ask(service, texts)).outage is not None
+        assert (await collect_embeddings(service, texts)).outage is not None
         with pytest.raises(OutageError):
             await service.embed_query("a question")
     assert embedder.requests == before
@@ -44,14 +44,14 @@ async def test_an_outage_is_shown_pauses_everything_and_ends_by_itself(
     assert before + 8 <= embedder.requests <= before + 20
     assert all(is_probe(sent) for sent in embedder.sent[before:])
     assert service.health.since == since
-    embedder.script = first_fail(0, away)
+    embedder.script = fail_first(0, away)
     await time.advance(15)
     assert service.health.status == "ok"
     assert told == [(False, str(error())), (True, "")]
-    check(await time.run(ask(service, texts)), texts, embedder)
+    assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
 
 
-async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(time: FakeTime, passages: Passages) -> None:
+async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
     trials: list[float] = []
 
@@ -61,46 +61,46 @@ async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(ti
 
     embedder.script = script
     service = service_on(embedder, time)
-    await time.run(ask(service, passages(1)))
+    await time.run(collect_embeddings(service, passages(1)))
     await time.advance(70)
     pauses = [later - sooner for sooner, later in itertools.pairwise(trials)]
     assert pauses[:8] == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
     await service.close()
 
 
-async def test_the_reason_shown_is_the_last_one(time: FakeTime, passages: Passages) -> None:
+async def test_the_reason_shown_is_the_last_one(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: OutageError("embedder", "HTTP 401"))
+    embedder.script = fail_when(lambda: OutageError("embedder", "HTTP 401"))
     service = service_on(embedder, time)
-    await time.run(ask(service, passages(1)))
-    embedder.script = always(lambda: OutageError("embedder", "HTTP 404"))
+    await time.run(collect_embeddings(service, passages(1)))
+    embedder.script = fail_when(lambda: OutageError("embedder", "HTTP 404"))
     await time.advance(1)
     assert service.health.reason == "HTTP 404"
     await service.close()
 
 
-async def test_a_provider_that_refuses_everything_is_away(time: FakeTime, passages: Passages) -> None:
+async def test_a_provider_that_refuses_everything_is_away(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: RejectedError("HTTP 400"))
+    embedder.script = fail_when(lambda: RejectedError("HTTP 400"))
     service = service_on(embedder, time)
-    got = await time.run(ask(service, passages(3)))
+    got = await time.run(collect_embeddings(service, passages(3)))
     assert got.outage is not None
     assert got.refused == {}
     assert "even a probe" in service.health.reason
     await service.close()
 
 
-async def test_vectors_of_another_length_are_an_outage_that_says_so(time: FakeTime, passages: Passages) -> None:
+async def test_vectors_of_another_length_are_an_outage_that_says_so(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
     service = service_on(embedder, time, dimensions=16)
-    got = await time.run(ask(service, passages(3)))
+    got = await time.run(collect_embeddings(service, passages(3)))
     assert got.outage is not None
     assert "length 32 where 16 is expected" in service.health.reason
     assert got.vectors == {}
     await service.close()
 
 
-async def test_a_query_does_not_wait_behind_documents(time: FakeTime, passages: Passages) -> None:
+async def test_a_query_does_not_wait_behind_documents(time: FakeClock, passages: Passages) -> None:
     embedder = counting(max_texts=1)
     door = asyncio.Event()
 
@@ -110,14 +110,14 @@ async def test_a_query_does_not_wait_behind_documents(time: FakeTime, passages: 
 
     embedder.script = script
     service, texts = service_on(embedder, time), passages(3)
-    call = asyncio.ensure_future(ask(service, texts))
+    call = asyncio.ensure_future(collect_embeddings(service, texts))
     await time.settle()
     assert np.allclose(await service.embed_query("question"), embedder.vector("question"), atol=1e-6)
     door.set()
-    check(await time.run(call), texts, embedder)
+    assert_embeddings(await time.run(call), texts, embedder)
 
 
-async def test_a_query_asked_again_costs_nothing(time: FakeTime) -> None:
+async def test_a_query_asked_again_costs_nothing(time: FakeClock) -> None:
     embedder = counting()
     service = service_on(embedder, time)
     first = await service.embed_query("question")
@@ -131,25 +131,25 @@ async def test_a_query_asked_again_costs_nothing(time: FakeTime) -> None:
     assert embedder.queries.count("question") == 2
 
 
-async def test_a_query_is_tried_twice_and_then_a_probe_finds_out(time: FakeTime) -> None:
+async def test_a_query_is_tried_twice_and_then_a_probe_finds_out(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = always(away)
+    embedder.script = fail_when(away)
     service = service_on(embedder, time)
     with pytest.raises(RetryableError):
         await time.run(service.embed_query("question"))
     await time.settle()
     assert embedder.sent == [["question"], ["question"], ["livedex"]]
     assert service.health.status == "down"
-    embedder.script = first_fail(0, away)
+    embedder.script = fail_first(0, away)
     await time.advance(1)
     assert service.health.status == "ok"
     assert len(await service.embed_query("question")) == 32
     await service.close()
 
 
-async def test_a_query_that_alone_fails_leaves_the_provider_well(time: FakeTime) -> None:
+async def test_a_query_that_alone_fails_leaves_the_provider_well(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = always(lambda: RejectedError("HTTP 400"), lambda texts: texts[0] == "question")
+    embedder.script = fail_when(lambda: RejectedError("HTTP 400"), lambda texts: texts[0] == "question")
     service = service_on(embedder, time)
     with pytest.raises(RetryableError, match="refuses the query"):
         await service.embed_query("question")
@@ -158,7 +158,7 @@ async def test_a_query_that_alone_fails_leaves_the_provider_well(time: FakeTime)
     await service.close()
 
 
-async def test_a_query_without_an_answer_ends_in_time(time: FakeTime) -> None:
+async def test_a_query_without_an_answer_ends_in_time(time: FakeClock) -> None:
     embedder = counting()
 
     async def script(texts: Sequence[str], number: int) -> None:
@@ -171,25 +171,25 @@ async def test_a_query_without_an_answer_ends_in_time(time: FakeTime) -> None:
     await service.close()
 
 
-async def test_a_query_told_to_wait_is_not_asked_before(time: FakeTime) -> None:
+async def test_a_query_told_to_wait_is_not_asked_before(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = first_fail(1, lambda: ThrottledError("HTTP 429", retry_after_s=2.0))
+    embedder.script = fail_first(1, lambda: RateLimitedError("HTTP 429", retry_after_s=2.0))
     service = service_on(embedder, time)
     for _ in range(3):
-        with pytest.raises(ThrottledError):
+        with pytest.raises(RateLimitedError):
             await service.embed_query("question")
     assert embedder.requests == 1
     await time.advance(2)
     assert len(await service.embed_query("question")) == 32
 
 
-async def test_a_long_query_is_cut(time: FakeTime) -> None:
+async def test_a_long_query_is_cut(time: FakeClock) -> None:
     embedder = counting(max_text_characters=10)
     await service_on(embedder, time).embed_query("0123456789abc")
     assert embedder.queries == ["0123456789"]
 
 
-async def test_the_check_gives_the_length_and_asks_once(time: FakeTime) -> None:
+async def test_the_check_gives_the_length_and_asks_once(time: FakeClock) -> None:
     embedder = counting()
     service = service_on(embedder, time)
     assert await service.check() == 32
@@ -198,27 +198,27 @@ async def test_the_check_gives_the_length_and_asks_once(time: FakeTime) -> None:
     assert service.dimensions == 32
 
 
-async def test_the_check_refuses_another_length_than_configured(time: FakeTime) -> None:
+async def test_the_check_refuses_another_length_than_configured(time: FakeClock) -> None:
     service = service_on(counting(), time, dimensions=8)
     with pytest.raises(ConfigError, match=r"LIVEDEX_DIMENSIONS is 8, .*32"):
         await service.check()
     assert service.health.status == "ok"
 
 
-async def test_the_check_of_a_provider_that_is_away_is_an_outage_and_it_recovers(time: FakeTime) -> None:
+async def test_the_check_of_a_provider_that_is_away_is_an_outage_and_it_recovers(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = always(away)
+    embedder.script = fail_when(away)
     service = service_on(embedder, time)
     for _ in range(3):
         with pytest.raises(OutageError):
             await service.check()
     assert embedder.requests == 1
-    embedder.script = first_fail(0, away)
+    embedder.script = fail_first(0, away)
     await time.advance(1)
     assert await service.check() == 32
 
 
-async def test_every_request_and_every_text_is_counted(time: FakeTime, passages: Passages) -> None:
+async def test_every_request_and_every_text_is_counted(time: FakeClock, passages: Passages) -> None:
     class Counts:
         def __init__(self) -> None:
             self.texts = self.characters = 0
@@ -232,7 +232,7 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
             self.outcomes.append(outcome)
 
     counts, embedder, texts = Counts(), counting(), passages(4)
-    failures = [RetryableError("x"), RejectedError("x"), ExhaustedError("x"), OutageError("embedder", "x")]
+    failures = [RetryableError("x"), RejectedError("x"), QuotaExhaustedError("x"), OutageError("embedder", "x")]
 
     async def script(sent: Sequence[str], number: int) -> Vectors | None:
         if number < len(failures):
@@ -241,9 +241,9 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
 
     embedder.script = script
     service = service_on(embedder, time, observer=counts)
-    await time.run(ask(service, texts))
+    await time.run(collect_embeddings(service, texts))
     await time.advance(1)
-    await time.run(ask(service, texts))
+    await time.run(collect_embeddings(service, texts))
     await service.embed_query("question")
     assert counts.outcomes == ["retry", "rejected", "outage", "outage", "ok", "ok", "ok"]
     assert (counts.texts, counts.characters) == (4, sum(map(len, texts)))
@@ -251,7 +251,7 @@ async def test_every_request_and_every_text_is_counted(time: FakeTime, passages:
 
 @pytest.mark.parametrize("pattern", ["10", "110", "1100", "01", "001110", "111000"])
 @pytest.mark.parametrize("texts_at_once", [1, 5, 40])
-async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeTime, passages: Passages, pattern: str, texts_at_once: int) -> None:
+async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeClock, passages: Passages, pattern: str, texts_at_once: int) -> None:
     embedder = counting(max_texts=texts_at_once, concurrency=2)
 
     async def script(texts: Sequence[str], number: int) -> None:
@@ -261,7 +261,7 @@ async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeTime, passage
     embedder.script = script
     service, left, texts = service_on(embedder, time), passages(40), passages(40)
     for _ in range(50):
-        got = await time.run(ask(service, left))
+        got = await time.run(collect_embeddings(service, left))
         assert got.refused == {}
         left = [text for index, text in enumerate(left) if index not in got.vectors]
         if not left:
@@ -271,11 +271,11 @@ async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeTime, passage
     await service.close()
 
 
-async def test_close_ends_what_runs_and_closes_the_embedder(time: FakeTime, passages: Passages) -> None:
+async def test_close_ends_what_runs_and_closes_the_embedder(time: FakeClock, passages: Passages) -> None:
     embedder = counting()
-    embedder.script = always(lambda: OutageError("embedder", "HTTP 401"))
+    embedder.script = fail_when(lambda: OutageError("embedder", "HTTP 401"))
     service = service_on(embedder, time)
-    await time.run(ask(service, passages(1)))
+    await time.run(collect_embeddings(service, passages(1)))
     await service.close()
     assert embedder.closed
     before = embedder.requests

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedex.pipeline.extract import extract
-from livedex.pipeline.extract.text_decoder import decode
+from livedex.pipeline.extract.text_decoder import decode_text
 
 RUSSIAN = "Съешь ещё этих мягких французских булок, да выпей чаю. "
 JAPANESE = "日本語の文章です。これは試験です。"
@@ -33,7 +33,7 @@ WIDE = {
 def test_an_encoding_is_told_wherever_its_bytes_stand(encoding: str, times: int, head: int, tail: int) -> None:
     lines = ASCII_LINES * 6_000
     text = f"{lines[:head]}\n{TEXTS[encoding] * times}\n{lines[:tail]}"
-    assert decode(text.encode(encoding)) == text
+    assert decode_text(text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize("encoding", WIDE)
@@ -41,7 +41,7 @@ def test_an_encoding_is_told_wherever_its_bytes_stand(encoding: str, times: int,
 @pytest.mark.parametrize("torn", [0, 1])
 def test_wide_text_without_a_mark_is_read_in_any_script(encoding: str, times: int, torn: int) -> None:
     text = f"# {WIDE[encoding] * times}\n\nend"
-    assert decode(text.encode(encoding) + b"x"[:torn]).startswith(text)
+    assert decode_text(text.encode(encoding) + b"x"[:torn]).startswith(text)
 
 
 @settings(max_examples=60, deadline=None)
@@ -49,7 +49,7 @@ def test_wide_text_without_a_mark_is_read_in_any_script(encoding: str, times: in
 def test_a_character_that_a_cut_tears_costs_no_other(head: int, times: int, cut: int) -> None:
     """Both ends of a piece out of a longer file may stand inside a character."""
     content = (ASCII_LINES * 4_000)[:head].encode() + ("€ä𝄞 größer\n" * (times + 2)).encode()[cut : -4 - cut]
-    text = decode(content)
+    text = decode_text(content)
     assert text.count("\ufffd") <= 4 and text.count("größer") >= times and text.count("€") >= times
 
 
@@ -59,7 +59,7 @@ def test_a_character_that_a_cut_tears_costs_no_other(head: int, times: int, cut:
 @pytest.mark.parametrize("head", [0, 90_000])
 def test_a_text_that_ends_inside_a_character_is_utf8(torn: bytes, text: str, head: int) -> None:
     before = (ASCII_LINES * 2_000)[:head]
-    assert decode(before.encode() + torn) == before + text
+    assert decode_text(before.encode() + torn) == before + text
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_text_that_ends_inside_a_character_is_utf8(torn: bytes, text: str, hea
 @pytest.mark.parametrize("head", [0, 70_000])
 def test_a_single_western_word_is_read_in_windows_1252(word: str, head: int) -> None:
     text = (ASCII_LINES * 2_000)[:head] + word
-    assert decode(text.encode("cp1252")) == text
+    assert decode_text(text.encode("cp1252")) == text
 
 
 def test_lines_may_change_the_encoding() -> None:
     """As in a log that programs of different settings wrote."""
     lines = [f"größer {n}\n".encode("utf-8" if n % 3 else "cp1252") for n in range(90)]
-    assert decode(b"".join(lines)) == "".join(f"größer {n}\n" for n in range(90))
+    assert decode_text(b"".join(lines)) == "".join(f"größer {n}\n" for n in range(90))
 
 
 def test_binary_behind_a_long_text_is_no_text() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.errors import NoTextError
-from livedex.pipeline.extract import Extracted, clean_json, clean_text, extract, is_readable
+from livedex.pipeline.extract import ExtractedText, extract, is_supported_file, sanitize_json, sanitize_text
 
 GERMAN = "Die Größe der Bücherstapel überraschte die Köchin, weil später fünf Körbe voller Äpfel für die Gäste nötig wären. "
 
 
-def read(content: bytes, name: str = "a.md", **options: Any) -> Extracted:
+def read(content: bytes, name: str = "a.md", **options: Any) -> ExtractedText:
     return extract(content, name=name, **options)
 
 
@@ -159,7 +159,7 @@ def test_the_title_is_the_first_heading_where_no_other_is_given() -> None:
 
 
 def test_surrogates_are_joined_or_replaced() -> None:
-    assert clean_text("math \ud835\udc00 and \udbff end") == "math \U0001d400 and \ufffd end"
+    assert sanitize_text("math \ud835\udc00 and \udbff end") == "math \U0001d400 and \ufffd end"
 
 
 @pytest.mark.parametrize("words", ["", "Zoë wrote: "])
@@ -169,7 +169,7 @@ def test_surrogates_that_were_written_to_a_file_are_joined_or_replaced(words: st
 
 
 def test_metadata_is_cleaned_at_any_depth_keys_too() -> None:
-    assert clean_json({"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}) == {
+    assert sanitize_json({"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}) == {
         "k": "v",
         "n": {"a": ["x", None, str(2**70)]},
         "\ufffd": 1,
@@ -180,7 +180,7 @@ def test_values_that_have_no_text_of_their_own_are_stored_all_the_same() -> None
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
-    cleaned = clean_json({"deep": deep, "long": 16**5_000, 16**4_999: {16**4_998}, "inside": [[16**5_000] for _ in range(2)]})
+    cleaned = sanitize_json({"deep": deep, "long": 16**5_000, 16**4_999: {16**4_998}, "inside": [[16**5_000] for _ in range(2)]})
     assert cleaned["long"] == "0x1" + "0" * 5_000 and cleaned["0x1" + "0" * 4_999] == ["0x1" + "0" * 4_998]
     while isinstance(cleaned["deep"], list):
         cleaned["deep"] = cleaned["deep"][0]
@@ -194,5 +194,5 @@ def test_a_number_of_thousands_of_digits_in_front_matter_costs_no_document(front
 
 
 def test_readable_names_are_told_by_their_ending() -> None:
-    assert all(map(is_readable, ("a.md", "b.TXT", "d/README", "x.rst", "y.py")))
-    assert not any(map(is_readable, ("a.png", "b.exe", "c.pdf", ".gitignore", "d/core")))
+    assert all(map(is_supported_file, ("a.md", "b.TXT", "d/README", "x.rst", "y.py")))
+    assert not any(map(is_supported_file, ("a.png", "b.exe", "c.pdf", ".gitignore", "d/core")))

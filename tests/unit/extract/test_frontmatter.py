@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from livedex.pipeline.extract import Extracted, extract
-from livedex.pipeline.extract.front_matter import ERROR_KEY, front_matter
-from livedex.pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.extract import ExtractedText, extract
+from livedex.pipeline.extract.front_matter import ERROR_KEY, parse_front_matter
+from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
 
 
-def read(text: str) -> Extracted:
+def read(text: str) -> ExtractedText:
     return extract(text.encode(), name="a.md")
 
 
@@ -61,7 +61,7 @@ def test_keys_are_texts_as_written() -> None:
 )  # fmt: skip
 def test_front_matter_is_read_in_every_usual_form(text: str, metadata: dict[str, Any]) -> None:
     found = read(f"{text}# Body\n\nwords\n")
-    assert found.metadata == metadata and found.text[found.start :].startswith("# Body") and found.front is None
+    assert found.metadata == metadata and found.text[found.start :].startswith("# Body") and found.searchable_front_matter is None
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_what_cannot_be_read_is_told_and_costs_neither_other_keys_nor_text(text:
     error = found.metadata.pop(ERROR_KEY)
     assert isinstance(error, str) and 0 < len(error) < 400
     assert found.metadata == values and found.text[found.start :].startswith("# Body")
-    assert (found.front is not None) == is_text
-    cut = cut_document(f"{text}# Body\n\nwords\n".encode(), "a.md", None, Cutting())
+    assert (found.searchable_front_matter is not None) == is_text
+    cut = chunk_document(f"{text}# Body\n\nwords\n".encode(), "a.md", None, ChunkerConfig())
     assert any("words" in piece.content for piece in cut.pieces)
     assert not any("# Body" in piece.content and "---" in piece.content for piece in cut.pieces)
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_told_and_costs_neither_other_keys_nor_text(text:
      "+++\nkind = 'recipe'\nof = 'soup leek'\n+++", "---\nkind: {{ recipe }}\nof: soup leek\n---\n"],
 )  # fmt: skip
 def test_properties_of_a_note_without_text_are_its_text(text: str) -> None:
-    cut = cut_document(text.encode(), "a.md", None, Cutting())
+    cut = chunk_document(text.encode(), "a.md", None, ChunkerConfig())
     assert cut.state == "synced" and len(cut.pieces) == 1
     piece = cut.pieces[0]
     assert "recipe" in piece.content and "leek" in piece.content and "---" not in piece.content
@@ -106,13 +106,13 @@ def test_properties_of_a_note_without_text_are_its_text(text: str) -> None:
 
 
 def test_properties_stay_out_of_a_note_that_has_text() -> None:
-    cut = cut_document(b"---\nkind: recipe\n---\nwords\n", "a.md", None, Cutting())
+    cut = chunk_document(b"---\nkind: recipe\n---\nwords\n", "a.md", None, ChunkerConfig())
     assert [piece.content for piece in cut.pieces] == ["words"]
 
 
 @pytest.mark.parametrize("text", ["---\n---\n", "+++\n+++\n"])
 def test_front_matter_without_properties_is_empty(text: str) -> None:
-    assert cut_document(text.encode(), "a.md", None, Cutting()).state == "empty"
+    assert chunk_document(text.encode(), "a.md", None, ChunkerConfig()).state == "empty"
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {
@@ -149,7 +149,7 @@ def _work(text: str) -> int:
 
     sys.setprofile(count)
     try:
-        front_matter(text)
+        parse_front_matter(text)
     finally:
         sys.setprofile(None)
     return calls

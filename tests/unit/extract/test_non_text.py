@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from livedex.pipeline.extract import extract
-from livedex.pipeline.stages.chunk import Cutting, cut_document
+from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
 
 BYTES = random.Random(2).randbytes
 WORDS = "A sentence of words that somebody wrote. " * 5
@@ -37,7 +37,7 @@ NON_TEXT = {
 @pytest.mark.parametrize("name", ["a.md", "a.txt", "a.json"])
 def test_it_is_left_out_and_the_words_around_it_keep_their_places(kind: str, name: str) -> None:
     text = f"# Before\n\n{WORDS}\n\n{NON_TEXT[kind]}\n\n## After\n\n{WORDS}\n"
-    found = cut_document(text.encode(), name, None, Cutting())
+    found = chunk_document(text.encode(), name, None, ChunkerConfig())
     assert found.extracted is not None and found.extracted.text == text
     left_out = found.extracted.metadata["left_out_characters"]
     assert left_out >= 0.6 * len(NON_TEXT[kind])
@@ -56,7 +56,7 @@ def test_it_is_left_out_and_the_words_around_it_keep_their_places(kind: str, nam
 def test_the_last_line_of_a_dump_may_be_short_whatever_the_size_of_its_words(size: int) -> None:
     rows = [" ".join(BYTES(size).hex() for _ in range(16 // size)) for _ in range(20)]
     text = "Before.\n\n" + "".join(f"{n * 16:08x}: {row}\n" for n, row in enumerate([*rows, rows[0][:9]])) + "\nBehind.\n"
-    assert [piece.content for piece in cut_document(text.encode(), "a.txt", None, Cutting()).pieces] == ["Before.", "Behind."]
+    assert [piece.content for piece in chunk_document(text.encode(), "a.txt", None, ChunkerConfig()).pieces] == ["Before.", "Behind."]
 
 
 TEXTS = {
@@ -74,10 +74,10 @@ def test_text_that_only_looks_like_it_stays(kind: str) -> None:
 
 
 def test_a_document_of_nothing_else_is_empty() -> None:
-    assert cut_document(encoded(5_000).encode(), "a.txt", None, Cutting()).state == "empty"
+    assert chunk_document(encoded(5_000).encode(), "a.txt", None, ChunkerConfig()).state == "empty"
 
 
 def test_no_chunk_goes_over_it_with_overlap_either() -> None:
     text = f"{WORDS * 8} data:image/png;base64,{encoded(500)} {WORDS * 8}"
-    found = cut_document(text.encode(), "a.md", None, Cutting(size=600, overlap=200))
+    found = chunk_document(text.encode(), "a.md", None, ChunkerConfig(size=600, overlap=200))
     assert not any("base64" in piece.content for piece in found.pieces)

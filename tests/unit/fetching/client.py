@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from livedex.pipeline.fetch.bounds import Bounds
-from livedex.pipeline.fetch.fetcher import Asked, Getter, Got
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from tests.scripted_web import ScriptedWeb
+from livedex.pipeline.fetch.bounds import FetchLimits
+from livedex.pipeline.fetch.fetcher import FetchRequest, FetchResult, HttpFetcher
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from tests.scripted_web import WebServer
 
-QUICK = Bounds(whole_s=5.0, silent_s=2.0)
+QUICK = FetchLimits(total_timeout_s=5.0, read_timeout_s=2.0)
 
 
 @dataclass
-class Names:
+class FakeResolver:
     """A resolver: each look-up of a name takes the next of its answers, and the last one for good."""
 
     answers: dict[str, list[Sequence[str]]] = field(default_factory=dict)
@@ -26,23 +26,23 @@ class Names:
         return left.pop(0) if len(left) > 1 else left[0]
 
 
-class Client:
+class FetchClient:
     """Fetches by these names, and from loopback under the name `web.test` and by its address."""
 
-    def __init__(self, web: ScriptedWeb, names: Names) -> None:
+    def __init__(self, web: WebServer, names: FakeResolver) -> None:
         self.web, self.names = web, names
         self.names.answers["web.test"] = [["127.0.0.1"]]
-        self.allowed = Hosts([f"web.test:{web.port}", f"127.0.0.1:{web.port}"])
+        self.allowed = HostAllowlist([f"web.test:{web.port}", f"127.0.0.1:{web.port}"])
         self.bounds = QUICK
 
-    def getter(self) -> Getter:
-        return Getter(self.bounds, self.names)
+    def getter(self) -> HttpFetcher:
+        return HttpFetcher(self.bounds, self.names)
 
-    def asked(self, url: str) -> Asked:
+    def asked(self, url: str) -> FetchRequest:
         """To get a URL; one that begins with a slash is one of `web.test`."""
-        return Asked(f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url, allowed=self.allowed)
+        return FetchRequest(f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url, allowed=self.allowed)
 
-    async def get(self, url: str, *, getter: Getter | None = None, **more: object) -> Got | None:
+    async def get(self, url: str, *, getter: HttpFetcher | None = None, **more: object) -> FetchResult | None:
         """What stands at a URL, as in `asked`."""
         async with (getter or self.getter()).get(replace(self.asked(url), **more)) as found:
             return found

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scripted_web import ScriptedWeb
-from tests.unit.fetching.client import Client, Names
+from tests.scripted_web import WebServer
+from tests.unit.fetching.client import FakeResolver, FetchClient
 
 
 @pytest.fixture
-def web() -> Iterator[ScriptedWeb]:
-    with ScriptedWeb() as server:
+def web() -> Iterator[WebServer]:
+    with WebServer() as server:
         yield server
 
 
 @pytest.fixture
-def names() -> Names:
-    return Names()
+def names() -> FakeResolver:
+    return FakeResolver()
 
 
 @pytest.fixture
-def client(web: ScriptedWeb, names: Names) -> Client:
-    return Client(web, names)
+def client(web: WebServer, names: FakeResolver) -> FetchClient:
+    return FetchClient(web, names)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedex.pipeline.fetch.host_allowlist import Hosts, is_address, plain_host
-from livedex.pipeline.fetch.ip_addresses import kind_of
-from livedex.pipeline.fetch.urls import place_of
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist, is_ip_address, normalize_host
+from livedex.pipeline.fetch.ip_addresses import classify_address
+from livedex.pipeline.fetch.urls import parse_url
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "172.15.255.255", "172.32.0.0", "100.63.255.255", "100.128.0.0", "192.167.1.1", "223.255.255.255", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]  # fmt: skip
 INNER = ["127.0.0.1", "127.255.255.255", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1", "198.18.0.1", "::1", "fc00::1", "fd12:3456::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::7f00:1"]  # fmt: skip
@@ -25,17 +25,17 @@ NONE = ["0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "239.255.255.255", "240.0.0.1",
     ],
 )
 def test_every_address_is_of_one_kind(kind: str, address: str) -> None:
-    assert kind_of(address) == kind
+    assert classify_address(address) == kind
 
 
 @given(st.ip_addresses())
 def test_what_python_does_not_take_for_global_is_never_public(address: object) -> None:
     if not address.is_global and not (address.version == 6 and address.ipv4_mapped):  # type: ignore[attr-defined]
-        assert kind_of(str(address)) != "public"
+        assert classify_address(str(address)) != "public"
 
 
 def test_a_host_that_is_named_may_be_inside_and_no_other() -> None:
-    allowed = Hosts(["minio.internal", "gitlab.corp:8443", "10.0.0.7", "[fd12::1]:80", "Bücher.example."])
+    allowed = HostAllowlist(["minio.internal", "gitlab.corp:8443", "10.0.0.7", "[fd12::1]:80", "Bücher.example."])
     assert allowed.allow("10.1.1.1", "minio.internal", 9000)
     assert allowed.allow("10.1.1.1", "gitlab.corp", 8443) and not allowed.allow("10.1.1.1", "gitlab.corp", 443)
     assert allowed.allow("10.0.0.7", "10.0.0.7", 80) and not allowed.allow("10.0.0.8", "10.0.0.8", 80)
@@ -46,15 +46,15 @@ def test_a_host_that_is_named_may_be_inside_and_no_other() -> None:
 
 
 def test_a_name_never_leads_to_where_clouds_tell_credentials_unless_that_address_is_named() -> None:
-    assert not Hosts(["meta.internal"]).allow("169.254.169.254", "meta.internal", 80)
-    assert Hosts(["169.254.169.254"]).allow("169.254.169.254", "169.254.169.254", 80)
-    assert not Hosts(["meta.internal", "0.0.0.0"]).allow("0.0.0.0", "0.0.0.0", 80)
+    assert not HostAllowlist(["meta.internal"]).allow("169.254.169.254", "meta.internal", 80)
+    assert HostAllowlist(["169.254.169.254"]).allow("169.254.169.254", "169.254.169.254", 80)
+    assert not HostAllowlist(["meta.internal", "0.0.0.0"]).allow("0.0.0.0", "0.0.0.0", 80)
 
 
 @pytest.mark.parametrize("entry", ["", "a/b", "http://a", "a:0", "a:70000", "a:b", "user@a", "127.1", "0x7f.1", "[::1", "a b", "*.a"])
 def test_what_names_no_host_is_no_entry(entry: str) -> None:
     with pytest.raises(ValueError, match=r"HOST|port"):
-        Hosts([entry])
+        HostAllowlist([entry])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_names_no_host_is_no_entry(entry: str) -> None:
 )
 def test_a_host_in_a_form_that_others_read_otherwise_is_none(host: str) -> None:
     with pytest.raises(ValueError, match=r"^(?:the host|an address)"):
-        plain_host(host)
+        normalize_host(host)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_host_in_a_form_that_others_read_otherwise_is_none(host: str) -> None:
     ],
 )  # fmt: skip
 def test_a_host_has_one_form(host: str, plain: str) -> None:
-    assert plain_host(host) == plain
+    assert normalize_host(host) == plain
 
 
 @pytest.mark.parametrize(
@@ -113,23 +113,23 @@ def test_a_host_has_one_form(host: str, plain: str) -> None:
 )  # fmt: skip
 def test_a_url_that_could_mean_another_host_is_none(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
-        place_of(url)
+        parse_url(url)
 
 
 def test_a_url_keeps_its_path_to_the_letter() -> None:
-    place = place_of("HTTPS://Docs.Example.:443/a%2Fb/../c%20d/größe?x=1&y=a%26b&z=ü#fragment")
+    place = parse_url("HTTPS://Docs.Example.:443/a%2Fb/../c%20d/größe?x=1&y=a%26b&z=ü#fragment")
     assert place.url == "https://docs.example/a%2Fb/../c%20d/gr%C3%B6%C3%9Fe?x=1&y=a%26b&z=%C3%BC"
     assert (place.host, place.port, place.origin) == ("docs.example", 443, ("https", "docs.example", 443))
-    assert place_of("http://[::1]:8080").url == "http://[::1]:8080/"
-    assert place_of("http://a#b@c/d").url == "http://a/"
+    assert parse_url("http://[::1]:8080").url == "http://[::1]:8080/"
+    assert parse_url("http://a#b@c/d").url == "http://a/"
 
 
 @given(st.text(max_size=60))
 def test_whatever_is_taken_apart_has_a_host_that_is_looked_at(text: str) -> None:
     try:
-        place = place_of(f"http://{text}")
+        place = parse_url(f"http://{text}")
     except ValueError:
         return
-    assert place.host.isascii() and place.host == plain_host(place.host)
+    assert place.host.isascii() and place.host == normalize_host(place.host)
     assert place.target.startswith(("/", "?")) and place.target.isascii() and place.target.isprintable() and " " not in place.target
-    assert is_address(place.host) or place.host.strip("0123456789.") != ""
+    assert is_ip_address(place.host) or place.host.strip("0123456789.") != ""

@@ -15,11 +15,11 @@ from email.utils import format_datetime
 
 import pytest
 
-from livedex.pipeline.errors import DoubtfulError, NoTextError, RejectedError, RetryableError, ThrottledError
-from livedex.pipeline.fetch.body_decoder import Unpacking
-from livedex.pipeline.fetch.responses import as_utf8, validator_of
-from tests.scripted_web import Page, ScriptedWeb
-from tests.unit.fetching.client import QUICK, Client
+from livedex.pipeline.errors import NoTextError, RateLimitedError, RejectedError, RetryableError, UnexpectedResponseError
+from livedex.pipeline.fetch.body_decoder import BodyDecoder
+from livedex.pipeline.fetch.responses import cache_validator, transcode_to_utf8
+from tests.scripted_web import WebResponse, WebServer
+from tests.unit.fetching.client import QUICK, FetchClient
 
 CAP = 1_000_000
 GZIP = {"content-encoding": "gzip"}
@@ -33,9 +33,12 @@ def forever(piece: bytes, pause_s: float = 0.0) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("body", [b"", b"x", b"text\n" * 1000, bytes(range(256)) * 3000])
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_body_comes_as_it_was(web: ScriptedWeb, client: Client, body: bytes, packed: bool) -> None:
+async def test_a_body_comes_as_it_was(web: WebServer, client: FetchClient, body: bytes, packed: bool) -> None:
     sent = gzip.compress(body) if packed else body
-    web.pages |= {"/whole": Page(sent, headers=GZIP if packed else {}), "/pieces": Page(lambda: [sent], headers=GZIP if packed else {})}
+    web.pages |= {
+        "/whole": WebResponse(sent, headers=GZIP if packed else {}),
+        "/pieces": WebResponse(lambda: [sent], headers=GZIP if packed else {}),
+    }
     for path in ("/whole", "/pieces"):
         found = await client.get(path, most_bytes=CAP)
         assert found is not None and found.content == body
@@ -44,15 +47,15 @@ async def test_a_body_comes_as_it_was(web: ScriptedWeb, client: Client, body: by
 @pytest.mark.parametrize(
     "page",
     [
-        Page(bytes(CAP + 1)), Page(lambda: forever(bytes(65_536))), Page(lambda: forever(bytes(65_536)), announced=10**12),
-        Page(gzip.compress(bytes(128 * CAP)), headers=GZIP), Page(gzip.compress(bytes(CAP + 1)), headers=GZIP),
-        Page(b"".join([gzip.compress(bytes(CAP // 2))] * 3), headers=GZIP), Page(lambda: forever(gzip.compress(b"")), headers=GZIP),
-        Page(lambda: itertools.chain([gzip.compress(b"x")[:10]], forever(b"\0" * 65_536)), headers=GZIP),
+        WebResponse(bytes(CAP + 1)), WebResponse(lambda: forever(bytes(65_536))), WebResponse(lambda: forever(bytes(65_536)), announced=10**12),
+        WebResponse(gzip.compress(bytes(128 * CAP)), headers=GZIP), WebResponse(gzip.compress(bytes(CAP + 1)), headers=GZIP),
+        WebResponse(b"".join([gzip.compress(bytes(CAP // 2))] * 3), headers=GZIP), WebResponse(lambda: forever(gzip.compress(b"")), headers=GZIP),
+        WebResponse(lambda: itertools.chain([gzip.compress(b"x")[:10]], forever(b"\0" * 65_536)), headers=GZIP),
     ],
     ids=["announced", "without end", "announced endless", "bomb", "one more", "three members", "empty members", "broken"],
 )  # fmt: skip
 async def test_what_is_too_large_is_given_up_at_the_cap_without_holding_more_than_that(
-    web: ScriptedWeb, client: Client, page: Page
+    web: WebServer, client: FetchClient, page: WebResponse
 ) -> None:
     web.pages["/"] = page
     tracemalloc.start()
@@ -66,43 +69,43 @@ async def test_what_is_too_large_is_given_up_at_the_cap_without_holding_more_tha
     assert grown < 2 * CAP + 1_500_000  # and what the server here sends
 
 
-async def test_exactly_as_much_as_is_allowed_is_not_too_much(web: ScriptedWeb, client: Client) -> None:
-    for n, page in enumerate([Page(bytes(CAP)), Page(gzip.compress(bytes(CAP)), headers=GZIP)]):
+async def test_exactly_as_much_as_is_allowed_is_not_too_much(web: WebServer, client: FetchClient) -> None:
+    for n, page in enumerate([WebResponse(bytes(CAP)), WebResponse(gzip.compress(bytes(CAP)), headers=GZIP)]):
         web.pages[f"/{n}"] = page
         found = await client.get(f"/{n}", most_bytes=CAP)
         assert found is not None and len(found.content) == CAP
 
 
-async def test_more_than_was_announced_is_not_read(web: ScriptedWeb, client: Client) -> None:
-    web.pages["/"] = Page(b"0123456789" + bytes(100_000), announced=10)
+async def test_more_than_was_announced_is_not_read(web: WebServer, client: FetchClient) -> None:
+    web.pages["/"] = WebResponse(b"0123456789" + bytes(100_000), announced=10)
     found = await client.get("/")
     assert found is not None and found.content == b"0123456789"
 
 
 @pytest.mark.parametrize(
     "page",
-    [Page(b"0123", announced=10), Page(b"", announced=1), Page(gzip.compress(b"text" * 1000)[:-9], headers=GZIP), Page(b"no gzip", headers=GZIP), Page(gzip.compress(b"a") + b"rest", headers=GZIP)],
+    [WebResponse(b"0123", announced=10), WebResponse(b"", announced=1), WebResponse(gzip.compress(b"text" * 1000)[:-9], headers=GZIP), WebResponse(b"no gzip", headers=GZIP), WebResponse(gzip.compress(b"a") + b"rest", headers=GZIP)],
     ids=["short", "nothing", "cut off", "none", "more behind"],
 )  # fmt: skip
-async def test_a_body_that_is_not_whole_is_tried_again_and_never_taken(web: ScriptedWeb, client: Client, page: Page) -> None:
+async def test_a_body_that_is_not_whole_is_tried_again_and_never_taken(web: WebServer, client: FetchClient, page: WebResponse) -> None:
     web.pages["/"] = page
     with pytest.raises(RetryableError):
         await client.get("/")
 
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "deflate", "zstd", "gzip, identity, gzip", "GZIP,br", "compress", "*"])
-async def test_other_encodings_than_one_gzip_are_refused(web: ScriptedWeb, client: Client, encoding: str) -> None:
-    web.pages["/"] = Page(gzip.compress(gzip.compress(b"text")), headers={"content-encoding": encoding})
+async def test_other_encodings_than_one_gzip_are_refused(web: WebServer, client: FetchClient, encoding: str) -> None:
+    web.pages["/"] = WebResponse(gzip.compress(gzip.compress(b"text")), headers={"content-encoding": encoding})
     with pytest.raises(RejectedError):
         await client.get("/")
-    assert web.visits[0].headers["accept-encoding"] == "gzip"
+    assert web.requests[0].headers["accept-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("step", [1, 7, 4096, 10**9])
 async def test_how_a_packed_body_is_cut_on_the_way_changes_nothing(step: int) -> None:
     body = bytes(300_000) + b"".join(n.to_bytes(3, "big") for n in range(20_000))
     sent = gzip.compress(body[:200_000]) + gzip.compress(b"") + gzip.compress(body[200_000:]) + b"\0\0\0"
-    unpacking = Unpacking("x-gzip", len(body))
+    unpacking = BodyDecoder("x-gzip", len(body))
     for start in range(0, len(sent), step):
         await unpacking.feed(sent[start : start + step])
     assert unpacking.content() == body
@@ -110,42 +113,42 @@ async def test_how_a_packed_body_is_cut_on_the_way_changes_nothing(step: int) ->
 
 
 @pytest.mark.parametrize("pause_s", [0.05, 60.0])
-async def test_a_drip_and_a_silence_both_end_in_time(web: ScriptedWeb, client: Client, pause_s: float) -> None:
-    client.bounds = replace(QUICK, whole_s=0.6, silent_s=0.3)
-    web.pages["/"] = Page(lambda: forever(b"x", pause_s))
+async def test_a_drip_and_a_silence_both_end_in_time(web: WebServer, client: FetchClient, pause_s: float) -> None:
+    client.bounds = replace(QUICK, total_timeout_s=0.6, read_timeout_s=0.3)
+    web.pages["/"] = WebResponse(lambda: forever(b"x", pause_s))
     async with asyncio.timeout(10):
         with pytest.raises(RetryableError):
             await client.get("/")
 
 
-async def test_all_redirects_have_one_time_together(web: ScriptedWeb, client: Client) -> None:
-    def slowly(n: int) -> Page:
+async def test_all_redirects_have_one_time_together(web: WebServer, client: FetchClient) -> None:
+    def slowly(n: int) -> WebResponse:
         time.sleep(0.25)
-        return Page(status=302, headers={"location": f"/{n + 1}"})
+        return WebResponse(status=302, headers={"location": f"/{n + 1}"})
 
-    client.bounds = replace(QUICK, whole_s=0.6, redirects=50)
+    client.bounds = replace(QUICK, total_timeout_s=0.6, max_redirects=50)
     web.pages |= {f"/{n}": (lambda visit, n=n: slowly(n)) for n in range(50)}
     with pytest.raises(RetryableError):
         await client.get("/0")
-    assert len(web.visits) <= 4
+    assert len(web.requests) <= 4
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, RejectedError), (401, DoubtfulError), (403, DoubtfulError), (404, RetryableError), (408, RetryableError), (410, RetryableError),
-     (425, RetryableError), (429, ThrottledError), (451, RejectedError), (500, RetryableError), (502, RetryableError), (503, RetryableError),
+    [(400, RejectedError), (401, UnexpectedResponseError), (403, UnexpectedResponseError), (404, RetryableError), (408, RetryableError), (410, RetryableError),
+     (425, RetryableError), (429, RateLimitedError), (451, RejectedError), (500, RetryableError), (502, RetryableError), (503, RetryableError),
      (206, RejectedError), (202, RejectedError), (300, RejectedError), (304, RetryableError)],
 )  # fmt: skip
-async def test_what_a_status_means(web: ScriptedWeb, client: Client, status: int, kind: type[Exception]) -> None:
-    web.pages["/secret-path?secret=query"] = Page(b"a secret body" if status != 304 else b"", status=status)
+async def test_what_a_status_means(web: WebServer, client: FetchClient, status: int, kind: type[Exception]) -> None:
+    web.pages["/secret-path?secret=query"] = WebResponse(b"a secret body" if status != 304 else b"", status=status)
     with pytest.raises(kind) as refused:
         await client.get("/secret-path?secret=query")
     assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("status", [200, 203, 204])
-async def test_what_counts_as_content(web: ScriptedWeb, client: Client, status: int) -> None:
-    web.pages["/"] = Page(b"" if status == 204 else b"text", status=status)
+async def test_what_counts_as_content(web: WebServer, client: FetchClient, status: int) -> None:
+    web.pages["/"] = WebResponse(b"" if status == 204 else b"text", status=status)
     found = await client.get("/")
     assert found is not None and found.content == (b"" if status == 204 else b"text")
 
@@ -158,18 +161,18 @@ async def test_what_counts_as_content(web: ScriptedWeb, client: Client, status: 
     ],
 )  # fmt: skip
 async def test_a_wait_that_is_asked_for_is_kept(
-    web: ScriptedWeb, client: Client, status: int, headers: dict[str, str], least_s: float, most_s: float
+    web: WebServer, client: FetchClient, status: int, headers: dict[str, str], least_s: float, most_s: float
 ) -> None:
-    web.pages["/"] = Page(status=status, headers=headers)
-    with pytest.raises(ThrottledError) as refused:
+    web.pages["/"] = WebResponse(status=status, headers=headers)
+    with pytest.raises(RateLimitedError) as refused:
         await client.get("/")
     assert refused.value.retry_after_s is not None and least_s <= refused.value.retry_after_s <= most_s
 
 
 @pytest.mark.parametrize("said", ["-1", "soon", "", "1e999", "nan"])
-async def test_a_wait_without_sense_is_passed_over(web: ScriptedWeb, client: Client, said: str) -> None:
-    web.pages["/"] = Page(status=429, headers={"retry-after": said})
-    with pytest.raises(ThrottledError) as refused:
+async def test_a_wait_without_sense_is_passed_over(web: WebServer, client: FetchClient, said: str) -> None:
+    web.pages["/"] = WebResponse(status=429, headers={"retry-after": said})
+    with pytest.raises(RateLimitedError) as refused:
         await client.get("/")
     assert refused.value.retry_after_s is None
 
@@ -184,12 +187,12 @@ async def test_a_wait_without_sense_is_passed_over(web: ScriptedWeb, client: Cli
     ],
 )  # fmt: skip
 def test_the_charset_that_a_server_names_counts_where_it_fits(content: bytes, mime_type: str, charset: str, text: str) -> None:
-    assert as_utf8(content, mime_type, charset).decode() == text
+    assert transcode_to_utf8(content, mime_type, charset).decode() == text
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "shift_jis", None, "utf-16-le"])
 def test_bytes_that_do_not_fit_the_charset_stay_as_they_are(charset: str | None) -> None:
-    assert as_utf8(b"\xff\x81\xfe", "text/plain", charset) == b"\xff\x81\xfe"
+    assert transcode_to_utf8(b"\xff\x81\xfe", "text/plain", charset) == b"\xff\x81\xfe"
 
 
 @pytest.mark.parametrize(
@@ -205,21 +208,21 @@ def test_bytes_that_do_not_fit_the_charset_stay_as_they_are(charset: str | None)
 def test_a_content_is_recognised_only_by_what_cannot_be_the_same_for_another_one(
     headers: dict[str, str], known: tuple[str | None, str | None] | None
 ) -> None:
-    found = validator_of(headers, b"place")
+    found = cache_validator(headers, b"place")
     assert (None if found is None else (found.etag, found.last_modified)) == known
 
 
-async def test_a_validator_is_sent_to_its_own_place_alone(web: ScriptedWeb, client: Client) -> None:
+async def test_a_validator_is_sent_to_its_own_place_alone(web: WebServer, client: FetchClient) -> None:
     at = {"last-modified": "Mon, 30 Nov 2020 10:00:00 GMT"}
-    web.pages |= {"/a": Page(b"a", headers=at), "/b": Page(b"b", headers=at)}
+    web.pages |= {"/a": WebResponse(b"a", headers=at), "/b": WebResponse(b"b", headers=at)}
     first = await client.get("/a")
     assert first is not None and first.validator is not None
     await client.get("/b", validator=first.validator)
     await client.get("/a", validator=first.validator)
-    assert [visit.headers.get("if-modified-since") for visit in web.visits] == [None, None, at["last-modified"]]
+    assert [visit.headers.get("if-modified-since") for visit in web.requests] == [None, None, at["last-modified"]]
 
 
-async def test_the_type_and_the_name_of_a_content_are_known(web: ScriptedWeb, client: Client) -> None:
-    web.pages["/a/notes.md?raw=1"] = Page("größe".encode("latin-1"), headers={"content-type": 'Text/Markdown; Charset="ISO-8859-1"'})
+async def test_the_type_and_the_name_of_a_content_are_known(web: WebServer, client: FetchClient) -> None:
+    web.pages["/a/notes.md?raw=1"] = WebResponse("größe".encode("latin-1"), headers={"content-type": 'Text/Markdown; Charset="ISO-8859-1"'})
     found = await client.get("/a/notes.md?raw=1")
     assert found is not None and (found.content.decode(), found.mime_type, found.name) == ("größe", "text/markdown", "notes.md")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from livedex.pipeline.errors import RejectedError, RetryableError
-from livedex.pipeline.fetch.fetcher import Asked, Getter
-from livedex.pipeline.fetch.host_allowlist import Hosts
+from livedex.pipeline.fetch.fetcher import FetchRequest, HttpFetcher
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
 from livedex.pipeline.fetch.ssrf_guard import NoPublicAddressError
-from tests.certificates import Authority
-from tests.scripted_web import Page, ScriptedWeb, redirect
-from tests.unit.fetching.client import QUICK, Client, Names
+from tests.certificates import CertificateAuthority
+from tests.scripted_web import WebResponse, WebServer, redirect
+from tests.unit.fetching.client import QUICK, FakeResolver, FetchClient
 
 TOKEN = ("Authorization", "Bearer of-the-source")
 INNER_FORMS = [
@@ -26,16 +26,16 @@ INNER_FORMS = [
 
 
 @pytest.fixture
-def stranger(web: ScriptedWeb, names: Names) -> Client:
+def stranger(web: WebServer, names: FakeResolver) -> FetchClient:
     """Who may reach public servers alone; `public.test` has a public address that nothing here connects to."""
-    client = Client(web, names)
-    client.allowed = Hosts()
+    client = FetchClient(web, names)
+    client.allowed = HostAllowlist()
     names.answers |= {"inner.test": [["127.0.0.1"]], "mixed.test": [["8.8.8.8", "127.0.0.1"]]}
     return client
 
 
 @pytest.mark.parametrize("form", INNER_FORMS)
-async def test_an_inner_address_is_refused_in_every_form_before_anything_is_sent(stranger: Client, form: str) -> None:
+async def test_an_inner_address_is_refused_in_every_form_before_anything_is_sent(stranger: FetchClient, form: str) -> None:
     with pytest.raises((RejectedError, NoPublicAddressError)) as refused:
         await stranger.get(form.format(port=stranger.web.port))
     assert getattr(refused.value, "reason", "address_refused") == "address_refused"
@@ -45,20 +45,22 @@ async def test_an_inner_address_is_refused_in_every_form_before_anything_is_sent
 
 @pytest.mark.parametrize("form", INNER_FORMS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_looked_at_like_the_first_url(web: ScriptedWeb, client: Client, names: Names, form: str, status: int) -> None:
+async def test_a_redirect_is_looked_at_like_the_first_url(
+    web: WebServer, client: FetchClient, names: FakeResolver, form: str, status: int
+) -> None:
     names.answers |= {"inner.test": [["127.0.0.1"]], "mixed.test": [["8.8.8.8", "127.0.0.1"]]}
-    client.allowed = Hosts([f"web.test:{web.port}"])
-    with ScriptedWeb() as inside:
+    client.allowed = HostAllowlist([f"web.test:{web.port}"])
+    with WebServer() as inside:
         web.pages["/"] = redirect(form.format(port=inside.port), status)
         with pytest.raises((RejectedError, NoPublicAddressError)) as refused:
             await client.get("/", credential=TOKEN)
         assert getattr(refused.value, "reason", "address_refused") == "address_refused"
-        assert (inside.connections, len(web.visits)) == (0, 1)
+        assert (inside.connections, len(web.requests)) == (0, 1)
 
 
-async def test_nothing_tells_whether_an_inner_name_exists(web: ScriptedWeb, client: Client, names: Names) -> None:
+async def test_nothing_tells_whether_an_inner_name_exists(web: WebServer, client: FetchClient, names: FakeResolver) -> None:
     names.answers |= {"inner.test": [["10.0.0.1"]] * 3, "mixed.test": [["8.8.8.8", "127.0.0.1"]] * 3, "none.test": [[]] * 3}
-    client.allowed = Hosts([f"web.test:{web.port}"])
+    client.allowed = HostAllowlist([f"web.test:{web.port}"])
     said = set()
     for name in ("inner.test", "mixed.test", "none.test"):
         web.pages["/to"] = redirect(f"http://{name}/x", 302)
@@ -66,42 +68,42 @@ async def test_nothing_tells_whether_an_inner_name_exists(web: ScriptedWeb, clie
             with pytest.raises(NoPublicAddressError) as refused:
                 await client.get(url)
             error = refused.value
-            said.add((str(error).replace(name, ""), error.first_wait_s, error.retry_after_s, error.lasts_s, type(error)))
+            said.add((str(error).replace(name, ""), error.first_retry_delay_s, error.retry_after_s, error.retry_for_s, type(error)))
     assert len(said) == 1
 
 
-async def test_a_name_that_leads_elsewhere_the_second_time_is_not_asked_a_second_time(web: ScriptedWeb, names: Names) -> None:
+async def test_a_name_that_leads_elsewhere_the_second_time_is_not_asked_a_second_time(web: WebServer, names: FakeResolver) -> None:
     names.answers["rebind.test"] = [["127.0.0.1"], ["10.9.9.9"]]
-    client = Client(web, names)
-    client.allowed = Hosts(["rebind.test"])
-    web.pages["/"] = Page(b"text")
+    client = FetchClient(web, names)
+    client.allowed = HostAllowlist(["rebind.test"])
+    web.pages["/"] = WebResponse(b"text")
     found = await client.get(f"http://rebind.test:{web.port}/")
     assert found is not None and (found.content, names.asked) == (b"text", ["rebind.test"])
-    assert web.visits[0].headers["host"] == f"rebind.test:{web.port}"
+    assert web.requests[0].headers["host"] == f"rebind.test:{web.port}"
 
 
-async def test_the_second_answer_of_a_name_is_looked_at_when_a_redirect_comes_back_to_it(web: ScriptedWeb, names: Names) -> None:
+async def test_the_second_answer_of_a_name_is_looked_at_when_a_redirect_comes_back_to_it(web: WebServer, names: FakeResolver) -> None:
     names.answers["rebind.test"] = [["8.8.8.8"], ["127.0.0.1"]]
-    client = Client(web, names)
+    client = FetchClient(web, names)
     web.pages["/"] = redirect(f"http://rebind.test:{web.port}/")
     await names("rebind.test", 80)
     with pytest.raises((RejectedError, NoPublicAddressError)):
         await client.get("/")
-    assert [visit.target for visit in web.visits] == ["/"]
+    assert [visit.target for visit in web.requests] == ["/"]
 
 
 @pytest.mark.parametrize(
     "error", [socket.gaierror(socket.EAI_NONAME, "x"), socket.gaierror(socket.EAI_AGAIN, "x"), OSError("x"), UnicodeError("x")]
 )
-async def test_a_name_server_that_fails_lets_nobody_through(web: ScriptedWeb, error: Exception) -> None:
+async def test_a_name_server_that_fails_lets_nobody_through(web: WebServer, error: Exception) -> None:
     async def failing(host: str, port: int) -> list[str]:
         raise error
 
     with pytest.raises(RetryableError):
-        async with Getter(QUICK, failing).get(Asked("http://nowhere.test/", allowed=Hosts(["nowhere.test"]))):
+        async with HttpFetcher(QUICK, failing).get(FetchRequest("http://nowhere.test/", allowed=HostAllowlist(["nowhere.test"]))):
             raise AssertionError
     with pytest.raises(RetryableError):
-        async with Getter(QUICK, lambda host, port: _none()).get(Asked("http://nowhere.test/")):
+        async with HttpFetcher(QUICK, lambda host, port: _none()).get(FetchRequest("http://nowhere.test/")):
             raise AssertionError
 
 
@@ -110,68 +112,68 @@ async def _none() -> list[str]:
 
 
 @pytest.mark.parametrize("answer", [["no address"], ["127.0.0.1.5"], ["8.8.8.8", ""]])
-async def test_an_answer_that_is_no_address_is_refused(client: Client, names: Names, answer: list[str]) -> None:
+async def test_an_answer_that_is_no_address_is_refused(client: FetchClient, names: FakeResolver, answer: list[str]) -> None:
     names.answers["odd.test"] = [answer]
     with pytest.raises((RejectedError, NoPublicAddressError)):
         await client.get("http://odd.test/")
 
 
-async def test_a_credential_goes_to_its_own_origin_alone_and_is_not_picked_up_again(web: ScriptedWeb, client: Client) -> None:
-    with ScriptedWeb() as other:
-        client.allowed = Hosts([f"web.test:{web.port}", f"127.0.0.1:{other.port}"])
+async def test_a_credential_goes_to_its_own_origin_alone_and_is_not_picked_up_again(web: WebServer, client: FetchClient) -> None:
+    with WebServer() as other:
+        client.allowed = HostAllowlist([f"web.test:{web.port}", f"127.0.0.1:{other.port}"])
         origin = ("http", "web.test", web.port)
-        web.pages |= {"/": redirect("/here"), "/here": redirect(f"{other.url}/there"), "/back": Page(b"text")}
+        web.pages |= {"/": redirect("/here"), "/here": redirect(f"{other.url}/there"), "/back": WebResponse(b"text")}
         other.pages["/there"] = redirect(f"http://web.test:{web.port}/back")
         found = await client.get("/", credential=TOKEN, for_origin=origin)
         assert found is not None and found.content == b"text"
-        assert [visit.headers.get("authorization") for visit in web.visits] == [TOKEN[1], TOKEN[1], None]
-        assert [visit.headers.get("authorization") for visit in other.visits] == [None]
+        assert [visit.headers.get("authorization") for visit in web.requests] == [TOKEN[1], TOKEN[1], None]
+        assert [visit.headers.get("authorization") for visit in other.requests] == [None]
         await client.get(f"{other.url}/there", credential=TOKEN, for_origin=origin)
-        assert other.visits[-1].headers.get("authorization") is None and web.visits[-1].headers.get("authorization") is None
+        assert other.requests[-1].headers.get("authorization") is None and web.requests[-1].headers.get("authorization") is None
 
 
-async def test_redirects_end_after_a_few(web: ScriptedWeb, client: Client) -> None:
+async def test_redirects_end_after_a_few(web: WebServer, client: FetchClient) -> None:
     web.pages |= {f"/{n}": redirect(f"/{n + 1}") for n in range(20)}
     with pytest.raises(RejectedError, match="redirects"):
         await client.get("/0")
-    assert len(web.visits) == QUICK.redirects + 1
+    assert len(web.requests) == QUICK.max_redirects + 1
     web.pages["/loop"] = redirect("/loop")
     with pytest.raises(RejectedError, match="redirects"):
         await client.get("/loop")
 
 
 @pytest.mark.parametrize("location", ["", "http://", "mailto:a@b", "http://a@b/", "\\\\a\\b", "data:text/plain,hello"])
-async def test_a_redirect_to_nowhere_is_refused_without_repeating_it(web: ScriptedWeb, client: Client, location: str) -> None:
+async def test_a_redirect_to_nowhere_is_refused_without_repeating_it(web: WebServer, client: FetchClient, location: str) -> None:
     web.pages["/"] = redirect(location)
     with pytest.raises((RejectedError, NoPublicAddressError)) as refused:
         await client.get("/")
     assert "a@b" not in str(refused.value)
 
 
-async def test_a_proxy_of_the_environment_is_not_used(web: ScriptedWeb, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedWeb() as proxy:
+async def test_a_proxy_of_the_environment_is_not_used(web: WebServer, client: FetchClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    with WebServer() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"):
             monkeypatch.setenv(name, proxy.url)
-        web.pages["/"] = Page(b"text")
+        web.pages["/"] = WebResponse(b"text")
         assert (await client.get("/")) is not None
         assert proxy.connections == 0
 
 
 async def test_tls_is_spoken_with_the_name_while_the_connection_goes_to_the_address(
-    tmp_path: Path, names: Names, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, names: FakeResolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     names.answers |= {"docs.test": [["127.0.0.1"]], "other.test": [["127.0.0.1"]]}
-    with ScriptedWeb(authority.serving("docs.test")) as web:
-        web.pages |= {"/": Page(b"text"), "/down": redirect(f"http://docs.test:{web.port}/")}
-        client = Client(web, names)
-        client.allowed = Hosts(["docs.test", "other.test"])
+    with WebServer(authority.serving("docs.test")) as web:
+        web.pages |= {"/": WebResponse(b"text"), "/down": redirect(f"http://docs.test:{web.port}/")}
+        client = FetchClient(web, names)
+        client.allowed = HostAllowlist(["docs.test", "other.test"])
         found = await client.get(f"https://docs.test:{web.port}/")
         assert found is not None and found.content == b"text"
-        assert (web.visits[0].server_name, web.visits[0].headers["host"]) == ("docs.test", f"docs.test:{web.port}")
+        assert (web.requests[0].server_name, web.requests[0].headers["host"]) == ("docs.test", f"docs.test:{web.port}")
         with pytest.raises(RetryableError):  # the certificate is another one's
             await client.get(f"https://other.test:{web.port}/")
         with pytest.raises(RejectedError, match="https to http"):
             await client.get(f"https://docs.test:{web.port}/down")
-        assert len(web.visits) == 2
+        assert len(web.requests) == 2

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from livedex.pipeline.errors import NoTurnError, RetryableError, ThrottledError
-from livedex.pipeline.fetch.bounds import Bounds
-from livedex.pipeline.fetch.fetch_limiter import LONGEST_PATIENCE_S, LONGEST_WAIT_S, Turns
-from livedex.pipeline.fetch.fetcher import Getter
-from tests.scripted_web import Page, ScriptedWeb
-from tests.unit.fetching.client import QUICK, Client
+from livedex.pipeline.errors import NotScheduledError, RateLimitedError, RetryableError
+from livedex.pipeline.fetch.bounds import FetchLimits
+from livedex.pipeline.fetch.fetch_limiter import MAX_EVENT_WAIT_S, MAX_HOST_WAIT_S, FetchLimiter
+from livedex.pipeline.fetch.fetcher import HttpFetcher
+from tests.scripted_web import WebResponse, WebServer
+from tests.unit.fetching.client import QUICK, FetchClient
 
 SLOW, OTHER, THIRD = (("https", f"{name}.test", 443) for name in ("slow", "other", "third"))
-FEW = Bounds(at_once=4, each=2, share=3, turn_s=0.01, whole_s=30.0)
+FEW = FetchLimits(at_once=4, max_per_origin=2, share=3, slot_wait_s=0.01, total_timeout_s=30.0)
 
 
 @dataclass
@@ -34,40 +34,40 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def turns(clock: Clock) -> Turns:
-    return Turns(FEW, clock)
+def turns(clock: Clock) -> FetchLimiter:
+    return FetchLimiter(FEW, clock)
 
 
-async def test_a_slow_server_and_a_busy_tenant_have_their_share_and_no_more(turns: Turns) -> None:
+async def test_a_slow_server_and_a_busy_tenant_have_their_share_and_no_more(turns: FetchLimiter) -> None:
     async with AsyncExitStack() as held:
         for _ in range(2):
             await held.enter_async_context(turns.turn(SLOW, "t"))
-        with pytest.raises(NoTurnError) as none:
+        with pytest.raises(NotScheduledError) as none:
             await held.enter_async_context(turns.turn(SLOW, "u"))
         assert none.value.retry_after_s is not None
         await held.enter_async_context(turns.turn(OTHER, "t"))
-        with pytest.raises(NoTurnError):
+        with pytest.raises(NotScheduledError):
             await held.enter_async_context(turns.turn(THIRD, "t"))
         await held.enter_async_context(turns.turn(THIRD, "u"))
-        with pytest.raises(NoTurnError):
+        with pytest.raises(NotScheduledError):
             await held.enter_async_context(turns.turn(THIRD, "v"))
     async with turns.turn(SLOW, "t"), turns.turn(SLOW, "t"):
         pass
 
 
-async def test_a_turn_that_failed_to_be_had_takes_none_away(turns: Turns) -> None:
+async def test_a_turn_that_failed_to_be_had_takes_none_away(turns: FetchLimiter) -> None:
     async with turns.turn(SLOW, "t"), turns.turn(SLOW, "t"):
         for _ in range(10):
-            with pytest.raises(NoTurnError):
+            with pytest.raises(NotScheduledError):
                 async with turns.turn(SLOW, "t"):
                     raise AssertionError
         async with turns.turn(OTHER, "t"):
             pass
 
 
-async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait_for_nothing_here(turns: Turns) -> None:
+async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait_for_nothing_here(turns: FetchLimiter) -> None:
     async def refused() -> float:
-        with pytest.raises(NoTurnError) as none:
+        with pytest.raises(NotScheduledError) as none:
             async with turns.turn(SLOW, "t"):
                 raise AssertionError
         assert none.value.retry_after_s is not None
@@ -80,7 +80,9 @@ async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait
         assert await refused() < 1
 
 
-async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_the_others_fail_at_once(turns: Turns, clock: Clock) -> None:
+async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_the_others_fail_at_once(
+    turns: FetchLimiter, clock: Clock
+) -> None:
     asked_at = []
     for _ in range(4000):
         try:
@@ -90,8 +92,8 @@ async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_th
                     with pytest.raises(RetryableError) as away:  # another one meanwhile
                         async with turns.turn(SLOW, "t"):
                             raise AssertionError
-                    assert not isinstance(away.value, NoTurnError) and away.value.first_wait_s
-            turns.silent(SLOW)
+                    assert not isinstance(away.value, NotScheduledError) and away.value.first_retry_delay_s
+            turns.record_no_response(SLOW)
         except RetryableError:
             async with turns.turn(OTHER, "t"):
                 pass
@@ -106,14 +108,14 @@ async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_th
         pass
 
 
-async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long(turns: Turns, clock: Clock) -> None:
-    turns.be_patient(SLOW, 10**6)
-    with pytest.raises(NoTurnError) as none:
+async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long(turns: FetchLimiter, clock: Clock) -> None:
+    turns.record_retry_after(SLOW, 10**6)
+    with pytest.raises(NotScheduledError) as none:
         async with turns.turn(SLOW, "t"):
             raise AssertionError
-    assert none.value.retry_after_s == LONGEST_WAIT_S
-    clock.now += LONGEST_PATIENCE_S - 10
-    with pytest.raises(NoTurnError) as none:
+    assert none.value.retry_after_s == MAX_EVENT_WAIT_S
+    clock.now += MAX_HOST_WAIT_S - 10
+    with pytest.raises(NotScheduledError) as none:
         async with turns.turn(SLOW, "t"):
             raise AssertionError
     assert none.value.retry_after_s == 10
@@ -122,32 +124,32 @@ async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long
         pass
 
 
-async def test_what_is_known_of_servers_does_not_grow_for_ever(turns: Turns, clock: Clock) -> None:
-    turns.be_patient(SLOW, 3000)
+async def test_what_is_known_of_servers_does_not_grow_for_ever(turns: FetchLimiter, clock: Clock) -> None:
+    turns.record_retry_after(SLOW, 3000)
     for n in range(5000):
         async with turns.turn(("http", f"{n}.test", 80), "t"):
             pass
     assert len(turns._servers) <= 1001
-    with pytest.raises(NoTurnError):
+    with pytest.raises(NotScheduledError):
         async with turns.turn(SLOW, "t"):
             raise AssertionError
 
 
-async def test_a_server_that_told_one_to_wait_is_not_asked_by_the_next(web: ScriptedWeb, client: Client) -> None:
-    web.pages |= {"/a": Page(status=429, headers={"retry-after": "60"}), "/b": Page(b"text")}
+async def test_a_server_that_told_one_to_wait_is_not_asked_by_the_next(web: WebServer, client: FetchClient) -> None:
+    web.pages |= {"/a": WebResponse(status=429, headers={"retry-after": "60"}), "/b": WebResponse(b"text")}
     getter = client.getter()
-    with pytest.raises(ThrottledError):
+    with pytest.raises(RateLimitedError):
         await client.get("/a", getter=getter)
-    with pytest.raises(NoTurnError):
+    with pytest.raises(NotScheduledError):
         await client.get("/b", getter=getter)
-    assert len(web.visits) == 1
+    assert len(web.requests) == 1
 
 
 async def test_large_contents_are_in_memory_two_at_a_time_and_waiting_for_room_is_not_the_servers_time(
-    web: ScriptedWeb, client: Client
+    web: WebServer, client: FetchClient
 ) -> None:
-    client.bounds = replace(QUICK, large_bytes=1000, large=1, whole_s=0.5)
-    web.pages |= {"/large": Page(b"x" * 2000), "/small": Page(b"x" * 1000)}
+    client.bounds = replace(QUICK, large_body_bytes=1000, large=1, total_timeout_s=0.5)
+    web.pages |= {"/large": WebResponse(b"x" * 2000), "/small": WebResponse(b"x" * 1000)}
     getter, held, release = client.getter(), asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -168,12 +170,12 @@ async def test_large_contents_are_in_memory_two_at_a_time_and_waiting_for_room_i
     assert found is not None and len(found.content) == 2000
 
 
-async def test_a_cancelled_fetch_gives_back_its_turn(web: ScriptedWeb, client: Client) -> None:
-    client.bounds = replace(QUICK, each=1, share=1, at_once=1)
-    web.pages |= {"/slow": Page(lambda: iter(lambda: b"x", None)), "/a": Page(b"text")}
-    getter = Getter(client.bounds, client.names)
+async def test_a_cancelled_fetch_gives_back_its_turn(web: WebServer, client: FetchClient) -> None:
+    client.bounds = replace(QUICK, max_per_origin=1, share=1, at_once=1)
+    web.pages |= {"/slow": WebResponse(lambda: iter(lambda: b"x", None)), "/a": WebResponse(b"text")}
+    getter = HttpFetcher(client.bounds, client.names)
     task = asyncio.create_task(client.get("/slow", getter=getter))
-    while not web.visits:
+    while not web.requests:
         await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

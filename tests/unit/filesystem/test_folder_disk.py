@@ -9,17 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from livedex.connectors.filesystem.safe_file_access import Look, Reading, RootGoneError, identity_of, look, opened, read
+from livedex.connectors.filesystem.safe_file_access import (
+    FileRead,
+    FolderUnavailableError,
+    PathStatus,
+    folder_identity,
+    inspect_path,
+    open_folder,
+    read_file,
+)
 
 
-def at(root: Path, path: str) -> Look:
-    with opened(os.fsencode(root)) as descriptor:
-        return look(descriptor, os.fsencode(path))
+def at(root: Path, path: str) -> PathStatus:
+    with open_folder(os.fsencode(root)) as descriptor:
+        return inspect_path(descriptor, os.fsencode(path))
 
 
-def content(root: Path, path: str, max_bytes: int = 10_000_000, even_if_open: bool = False) -> Reading:
-    with opened(os.fsencode(root)) as descriptor:
-        return read(descriptor, os.fsencode(path), max_bytes=max_bytes, even_if_open=even_if_open)
+def content(root: Path, path: str, max_bytes: int = 10_000_000, even_if_open: bool = False) -> FileRead:
+    with open_folder(os.fsencode(root)) as descriptor:
+        return read_file(descriptor, os.fsencode(path), max_bytes=max_bytes, even_if_open=even_if_open)
 
 
 @pytest.fixture
@@ -80,25 +88,25 @@ def test_a_file_that_somebody_has_open_for_writing_is_left_alone(root: Path) -> 
     with (root / "x").open("w") as file:
         file.write("half")
         file.flush()
-        assert (content(root, "x").writing, content(root, "x").content) == (True, None)
+        assert (content(root, "x").is_open_for_writing, content(root, "x").content) == (True, None)
         assert content(root, "x", even_if_open=True).content == b"half"
         with (root / "x").open() as reader:
             assert reader.read() == "half"
-    assert (content(root, "x").writing, content(root, "x").content) == (False, b"half")
+    assert (content(root, "x").is_open_for_writing, content(root, "x").content) == (False, b"half")
 
 
 def test_a_root_that_is_missing_or_another_one_is_no_empty_folder(root: Path) -> None:
-    before = identity_of(os.fsencode(root))
+    before = folder_identity(os.fsencode(root))
     root.rename(root.with_name("away"))
-    with pytest.raises(RootGoneError, match="No such file"), opened(os.fsencode(root)):
+    with pytest.raises(FolderUnavailableError, match="No such file"), open_folder(os.fsencode(root)):
         pass
     root.mkdir()
-    with pytest.raises(RootGoneError, match="another folder"), opened(os.fsencode(root), before):
+    with pytest.raises(FolderUnavailableError, match="another folder"), open_folder(os.fsencode(root), before):
         pass
     root.rmdir()
     root.write_text("a file")
-    with pytest.raises(RootGoneError, match="no folder"):
-        identity_of(os.fsencode(root))
+    with pytest.raises(FolderUnavailableError, match="no folder"):
+        folder_identity(os.fsencode(root))
 
 
 def test_a_path_deeper_than_the_system_takes_at_once_is_reached(root: Path) -> None:

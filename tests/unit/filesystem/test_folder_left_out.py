@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from livedex.connectors.filesystem.folder import folder_of
-from livedex.connectors.filesystem.folder_scanner import Walk
-from livedex.connectors.filesystem.skipped_files import left_out_lines
+from livedex.connectors.filesystem.folder import open_source_folder
+from livedex.connectors.filesystem.folder_scanner import DirectoryWalk
+from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 
 def _left_out(root: Path, **source: tuple[str, ...]) -> list[str]:
-    folder = folder_of(FolderSource(name="docs", path=root, **source), readable=is_readable, max_bytes=1_000)  # type: ignore[arg-type]
-    walk = Walk(folder)
+    folder = open_source_folder(FolderSource(name="docs", path=root, **source), readable=is_readable, max_bytes=1_000)  # type: ignore[arg-type]
+    walk = DirectoryWalk(folder)
     list(walk.files())
-    return left_out_lines(walk.left_out.as_object())
+    return skipped_files_summary(walk.left_out.as_object())
 
 
 def test_files_of_formats_without_a_reader_are_counted_by_extension_and_secrets_are_named(tmp_path: Path) -> None:
@@ -34,6 +34,6 @@ def test_files_of_formats_without_a_reader_are_counted_by_extension_and_secrets_
 
 
 def test_a_long_list_is_shortened() -> None:
-    [line] = left_out_lines({"formats": {f".x{n}": n + 1 for n in range(30)}})
+    [line] = skipped_files_summary({"formats": {f".x{n}": n + 1 for n in range(30)}})
     assert line.startswith("465 files of formats that can't be read: .x29 30, .x28 29")
     assert line.endswith("22 other kinds")

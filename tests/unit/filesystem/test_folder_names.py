@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from livedex.connectors.filesystem.document_ids import document_id, file_uri, is_too_long, path_of, raw_path, readable_path
+from livedex.connectors.filesystem.document_ids import document_id, file_uri, is_too_long, path_from_document_id, path_to_text, text_to_path
 from livedex.pipeline.model import DocumentId
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
@@ -20,9 +20,9 @@ AWKWARD = st.lists(st.sampled_from([b"\xff", b"\xe2\x90\x9b", b"\xe2", b"\x90", 
 @example("␛␛FF".encode())
 @example(b"\xed\xa0\x80")
 def test_every_path_comes_back_from_its_readable_form(path: bytes) -> None:
-    text = readable_path(path)
+    text = path_to_text(path)
     text.encode()
-    assert raw_path(text) == path
+    assert text_to_path(text) == path
 
 
 @given(AWKWARD, AWKWARD)
@@ -43,9 +43,9 @@ def test_a_file_really_called_like_an_escaped_one_is_escaped_itself() -> None:
 
 
 def test_an_id_leads_back_to_its_path_and_a_foreign_one_to_none() -> None:
-    assert path_of("docs", document_id("docs", b"a/bad\xff.md")) == b"a/bad\xff.md"
+    assert path_from_document_id("docs", document_id("docs", b"a/bad\xff.md")) == b"a/bad\xff.md"
     for foreign in ("other/a.md", "docs", "docs/", "docs/␛E2␛90␛9Bx"):
-        assert path_of("docs", DocumentId(foreign)) is None
+        assert path_from_document_id("docs", DocumentId(foreign)) is None
 
 
 def test_an_id_is_too_long_by_its_bytes() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from livedex.connectors.filesystem.credential_files import is_secret, names_secrets
-from livedex.connectors.filesystem.file_matcher import Matcher
+from livedex.connectors.filesystem.credential_files import glob_names_credentials, is_credential_file
+from livedex.connectors.filesystem.file_matcher import FileMatcher
 from livedex.pipeline.settings.settings import FolderSource
 
 ROOT = Path("/srv/docs")
 
 
-def matcher(*include: str, exclude: tuple[str, ...] = ()) -> Matcher:
+def matcher(*include: str, exclude: tuple[str, ...] = ()) -> FileMatcher:
     source = FolderSource(name="docs", path=ROOT, include=include, exclude=exclude)
-    return Matcher(source, ROOT, readable=lambda name: not name.endswith(".png"))
+    return FileMatcher(source, ROOT, readable=lambda name: not name.endswith(".png"))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def matcher(*include: str, exclude: tuple[str, ...] = ()) -> Matcher:
 )  # fmt: skip
 def test_hidden_names_are_opened_by_a_glob_that_names_them_alone(include: tuple[str, ...], opened: list[str], closed: list[str]) -> None:
     chosen = matcher(*include)
-    assert [path for path in opened if not chosen.covers(path.encode())] == []
-    assert [path for path in closed if chosen.covers(path.encode())] == []
+    assert [path for path in opened if not chosen.selects(path.encode())] == []
+    assert [path for path in closed if chosen.selects(path.encode())] == []
 
 
 SECRETS = [
@@ -58,15 +58,15 @@ NO_SECRETS = [
 
 
 def test_files_with_credentials_are_known_by_their_names() -> None:
-    assert [path for path in SECRETS if not is_secret(path)] == []
-    assert [path for path in NO_SECRETS if is_secret(path)] == []
+    assert [path for path in SECRETS if not is_credential_file(path)] == []
+    assert [path for path in NO_SECRETS if is_credential_file(path)] == []
 
 
 @pytest.mark.parametrize("include", [(), ("**/*",), ("**",), ("*.*",), ("a/**", "tls/", "x/**", "*"), ("*.json", "*.md")])
 def test_no_wildcard_opens_files_with_credentials(include: tuple[str, ...]) -> None:
     chosen = matcher(*include)
-    assert [path for path in SECRETS if chosen.covers(path.encode())] == []
-    assert chosen.why_not(b"prod.env") in ("secret", "excluded")
+    assert [path for path in SECRETS if chosen.selects(path.encode())] == []
+    assert chosen.skip_reason(b"prod.env") in ("secret", "excluded")
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_no_wildcard_opens_files_with_credentials(include: tuple[str, ...]) -> N
      ("*.ENV", "x.ENV"), (".aws/credentials", ".aws/credentials")],
 )  # fmt: skip
 def test_a_glob_that_names_them_opens_them(include: str, path: str) -> None:
-    assert names_secrets(include)
-    assert matcher("**/*", include).covers(path.encode())
-    assert not matcher("**/*", include, exclude=("*",)).covers(path.encode())
+    assert glob_names_credentials(include)
+    assert matcher("**/*", include).selects(path.encode())
+    assert not matcher("**/*", include, exclude=("*",)).selects(path.encode())
 
 
 EXCLUDES = [
@@ -105,5 +105,5 @@ def test_exclude_leaves_out_what_git_ignores(tmp_path: Path) -> None:
         )  # fmt: skip
         ignored = set(asked.stdout.decode().split("\0"))
         chosen = matcher(exclude=exclude)
-        wrong += [(exclude, path, path in ignored) for path in PATHS if chosen.covers(path.encode()) is (path in ignored)]
+        wrong += [(exclude, path, path in ignored) for path in PATHS if chosen.selects(path.encode()) is (path in ignored)]
     assert wrong == []

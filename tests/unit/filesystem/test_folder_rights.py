@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from livedex.connectors.filesystem.folder import Folder, folder_of
+from livedex.connectors.filesystem.folder import Folder, open_source_folder
 from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 
 def folder(root: Path, acl: list[str] | None) -> Folder:
-    return folder_of(FolderSource(name="docs", path=root, acl=acl), readable=is_readable, max_bytes=1_000)
+    return open_source_folder(FolderSource(name="docs", path=root, acl=acl), readable=is_readable, max_bytes=1_000)
 
 
 def test_each_document_carries_them_and_other_rights_publish_it_anew(tmp_path: Path) -> None:

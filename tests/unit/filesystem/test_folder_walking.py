@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from livedex.connectors.filesystem.folder import Folder, folder_of
-from livedex.connectors.filesystem.folder_scanner import Walk, folders_of
+from livedex.connectors.filesystem.folder import Folder, open_source_folder
+from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, list_directories
 from livedex.pipeline.settings.settings import FolderSource
 from tests.folders import is_readable
 
 
 def folder(root: Path) -> Folder:
-    return folder_of(FolderSource(name="docs", path=root, exclude=("skipped/",)), readable=is_readable, max_bytes=1_000)
+    return open_source_folder(FolderSource(name="docs", path=root, exclude=("skipped/",)), readable=is_readable, max_bytes=1_000)
 
 
 def test_files_come_in_the_order_of_their_paths_as_bytes(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_files_come_in_the_order_of_their_paths_as_bytes(tmp_path: Path) -> None
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "loop").symlink_to(tmp_path)
-    found = [path for path, _ in Walk(folder(tmp_path)).files()]
+    found = [path for path, _ in DirectoryWalk(folder(tmp_path)).files()]
     assert found == sorted(name.encode() for name in names if "skipped" not in name and "png" not in name and ".h" not in name)
 
 
@@ -43,14 +43,14 @@ def test_a_part_of_a_folder_is_walked_alone(tmp_path: Path) -> None:
     for name in ("a/x.md", "a/b/y.md", "a.md", "a0/z.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    walk = Walk(folder(tmp_path), b"a")
+    walk = DirectoryWalk(folder(tmp_path), b"a")
     assert [path for path, _ in walk.files()] == [b"a/b/y.md", b"a/x.md"]
     assert walk.folders == [b"a", b"a/b"]
-    assert sorted(folders_of(folder(tmp_path))) == [b"", b"a", b"a/b", b"a0"]
+    assert sorted(list_directories(folder(tmp_path))) == [b"", b"a", b"a/b", b"a0"]
 
 
 def test_a_walk_of_a_part_that_is_gone_is_empty_and_closes_nothing(tmp_path: Path) -> None:
-    walk = Walk(folder(tmp_path), b"nothing")
+    walk = DirectoryWalk(folder(tmp_path), b"nothing")
     assert list(walk.files()) == []
     assert walk.closed == []
 
@@ -63,7 +63,7 @@ def test_a_tree_deeper_than_a_path_may_be_long_is_closed_where_it_cannot_be_list
         os.close(here)
         here = below
     os.close(here)
-    walk = Walk(folder(tmp_path))
+    walk = DirectoryWalk(folder(tmp_path))
     assert list(walk.files()) == []
     assert len(walk.closed) == 1
-    assert walk.is_closed(walk.closed[0] + b"/x.md")
+    assert walk.is_in_unreadable_directory(walk.closed[0] + b"/x.md")

@@ -17,7 +17,12 @@ import pytest
 from aiokafka import errors
 
 from livedex.consumers.kafka import connection
-from livedex.consumers.kafka.connection import ClientCredentials, TopicUnusableError, client_arguments, translated
+from livedex.consumers.kafka.connection import (
+    ClientCredentialsTokenProvider,
+    TopicUnavailableError,
+    client_arguments,
+    translate_kafka_errors,
+)
 from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RejectedError
 from livedex.pipeline.settings.kafka import KafkaSettings
 
@@ -125,7 +130,7 @@ async def test_a_token_is_fetched_by_client_credentials_and_kept(tokens: TokenSe
 async def test_a_token_that_ends_soon_is_renewed(tokens: TokenServer, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(connection.time, "monotonic", lambda: now[0])
-    provider = ClientCredentials(oauth(tokens.url))
+    provider = ClientCredentialsTokenProvider(oauth(tokens.url))
     assert await provider.token() == "token-1"
     now[0] += 3600 - 60
     assert await provider.token() == "token-1"
@@ -139,8 +144,8 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     tokens: TokenServer, answer: tuple[int, Any]
 ) -> None:
     tokens.answers.append(answer)
-    provider = ClientCredentials(oauth(tokens.url))
-    with pytest.raises(OutageError) as refused, translated("connect"):
+    provider = ClientCredentialsTokenProvider(oauth(tokens.url))
+    with pytest.raises(OutageError) as refused, translate_kafka_errors("connect"):
         await provider.token()
     assert refused.value.component == "broker"
     assert SECRET not in str(refused.value) + str(refused.value.__cause__)
@@ -152,8 +157,8 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     ("error", "kind", "said"),
     [
         (errors.AuthenticationFailedError("no"), ConfigError, "LIVEDEX_KAFKA_SASL_"),
-        (errors.TopicAuthorizationFailedError("livedex.changed"), TopicUnusableError, "right"),
-        (errors.UnknownTopicOrPartitionError("livedex.changed"), TopicUnusableError, "livedex migrate"),
+        (errors.TopicAuthorizationFailedError("livedex.changed"), TopicUnavailableError, "right"),
+        (errors.UnknownTopicOrPartitionError("livedex.changed"), TopicUnavailableError, "livedex migrate"),
         (errors.MessageSizeTooLargeError("9 MB"), RejectedError, "too large"),
         (errors.KafkaConnectionError("gone"), OutageError, "publish"),
         (errors.KafkaTimeoutError(), OutageError, "publish"),
@@ -164,12 +169,12 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     ids=lambda value: type(value).__name__,
 )
 def test_the_client_s_errors_say_what_the_caller_must_do(error: Exception, kind: type[LivedexError], said: str) -> None:
-    with pytest.raises(LivedexError) as met, translated("publish to livedex.changed"):
+    with pytest.raises(LivedexError) as met, translate_kafka_errors("publish to livedex.changed"):
         raise error
     assert type(met.value) is kind and said in str(met.value) and met.value.__cause__ is error
     assert "\n" not in str(met.value)
 
 
 def test_what_is_no_error_of_kafka_is_left_as_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), translated("publish"):
+    with pytest.raises(ZeroDivisionError), translate_kafka_errors("publish"):
         raise ZeroDivisionError

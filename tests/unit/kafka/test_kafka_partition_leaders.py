@@ -7,49 +7,54 @@ from typing import Any
 
 from livedex.consumers.kafka import in_flight_window as windows
 from livedex.consumers.kafka import output_topics as announcements
-from livedex.consumers.kafka.in_flight_window import Raw, Window
-from livedex.consumers.kafka.output_topics import Announcements
+from livedex.consumers.kafka.in_flight_window import InFlightWindow, KafkaRecord
+from livedex.consumers.kafka.output_topics import OutputTopicWriter
 from livedex.pipeline.errors import OutageError, PartialOutageError
 from livedex.pipeline.events.event import SYNCED
-from tests.kafka_script import Script, offsets, place_of, raw, turns
+from tests.kafka_script import ScriptedProcessor, consumer_record, offsets, topic_partition, yield_to_event_loop
 
 
-def held_window(script: Script, back: dict[int, asyncio.Event]) -> Window:
+def held_window(script: ScriptedProcessor, back: dict[int, asyncio.Event]) -> InFlightWindow:
     """A window whose records of some partitions have no place to go."""
 
-    def until_back(record: Raw) -> asyncio.Event | None:
+    def until_back(record: KafkaRecord) -> asyncio.Event | None:
         return back.get(record.partition)
 
-    found = Window(script, "", most_bytes=10**9, progressed=lambda: None, until_back=until_back)  # type: ignore[arg-type]
-    found.assign([place_of(0), place_of(1)])
+    found = InFlightWindow(script, "", most_bytes=10**9, progressed=lambda: None, until_back=until_back)  # type: ignore[arg-type]
+    found.assign([topic_partition(0), topic_partition(1)])
     return found
 
 
 async def test_what_has_no_place_to_go_takes_no_worker_and_goes_on_in_order_once_it_has() -> None:
-    script, back = Script(), {0: asyncio.Event()}
+    script, back = ScriptedProcessor(), {0: asyncio.Event()}
     w = held_window(script, back)
-    w.take(place_of(0), [raw(0, 0, b"a"), raw(0, 1, b"a"), *(raw(0, n, b"%d" % n) for n in range(2, 200))])
-    w.take(place_of(1), [raw(1, 0, b"a")])
-    await turns()
+    w.take(
+        topic_partition(0),
+        [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), *(consumer_record(0, n, b"%d" % n) for n in range(2, 200))],
+    )
+    w.take(topic_partition(1), [consumer_record(1, 0, b"a")])
+    await yield_to_event_loop()
     assert list(script.working) == [(1, 0)], "others go on, however many wait"
-    assert not w.full and w.holds_enough(place_of(0)) and not w.holds_enough(place_of(1)), "no more is read of its partition alone"
+    assert not w.full and w.should_pause(topic_partition(0)) and not w.should_pause(topic_partition(1)), (
+        "no more is read of its partition alone"
+    )
     await script.end(1, 0)
     assert offsets(w) == {1: 1}
     back.pop(0).set()
-    await turns()
+    await yield_to_event_loop()
     assert (0, 0) in script.working and (0, 1) not in script.working
-    assert not w.holds_enough(place_of(0))
+    assert not w.should_pause(topic_partition(0))
     await w.end()
 
 
 async def test_what_waits_for_a_place_ends_with_its_partition() -> None:
-    script, back = Script(), {0: asyncio.Event()}
+    script, back = ScriptedProcessor(), {0: asyncio.Event()}
     w = held_window(script, back)
-    w.take(place_of(0), [raw(0, n) for n in range(windows.READ_AHEAD)])
-    await turns()
-    w.assign([place_of(1)])
-    await turns()
-    assert w.size == 0 and not w.holds_enough(place_of(0)) and not w.full
+    w.take(topic_partition(0), [consumer_record(0, n) for n in range(windows.READ_AHEAD)])
+    await yield_to_event_loop()
+    w.assign([topic_partition(1)])
+    await yield_to_event_loop()
+    assert w.size == 0 and not w.should_pause(topic_partition(0)) and not w.full
 
 
 async def test_only_what_is_told_on_a_partition_without_a_leader_waits(monkeypatch: Any) -> None:
@@ -61,7 +66,7 @@ async def test_only_what_is_told_on_a_partition_without_a_leader_waits(monkeypat
             raise PartialOutageError("broker", "partition 1 has no leader")
         written.append(event)
 
-    told = Announcements(write, health.__setitem__, lambda topic, event: event % 2)  # type: ignore[arg-type]
+    told = OutputTopicWriter(write, health.__setitem__, lambda topic, event: event % 2)  # type: ignore[arg-type]
     for event in range(6):
         await told.put(SYNCED, event)  # type: ignore[arg-type]
     assert written == [0, 2, 4] and health[f"topic:{SYNCED}"]

@@ -7,7 +7,7 @@ import shlex
 import pytest
 from aiokafka import errors
 
-from livedex.consumers.kafka.topics import _refuse, planned
+from livedex.consumers.kafka.topics import _refuse, topic_plans
 from livedex.pipeline.errors import ConfigError, OutageError
 from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
 from livedex.pipeline.settings.kafka import KafkaSettings
@@ -16,7 +16,7 @@ ALL = (CHANGED, CHUNKED, EMBEDDED, SYNCED, DEAD)
 
 
 def test_there_is_a_plan_for_every_topic_with_the_prefix_of_the_installation() -> None:
-    plans = planned(KafkaSettings(prefix="mine.", partitions=7, retention_days=2))
+    plans = topic_plans(KafkaSettings(prefix="mine.", partitions=7, retention_days=2))
     assert [plan.name for plan in plans] == [f"mine.{name}" for name in ALL]
     assert {plan.partitions for plan in plans} == {7}
     assert {plan.config["retention.ms"] for plan in plans} == {str(2 * 86_400_000)}
@@ -24,7 +24,7 @@ def test_there_is_a_plan_for_every_topic_with_the_prefix_of_the_installation() -
 
 
 def test_changes_may_be_larger_than_what_the_stages_write() -> None:
-    sizes = {plan.name: plan.config.get("max.message.bytes") for plan in planned(KafkaSettings())}
+    sizes = {plan.name: plan.config.get("max.message.bytes") for plan in topic_plans(KafkaSettings())}
     assert int(sizes[CHANGED] or 0) > 1024 * 1024
     assert [sizes[name] for name in ALL[1:]] == [None] * 4
 
@@ -36,12 +36,12 @@ def test_changes_may_be_larger_than_what_the_stages_write() -> None:
 def test_copies_are_three_or_as_many_as_there_are_brokers_unless_said_otherwise(
     brokers: int, given: int | None, replication: int, in_sync: str | None
 ) -> None:
-    for plan in planned(KafkaSettings(replication=given), brokers):
+    for plan in topic_plans(KafkaSettings(replication=given), brokers):
         assert (plan.replication, plan.config.get("min.insync.replicas")) == (replication, in_sync)
 
 
 def test_the_command_of_a_plan_can_be_typed() -> None:
-    plan = planned(KafkaSettings(prefix="mine.", partitions=7))[0]
+    plan = topic_plans(KafkaSettings(prefix="mine.", partitions=7))[0]
     words = shlex.split(plan.command())
     assert words[:3] == ["kafka-topics.sh", "--create", "--if-not-exists"]
     assert words[words.index("--topic") + 1] == "mine.livedex.changed"
@@ -51,7 +51,7 @@ def test_the_command_of_a_plan_can_be_typed() -> None:
 
 def refused(error: type[errors.KafkaError], message: str | None = None) -> Exception | None:
     """What becomes of an answer of Kafka."""
-    plans = planned(KafkaSettings())
+    plans = topic_plans(KafkaSettings())
     try:
         _refuse(plans[0], error.errno, message, plans)
     except (ConfigError, OutageError) as exc:

@@ -8,22 +8,22 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livedex.pipeline.stages.outcome import Again
-from tests.kafka_script import Script, offsets, place_of, raw, turns, window
+from livedex.pipeline.stages.outcome import Retry
+from tests.kafka_script import ScriptedProcessor, consumer_record, offsets, topic_partition, window, yield_to_event_loop
 
 
 class Model:
     """What stands in two partitions, who was told what, and what the group has committed."""
 
     def __init__(self, keys: list[int], gaps: list[int]) -> None:
-        self.script = Script(workers=2)
+        self.script = ScriptedProcessor(workers=2)
         self.window = window(self.script, owned=(0, 1))
         self.logs: dict[int, list[Any]] = {0: [], 1: []}
         at = {0: 0, 1: 0}
         for number, (key, gap) in enumerate(zip(keys, gaps, strict=True)):
             partition = number % 2
             at[partition] += gap
-            self.logs[partition].append(raw(partition, at[partition], None if key == 3 else bytes([key])))
+            self.logs[partition].append(consumer_record(partition, at[partition], None if key == 3 else bytes([key])))
             at[partition] += 1
         self.committed, self.position, self.owned = {0: 0, 1: 0}, {0: 0, 1: 0}, {0, 1}
 
@@ -45,7 +45,7 @@ class Model:
             batch = [r for r in self.logs[partition] if r.offset >= self.position[partition]][:count]
             if batch:
                 self.position[partition] = batch[-1].offset + 1
-                self.window.take(place_of(partition), batch)
+                self.window.take(topic_partition(partition), batch)
 
     def commit(self) -> None:
         """The group takes what is to be committed."""
@@ -55,13 +55,13 @@ class Model:
 
     async def hand_over(self, owned: set[int]) -> None:
         """The partitions are handed out anew; all are read again from what is committed."""
-        self.window.close([place_of(p) for p in self.owned])
-        await turns()
+        self.window.close([topic_partition(p) for p in self.owned])
+        await yield_to_event_loop()
         self.owned = owned
-        self.window.assign([place_of(p) for p in owned])
+        self.window.assign([topic_partition(p) for p in owned])
         self.position = dict(self.committed)
 
-    async def some_outcome(self, number: int, outcome: Again | None) -> None:
+    async def some_outcome(self, number: int, outcome: Retry | None) -> None:
         """One of those that are worked on gets an outcome."""
         if self.script.working:
             await self.script.end(*sorted(self.script.working)[number % len(self.script.working)], outcome)
@@ -72,7 +72,7 @@ class Model:
         for _ in range(200):
             for partition in (0, 1):
                 self.deliver(partition, 3)
-            await turns()
+            await yield_to_event_loop()
             await self.some_outcome(0, None)
             self.check()
         self.commit()
@@ -107,8 +107,8 @@ def test_whatever_happens_nothing_is_passed_nothing_is_lost_and_keys_stay_in_ord
             elif step == "hand over":
                 await model.hand_over({p for p in (0, 1) if a >> p & 1})
             else:
-                await model.some_outcome(a, Again(0.0, "busy") if step == "again" else None)
-            await turns()
+                await model.some_outcome(a, Retry(0.0, "busy") if step == "again" else None)
+            await yield_to_event_loop()
             model.check()
         await model.finish()
 

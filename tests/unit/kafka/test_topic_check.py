@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.consumers.kafka.topic_check import Existing, problems_of
-from livedex.consumers.kafka.topics import planned
+from livedex.consumers.kafka.topic_check import ExistingTopic, check_topic
+from livedex.consumers.kafka.topics import topic_plans
 from livedex.pipeline.events.event import CHANGED, DEAD, EMBEDDED
 from livedex.pipeline.settings.kafka import KafkaSettings
 
-PLANS = {plan.name: plan for plan in planned(KafkaSettings())}
+PLANS = {plan.name: plan for plan in topic_plans(KafkaSettings())}
 
 
 def problems(name: str = CHANGED, partitions: int = 12, replication: int = 3, **config: str) -> list[tuple[bool, str]]:
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    return [(p.refused, str(p)) for p in problems_of(PLANS[name], Existing(partitions, replication, dict(PLANS[name].config) | settings))]
+    return [
+        (p.refused, str(p)) for p in check_topic(PLANS[name], ExistingTopic(partitions, replication, dict(PLANS[name].config) | settings))
+    ]
 
 
 @pytest.mark.parametrize("name", [CHANGED, DEAD, EMBEDDED])
@@ -54,9 +56,9 @@ def test_nothing_is_lost_of_what_others_are_told() -> None:
 
 
 def test_a_wish_for_a_short_retention_is_no_fault() -> None:
-    plan = next(p for p in planned(KafkaSettings(retention_days=0.01)) if p.name == CHANGED)
-    assert problems_of(plan, Existing(12, 3, plan.config)) == []
+    plan = next(p for p in topic_plans(KafkaSettings(retention_days=0.01)) if p.name == CHANGED)
+    assert check_topic(plan, ExistingTopic(12, 3, plan.config)) == []
 
 
 def test_a_topic_whose_settings_may_not_be_seen_is_not_spoken_against() -> None:
-    assert problems_of(PLANS[CHANGED], Existing(12, 3, {})) == []
+    assert check_topic(PLANS[CHANGED], ExistingTopic(12, 3, {})) == []

@@ -10,41 +10,43 @@ from datetime import UTC, datetime
 
 import pytest
 
-from livedex.consumers.notify.webhook_sender import Answer, Route, open_sender
-from livedex.pipeline.events.notifications import Notice
-from livedex.pipeline.fetch.host_allowlist import Hosts
-from livedex.pipeline.fetch.ssrf_guard import CheckedBackend
-from livedex.pipeline.fetch.urls import place_of
+from livedex.consumers.notify.webhook_sender import DeliveryResult, Endpoint, open_webhook_sender
+from livedex.pipeline.events.notifications import Notification
+from livedex.pipeline.fetch.host_allowlist import HostAllowlist
+from livedex.pipeline.fetch.ssrf_guard import SsrfGuardBackend
+from livedex.pipeline.fetch.urls import parse_url
 from livedex.pipeline.model import TenantId
-from tests.scripted_receiver import SECRET, ScriptedReceiver
+from tests.scripted_receiver import SECRET, SubscriberServer
 
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
-NOTICE = Notice(
+NOTICE = Notification(
     7, TenantId("acme"), "shop", uuid.UUID(int=7), "synced", "docs/a.md", 3, {"state": "synced", "collection": "c", "source": "docs"},
     datetime(2026, 11, 30, 12, tzinfo=UTC),
 )  # fmt: skip
 
-Send = Callable[..., Awaitable[Answer]]
+Send = Callable[..., Awaitable[DeliveryResult]]
 
 
 @pytest.fixture
-def receiver() -> Iterator[ScriptedReceiver]:
-    with ScriptedReceiver() as server:
+def receiver() -> Iterator[SubscriberServer]:
+    with SubscriberServer() as server:
         yield server
 
 
 @pytest.fixture
-def send(receiver: ScriptedReceiver) -> Send:
+def send(receiver: SubscriberServer) -> Send:
     """Sends the notice to a URL; default: the receiver's. Names lead to `addresses`, and `allowed` may be private."""
 
-    async def sent(url: str = "/hook?token=hidden", *, addresses: Sequence[str] = (), allowed: Sequence[str] | None = None) -> Answer:
+    async def sent(
+        url: str = "/hook?token=hidden", *, addresses: Sequence[str] = (), allowed: Sequence[str] | None = None
+    ) -> DeliveryResult:
         async def resolve(host: str, port: int) -> Sequence[str]:
             return addresses
 
-        hosts = Hosts([receiver.host] if allowed is None else allowed)
-        place = place_of(receiver.address + url if url.startswith("/") else url)
-        route = Route(place, [KEY], CheckedBackend(resolve, hosts, 2.0), ssl.create_default_context())
-        async with open_sender(route, at_once=1) as sender:
+        hosts = HostAllowlist([receiver.host] if allowed is None else allowed)
+        place = parse_url(receiver.address + url if url.startswith("/") else url)
+        route = Endpoint(place, [KEY], SsrfGuardBackend(resolve, hosts, 2.0), ssl.create_default_context())
+        async with open_webhook_sender(route, at_once=1) as sender:
             return await sender.send(NOTICE)
 
     return sent

@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from livedex.pipeline.search.bm25 import K1, B, inverse_frequencies, occurrences, scores
+from livedex.pipeline.search.bm25 import K1, B, bm25_scores, inverse_document_frequencies, term_frequencies
 
-IDF = inverse_frequencies([2, 900], 1000)  # of a rare word and a common one
+IDF = inverse_document_frequencies([2, 900], 1000)  # of a rare word and a common one
 
 
 def _score(rare: int = 0, common: int = 0, terms: int = 100) -> float:
-    return float(scores([[rare, common]], [terms], IDF, 100.0)[0])
+    return float(bm25_scores([[rare, common]], [terms], IDF, 100.0)[0])
 
 
 def test_the_formula_is_the_known_one() -> None:
@@ -37,8 +37,8 @@ def test_the_same_words_in_a_longer_passage_count_less() -> None:
 
 
 def test_a_word_in_more_passages_than_are_known_is_no_error() -> None:
-    assert scores([[1]], [0], inverse_frequencies([50], 1), 1.0)[0] > 0
+    assert bm25_scores([[1]], [0], inverse_document_frequencies([50], 1), 1.0)[0] > 0
 
 
 def test_a_word_that_has_no_rank_does_not_occur() -> None:
-    assert occurrences([[0.0, 0.0607927]]).tolist() == [[0, 1]]
+    assert term_frequencies([[0.0, 0.0607927]]).tolist() == [[0, 1]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from livedex.pipeline.search.metadata_filter import MAX_DEPTH, All, AnyOf, Equals, Exists, Not, Ordered, compile_where, parse_where
+from livedex.pipeline.search.metadata_filter import MAX_DEPTH, All, AnyOf, Equals, Exists, Not, RangeCondition, compile_filter, parse_filter
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ from livedex.pipeline.search.metadata_filter import MAX_DEPTH, All, AnyOf, Equal
     [
         ({"kind": "contract"}, Equals("kind", ("contract",))),
         ({"kind": None}, Equals("kind", (None,))),
-        ({"year": {"gte": 2024}}, Ordered("year", ">=", 2024)),
-        ({"year": {"gt": 1, "lt": 3}}, All((Ordered("year", ">", 1), Ordered("year", "<", 3)))),
+        ({"year": {"gte": 2024}}, RangeCondition("year", ">=", 2024)),
+        ({"year": {"gt": 1, "lt": 3}}, All((RangeCondition("year", ">", 1), RangeCondition("year", "<", 3)))),
         ({"tag": {"in": ["a", 1, True]}}, Equals("tag", ("a", 1, True))),
         ({"tag": {"in": []}}, Equals("tag", ())),
         ({"tag": {"exists": False}}, Not(Exists("tag"))),
@@ -29,7 +29,7 @@ from livedex.pipeline.search.metadata_filter import MAX_DEPTH, All, AnyOf, Equal
     ids=str,
 )
 def test_a_filter_says_what_is_meant(where: dict[str, Any], condition: object) -> None:
-    assert parse_where(where) == condition
+    assert parse_filter(where) == condition
 
 
 def _nested(levels: int) -> dict[str, Any]:
@@ -50,32 +50,32 @@ def _nested(levels: int) -> dict[str, Any]:
 )  # fmt: skip
 def test_a_filter_without_sense_is_refused(where: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        parse_where(where)
+        parse_filter(where)
 
 
 def test_a_not_around_a_condition_is_told_where_it_belongs() -> None:
     with pytest.raises(ValueError, match="stands under a key"):
-        parse_where({"not": {"kind": "contract"}})
-    assert parse_where({"not": "yes"}) == Equals("not", ("yes",))
+        parse_filter({"not": {"kind": "contract"}})
+    assert parse_filter({"not": "yes"}) == Equals("not", ("yes",))
 
 
 @pytest.mark.parametrize(
     "key", ["a.b", "content-type", "$.kind", 'kind"', "kind' = 'x' or true --", "{kind}", "kind\\", "k" * 300, "日本", "\n", "$v0", "*"]
 )
 def test_a_key_stands_in_the_path_as_one_string(key: str) -> None:
-    path, values = compile_where(parse_where({key: "z') or true --"}))
+    path, values = compile_filter(parse_filter({key: "z') or true --"}))
     assert path.startswith('exists($."') and path.endswith(" ? (@ == $v0[*]))")
     assert path.isascii() and "true" not in path.replace(ascii(key)[1:-1], "")
     assert values == {"v0": ["z') or true --"]}
 
 
 def test_each_value_has_a_name_of_its_own() -> None:
-    path, values = compile_where(parse_where({"a": True, "b": {"in": ["x", "y"]}, "c": {"not": {"lte": "2.5"}}}))
+    path, values = compile_filter(parse_filter({"a": True, "b": {"in": ["x", "y"]}, "c": {"not": {"lte": "2.5"}}}))
     assert values == {"v0": [True], "v1": ["x", "y"], "v2": "2.5"}
     assert path == '(exists($."a" ? (@ == $v0[*]))) && (exists($."b" ? (@ == $v1[*]))) && (!(exists($."c" ? (@ <= $v2))))'
 
 
 def test_numbers_are_compared_with_texts_that_are_numbers() -> None:
-    path, values = compile_where(parse_where({"a": {"in": [1, "x", True]}, "b": {"gt": 2}}))
+    path, values = compile_filter(parse_filter({"a": {"in": [1, "x", True]}, "b": {"gt": 2}}))
     assert values == {"v0": [1, "x", True], "v1": [1], "v2": 2}
     assert path.count("@.double() == $v1[*]") == 1 and path.count("@.double() > $v2") == 1

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from livedex.pipeline.stages.batch_chunker import BulkCutter
-from livedex.pipeline.stages.chunk import Cut, Cutting, ThreadCutter, cut_document
-from livedex.pipeline.stages.process_pool import ProcessCutter
-from livedex.pipeline.store.keyword_analyzer import for_index
+from livedex.pipeline.stages.batch_chunker import BatchChunker
+from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, ThreadChunker, chunk_document
+from livedex.pipeline.stages.process_pool import ProcessChunker
+from livedex.pipeline.store.keyword_analyzer import analyze_text
 
-CUTTING = Cutting(size=300)
+CUTTING = ChunkerConfig(size=300)
 TEXTS = [f"# Paper {n}\n\n" + "\n\n".join(f"Paragraph {n}.{m} speaks of ERR_{m} and of C++." * 3 for m in range(40)) for n in range(40)]
 
 
@@ -23,10 +23,10 @@ class Alone:
     """Cuts in a thread and notes what."""
 
     def __init__(self) -> None:
-        self._cutter = ThreadCutter(CUTTING)
+        self._cutter = ThreadChunker(CUTTING)
         self.names: list[str] = []
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> Cut:
+    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
         self.names.append(name)
         return await self._cutter.cut(content, name=name, mime_type=mime_type)
 
@@ -35,10 +35,10 @@ class Bench:
     """A cutter under test."""
 
     def __init__(self, batch_s: float = 30.0) -> None:
-        self.alone, self.elsewhere = Alone(), ProcessCutter()
-        self.cutter = BulkCutter(CUTTING, self.alone, self.elsewhere, batch_s=batch_s)
+        self.alone, self.elsewhere = Alone(), ProcessChunker()
+        self.cutter = BatchChunker(CUTTING, self.alone, self.elsewhere, batch_s=batch_s)
 
-    async def cut(self, texts: list[str]) -> list[Cut]:
+    async def cut(self, texts: list[str]) -> list[ChunkedDocument]:
         cuts = [self.cutter.cut(text.encode(), name=f"{n}.md", mime_type=None) for n, text in enumerate(texts)]
         return await asyncio.gather(*cuts)
 
@@ -70,7 +70,7 @@ async def many() -> AsyncIterator[Bench]:
         yield made
 
 
-def bare(cut: Cut) -> tuple[object, ...]:
+def bare(cut: ChunkedDocument) -> tuple[object, ...]:
     """What both ways of cutting must agree on."""
     found = cut.extracted
     pieces = [(piece.hash, piece.content, piece.gap, piece.heading) for piece in cut.pieces]
@@ -101,10 +101,10 @@ async def test_many_are_cut_as_each_would_be_alone_and_have_their_words(many: Be
     alone = len(many.alone.names)
     cuts = await many.cut([*TEXTS, "", "\x00\x01\x02\x03"])
     assert [bare(cut) for cut in cuts] == [
-        bare(cut_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate([*TEXTS, "", "\x00\x01\x02\x03"])
+        bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate([*TEXTS, "", "\x00\x01\x02\x03"])
     ]
     assert len(many.alone.names) == alone
-    assert all(piece.words == for_index(piece.content) for cut in cuts for piece in cut.pieces)
+    assert all(piece.words == analyze_text(piece.content) for cut in cuts for piece in cut.pieces)
 
 
 async def test_a_large_document_is_left_to_the_cutter_for_one(many: Bench) -> None:
@@ -119,7 +119,9 @@ async def test_when_the_process_dies_everything_is_cut_all_the_same(many: Bench)
     for worker in workers():
         worker.kill()
     for cuts in await running:
-        assert [bare(cut) for cut in cuts] == [bare(cut_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate(TEXTS)]
+        assert [bare(cut) for cut in cuts] == [
+            bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate(TEXTS)
+        ]
     await many.until_together()
 
 
@@ -132,7 +134,7 @@ async def test_a_batch_that_takes_too_long_is_cut_one_by_one(caplog: pytest.LogC
 
 
 async def test_a_document_that_takes_too_long_alone_says_so() -> None:
-    elsewhere = ProcessCutter(timeout_s=0.0)
+    elsewhere = ProcessChunker(timeout_s=0.0)
     try:
         cut = await elsewhere(TEXTS[0].encode(), "0.md", None, CUTTING)
         assert (cut.state, cut.pieces) == ("timeout", ())

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from livedex.consumers.record_processor import Record, Settler
-from livedex.pipeline.errors import NoTurnError, RetryableError, TenantDeletedError
-from livedex.pipeline.events.event import Changed, Event, changed
+from livedex.consumers.record_processor import Record, RecordProcessor
+from livedex.pipeline.errors import NotScheduledError, RetryableError, TenantDeletedError
+from livedex.pipeline.events.event import Changed, Event, change_event
 from livedex.pipeline.flow import stage
 from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Dead, Finished, Forward
+from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, DeadLettered, Finished, Forward
 
 
 class Graves:
     """Remembers the dead letters."""
 
     def __init__(self) -> None:
-        self.dead: list[tuple[Dead, int]] = []
+        self.dead: list[tuple[DeadLettered, int]] = []
 
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise AssertionError
 
-    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
         self.dead.append((dead, attempts))
 
 
 async def test_a_record_that_had_no_turn_has_all_its_attempts_left() -> None:
-    errors = [NoTurnError("others first")] * 50 + [RetryableError("away"), NoTurnError("others first")] * MAX_ATTEMPTS
+    errors = [NotScheduledError("others first")] * 50 + [RetryableError("away"), NotScheduledError("others first")] * MAX_ATTEMPTS
 
     async def run(event: Event[Any]) -> Forward | Finished:
         raise errors.pop(0)
 
     graves = Graves()
-    settler = Settler(stage("chunk"), run, graves, Metrics(), lambda component, reason: None)
-    record = Record("1", "livedex.changed", changed(Changed(tenant_id="t", document_id="d", version=1)).encode())
+    settler = RecordProcessor(stage("chunk"), run, graves, Metrics(), lambda component, reason: None)
+    record = Record("1", "livedex.changed", change_event(Changed(tenant_id="t", document_id="d", version=1)).encode())
     waits = []
     while (again := await settler.settle(record)) is not None:
         waits.append(again)
@@ -47,7 +47,7 @@ class Gone(Graves):
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise TenantDeletedError("publish: the tenant was deleted")
 
-    async def bury(self, record: Record, stage: str, dead: Dead, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
         raise TenantDeletedError("dead letter: the tenant was deleted")
 
 
@@ -55,7 +55,7 @@ async def test_an_outcome_for_a_tenant_that_was_deleted_meanwhile_is_none_and_th
     async def run(event: Event[Any]) -> Forward | Finished:
         return Forward(event)
 
-    settler = Settler(stage("sync"), run, Gone(), Metrics(), lambda component, reason: None)
-    whole = changed(Changed(tenant_id="t", document_id="d", version=1)).encode()
+    settler = RecordProcessor(stage("sync"), run, Gone(), Metrics(), lambda component, reason: None)
+    whole = change_event(Changed(tenant_id="t", document_id="d", version=1)).encode()
     assert await settler.settle(Record("1", "livedex.embedded", whole)) is None
     assert await settler.settle(Record("2", "livedex.embedded", b"{")) is None

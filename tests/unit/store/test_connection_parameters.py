@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.store.postgres.asyncpg_arguments import connection_arguments, server_name
+from livedex.pipeline.store.postgres.asyncpg_arguments import asyncpg_arguments, server_location
 from livedex.pipeline.store.postgres.connection import check_database_url
-from livedex.pipeline.store.postgres.conninfo import KEYWORDS, connection_parameters
-from tests.libpq import libpq_reads, libpq_variables
+from livedex.pipeline.store.postgres.conninfo import KEYWORDS, parse_conninfo
+from tests.libpq import libpq_environment_variables, parse_with_libpq
 
 SECRET = "s3cr3t"
 
@@ -42,14 +42,14 @@ OURS = [
 
 @pytest.mark.parametrize("text", TAKEN)
 def test_what_libpq_takes_is_read_as_libpq_reads_it(text: str) -> None:
-    assert connection_parameters(text, {}) == libpq_reads(text)
+    assert parse_conninfo(text, {}) == parse_with_libpq(text)
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_libpq_refuses_is_refused_without_showing_it(text: str) -> None:
-    assert libpq_reads(text) is None
+    assert parse_with_libpq(text) is None
     with pytest.raises(ConfigError, match="database") as refused:
-        connection_parameters(text, {})
+        parse_conninfo(text, {})
     assert SECRET not in str(refused.value)
 
 
@@ -72,7 +72,7 @@ def test_what_can_only_be_a_mistake_is_refused_without_showing_it(text: str) -> 
 
 @pytest.mark.parametrize(("text", "found"), OURS)
 def test_urls_of_other_drivers_are_read_as_well(text: str, found: dict[str, str]) -> None:
-    assert connection_parameters(text, {}) == found
+    assert parse_conninfo(text, {}) == found
 
 
 @given(st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12), st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12))
@@ -80,9 +80,9 @@ def test_any_password_and_name_come_through_when_they_are_encoded(user: str, pas
     from urllib.parse import quote
 
     text = f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@h/db"
-    assert connection_parameters(text, {}) == libpq_reads(text)
+    assert parse_conninfo(text, {}) == parse_with_libpq(text)
     words = f"host=h user='{_escaped(user)}' password='{_escaped(password)}'"
-    assert connection_parameters(words, {}) == libpq_reads(words)
+    assert parse_conninfo(words, {}) == parse_with_libpq(words)
 
 
 def _escaped(text: str) -> str:
@@ -93,34 +93,34 @@ def _escaped(text: str) -> str:
 def test_any_text_is_read_as_libpq_does_or_refused(tail: str) -> None:
     text = "postgresql://" + tail
     try:
-        found = connection_parameters(text, {})
+        found = parse_conninfo(text, {})
     except ConfigError:
         return
-    expected = libpq_reads(text)
+    expected = parse_with_libpq(text)
     assert expected is None or found == expected
 
 
 def test_every_parameter_and_variable_of_libpq_is_known() -> None:
     hidden = {"authtype", "sslcompression", "replication", "tty", "oauth_ca_file"}
     assert {name for name in _keywords() if name not in hidden} <= KEYWORDS
-    for variable, name in libpq_variables().items():
+    for variable, name in libpq_environment_variables().items():
         if name in KEYWORDS and variable not in ("PGSERVICE", "PGSERVICEFILE", "PGREQUIRESSL"):
-            assert connection_parameters("host=h", {variable: "v"}).get(name) == ("h" if name == "host" else "v"), variable
+            assert parse_conninfo("host=h", {variable: "v"}).get(name) == ("h" if name == "host" else "v"), variable
 
 
 def _keywords() -> set[str]:
-    return set(libpq_variables().values())
+    return set(libpq_environment_variables().values())
 
 
 def test_the_url_wins_over_the_service_file_and_that_over_the_shell(tmp_path: Path) -> None:
     file = tmp_path / "services"
     file.write_text("# mine\n[other]\nhost=o\n\n[mine]\nhost=s\nport=7\ndbname=from service\npassword=a%b\n[last]\nhost=l\n")
     shell = {"PGSERVICEFILE": str(file), "PGHOST": "e", "PGPORT": "8", "PGUSER": "eu"}
-    found = connection_parameters("postgresql:///?service=mine&port=9", shell)
+    found = parse_conninfo("postgresql:///?service=mine&port=9", shell)
     assert found == {"host": "s", "port": "9", "dbname": "from service", "password": "a%b", "user": "eu"}
-    assert connection_parameters("dbname=d", {**shell, "PGSERVICE": "other"})["host"] == "o"
+    assert parse_conninfo("dbname=d", {**shell, "PGSERVICE": "other"})["host"] == "o"
     with pytest.raises(ConfigError, match="service=none: no such service"):
-        connection_parameters("postgresql:///?service=none", shell)
+        parse_conninfo("postgresql:///?service=none", shell)
 
 
 @pytest.mark.parametrize("parameter", [
@@ -137,7 +137,7 @@ def test_what_cannot_be_kept_is_refused_by_the_name_of_its_parameter(parameter: 
 
 
 def arguments(text: str, **settings: str) -> dict[str, Any]:
-    return connection_arguments(connection_parameters(text, {}), settings)
+    return asyncpg_arguments(parse_conninfo(text, {}), settings)
 
 
 def test_the_driver_is_told_everything_that_it_would_look_for_in_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_the_driver_is_told_everything_that_it_would_look_for_in_the_shell(monke
     more = dict.fromkeys(("dsn", "service", "servicefile", "command_timeout"))
     sizes = dict.fromkeys(("statement_cache_size", "max_cached_statement_lifetime", "max_cacheable_statement_size"), 1)
     quiet = _parse_connect_arguments(**{**more, **sizes, **told})
-    for variable in [*libpq_variables(), "PGTARGETSESSIONATTRS", "PGGSSLIB", "PGSSLNEGOTIATION"]:
+    for variable in [*libpq_environment_variables(), "PGTARGETSESSIONATTRS", "PGGSSLIB", "PGSSLNEGOTIATION"]:
         monkeypatch.setenv(variable, "/nowhere/else,1")
         assert _parse_connect_arguments(**{**more, **sizes, **told}) == quiet, variable
 
@@ -163,7 +163,7 @@ def test_hosts_timeouts_and_names_are_the_drivers() -> None:
     assert arguments("postgresql://h?hostaddr=127.0.0.1&sslmode=require")["host"] == ["127.0.0.1"]
     assert arguments("postgresql://h?sslmode=disable")["ssl"] == "disable"
     assert sorted(arguments("postgresql://a,b?load_balance_hosts=random")["host"]) == ["a", "b"]
-    assert SECRET not in server_name(connection_parameters(f"postgresql://u:{SECRET}@a:1/db", {}))
+    assert SECRET not in server_location(parse_conninfo(f"postgresql://u:{SECRET}@a:1/db", {}))
 
 
 def test_a_password_file_gives_the_password_as_libpq_finds_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

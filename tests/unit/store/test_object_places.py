@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.pipeline.settings.blob_location import ObjectPlace, object_place
+from livedex.pipeline.settings.blob_location import BlobLocation, parse_blob_url
 
 
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("s3://bucket", ObjectPlace("s3", "bucket", "")),
-        ("s3://bucket/", ObjectPlace("s3", "bucket", "")),
-        ("s3://My.bucket-1_x/a/b c/ü/", ObjectPlace("s3", "My.bucket-1_x", "a/b c/ü")),
-        ("gs://bucket/prefix", ObjectPlace("gs", "bucket", "prefix")),
-        ("az://container/prefix", ObjectPlace("az", "container", "prefix")),
-        ("file:///var/lib/livedex", ObjectPlace("file", "", "/var/lib/livedex")),
-        ("file://localhost/var/lib/", ObjectPlace("file", "", "/var/lib")),
-        ("file:///a%20b/%3Fc%23", ObjectPlace("file", "", "/a b/?c#")),
+        ("s3://bucket", BlobLocation("s3", "bucket", "")),
+        ("s3://bucket/", BlobLocation("s3", "bucket", "")),
+        ("s3://My.bucket-1_x/a/b c/ü/", BlobLocation("s3", "My.bucket-1_x", "a/b c/ü")),
+        ("gs://bucket/prefix", BlobLocation("gs", "bucket", "prefix")),
+        ("az://container/prefix", BlobLocation("az", "container", "prefix")),
+        ("file:///var/lib/livedex", BlobLocation("file", "", "/var/lib/livedex")),
+        ("file://localhost/var/lib/", BlobLocation("file", "", "/var/lib")),
+        ("file:///a%20b/%3Fc%23", BlobLocation("file", "", "/a b/?c#")),
     ],
 )
-def test_a_place_is_read(url: str, place: ObjectPlace) -> None:
-    assert object_place(url) == place
+def test_a_place_is_read(url: str, place: BlobLocation) -> None:
+    assert parse_blob_url(url) == place
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_place_is_read(url: str, place: ObjectPlace) -> None:
 )  # fmt: skip
 def test_what_names_no_place_is_told_what_is_allowed(url: str) -> None:
     with pytest.raises(ValueError, match=r"s3://bucket/prefix|file:///|single slashes"):
-        object_place(url)
+        parse_blob_url(url)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_what_names_no_place_is_told_what_is_allowed(url: str) -> None:
 )
 def test_a_secret_in_the_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ValueError, match=r"credentials|nothing may follow") as refused:
-        object_place(url)
+        parse_blob_url(url)
     assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/a/b", "az://container/a", "file:///var/lib/livedex"])
 def test_a_place_is_shown_as_it_was_written(url: str) -> None:
-    assert str(object_place(url)) == url
+    assert str(parse_blob_url(url)) == url

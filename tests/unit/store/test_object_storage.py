@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 
 from livedex.pipeline.errors import ConfigError, LivedexError, OutageError
-from livedex.pipeline.settings.blob_location import object_place
-from livedex.pipeline.store.blobs.object_storage import ObjectStorage, Patience
-from tests.scripted_s3 import BUCKET, HANG_UP, KEY, SECRET, Answer, Request, ScriptedS3, refusal
+from livedex.pipeline.settings.blob_location import parse_blob_url
+from livedex.pipeline.store.blobs.object_storage import ObjectStorage, StorageTimeouts
+from tests.scripted_s3 import BUCKET, HANG_UP, KEY, SECRET, Answer, Request, S3Server, error_response
 
-PATIENCE = Patience(connect_s=2, request_s=0.5, retry_s=2, retries=2, start_s=10)
+PATIENCE = StorageTimeouts(connect_s=2, request_s=0.5, retry_s=2, retries=2, start_s=10)
 CONTENT = b"large content " * 30_000
 
 
 def in_s3(bucket: str = BUCKET) -> ObjectStorage:
-    return ObjectStorage(object_place(f"s3://{bucket}/prefix"), PATIENCE)
+    return ObjectStorage(parse_blob_url(f"s3://{bucket}/prefix"), PATIENCE)
 
 
 def in_folder(folder: Path) -> ObjectStorage:
-    return ObjectStorage(object_place(f"file://{folder}"), PATIENCE)
+    return ObjectStorage(parse_blob_url(f"file://{folder}"), PATIENCE)
 
 
 def only(what: str, answer: Answer) -> Callable[[Request], Answer | None]:
@@ -48,7 +48,7 @@ async def every_operation(storage: ObjectStorage) -> list[LivedexError | None]:
     return ends
 
 
-async def test_a_check_leaves_nothing_behind(s3: ScriptedS3, tmp_path: Path) -> None:
+async def test_a_check_leaves_nothing_behind(s3: S3Server, tmp_path: Path) -> None:
     await in_s3().check()
     await in_folder(tmp_path / "deep" / "er").check()
     assert s3.objects == {}
@@ -56,8 +56,10 @@ async def test_a_check_leaves_nothing_behind(s3: ScriptedS3, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("what", ["put", "get", "list", "delete"])
-@pytest.mark.parametrize("answer", [refusal(403, "AccessDenied"), refusal(401, "Unauthorized"), refusal(403, "InvalidAccessKeyId")])
-async def test_a_right_that_is_missing_is_said_at_the_start(s3: ScriptedS3, what: str, answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "answer", [error_response(403, "AccessDenied"), error_response(401, "Unauthorized"), error_response(403, "InvalidAccessKeyId")]
+)
+async def test_a_right_that_is_missing_is_said_at_the_start(s3: S3Server, what: str, answer: Answer) -> None:
     s3.answer = only(what, answer)
     with pytest.raises(
         ConfigError, match=f"LIVEDEX_BLOB_URL: s3://{BUCKET}/prefix: access is denied.*read, write, list and delete"
@@ -66,7 +68,7 @@ async def test_a_right_that_is_missing_is_said_at_the_start(s3: ScriptedS3, what
     assert "\n" not in str(refused.value)
 
 
-async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: ScriptedS3) -> None:
+async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: S3Server) -> None:
     with pytest.raises(
         ConfigError, match=r"LIVEDEX_BLOB_URL: s3://another/prefix: the bucket or container is not there .404 NoSuchBucket.: make it"
     ):
@@ -76,13 +78,13 @@ async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: ScriptedS3) -> 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (refusal(400, "AuthorizationHeaderMalformed"), "400 AuthorizationHeaderMalformed"),
-        (refusal(301, "PermanentRedirect"), "another region: set AWS_REGION"),
-        (refusal(405, "MethodNotAllowed"), "405 MethodNotAllowed"),
+        (error_response(400, "AuthorizationHeaderMalformed"), "400 AuthorizationHeaderMalformed"),
+        (error_response(301, "PermanentRedirect"), "another region: set AWS_REGION"),
+        (error_response(405, "MethodNotAllowed"), "405 MethodNotAllowed"),
         (Answer(400, b"<html>" + b"x" * 100_000), "400"),
     ],
 )
-async def test_another_mistake_is_said_at_the_start_in_one_short_line(s3: ScriptedS3, answer: Answer, told: str) -> None:
+async def test_another_mistake_is_said_at_the_start_in_one_short_line(s3: S3Server, answer: Answer, told: str) -> None:
     s3.answer = lambda request: answer
     with pytest.raises(ConfigError, match=told) as refused:
         await in_s3().check()
@@ -92,20 +94,20 @@ async def test_another_mistake_is_said_at_the_start_in_one_short_line(s3: Script
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
 @pytest.mark.parametrize("value", ["nonsense", "http://", "http://a b", "ftp://host"])
-async def test_an_endpoint_without_sense_is_named(s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+async def test_an_endpoint_without_sense_is_named(s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=name):
         await in_s3().check()
 
 
-async def test_credentials_that_are_incomplete_are_said_at_the_start(s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credentials_that_are_incomplete_are_said_at_the_start(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigError, match="credentials are incomplete"):
         await in_s3().check()
     for name in [name for name in os.environ if name.startswith("AZURE_")]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="credentials are incomplete"):
-        await ObjectStorage(object_place("az://container"), PATIENCE).check()
+        await ObjectStorage(parse_blob_url("az://container"), PATIENCE).check()
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
@@ -116,16 +118,16 @@ async def test_a_folder_that_cannot_be_is_said_at_the_start(tmp_path: Path, plac
 
 
 FAULTS = {
-    "busy": refusal(503, "SlowDown"),
-    "broken": refusal(500, "InternalError"),
-    "throttled": refusal(429, "TooManyRequests"),
+    "busy": error_response(503, "SlowDown"),
+    "broken": error_response(500, "InternalError"),
+    "throttled": error_response(429, "TooManyRequests"),
     "silent": None,
     "hangs up": HANG_UP,
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_storage_that_is_away_is_an_outage_and_no_mistake(s3: ScriptedS3, fault: str) -> None:
+async def test_storage_that_is_away_is_an_outage_and_no_mistake(s3: S3Server, fault: str) -> None:
     answer = FAULTS[fault]
     s3.delay_s = 0 if answer else 2
     s3.answer = lambda request: answer
@@ -138,15 +140,17 @@ async def test_storage_that_is_away_is_an_outage_and_no_mistake(s3: ScriptedS3, 
     assert len(s3.requests) <= 5 * (PATIENCE.retries + 1)
 
 
-async def test_storage_that_nobody_listens_for_is_an_outage(s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_storage_that_nobody_listens_for_is_an_outage(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(OutageError):
         await in_s3().check()
     assert [type(end) for end in await every_operation(in_s3())] == [OutageError] * 4
 
 
-@pytest.mark.parametrize("answer", [refusal(403, "AccessDenied"), refusal(404, "NoSuchBucket"), refusal(400, "ExpiredToken")])
-async def test_a_refusal_after_the_start_is_an_outage_and_blames_no_document(s3: ScriptedS3, answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "answer", [error_response(403, "AccessDenied"), error_response(404, "NoSuchBucket"), error_response(400, "ExpiredToken")]
+)
+async def test_a_refusal_after_the_start_is_an_outage_and_blames_no_document(s3: S3Server, answer: Answer) -> None:
     storage = in_s3()
     await storage.check()
     await storage.write("k", CONTENT, "w")
@@ -155,11 +159,11 @@ async def test_a_refusal_after_the_start_is_an_outage_and_blames_no_document(s3:
     assert [type(end) for end in (write, read, stored)] == [OutageError] * 3
 
 
-async def test_what_passes_is_tried_again(s3: ScriptedS3) -> None:
+async def test_what_passes_is_tried_again(s3: S3Server) -> None:
     storage = in_s3()
 
     def every_second_time(request: Request) -> Answer | None:
-        return refusal(503, "SlowDown") if len(s3.requests) % 2 else None
+        return error_response(503, "SlowDown") if len(s3.requests) % 2 else None
 
     s3.answer = every_second_time
     await storage.write("k", CONTENT, "w")
@@ -169,7 +173,7 @@ async def test_what_passes_is_tried_again(s3: ScriptedS3) -> None:
     assert s3.objects == {}
 
 
-async def test_an_answer_that_breaks_off_is_never_taken_for_the_content(s3: ScriptedS3) -> None:
+async def test_an_answer_that_breaks_off_is_never_taken_for_the_content(s3: S3Server) -> None:
     storage = in_s3()
     await storage.write("k", CONTENT, "w")
     s3.answer = only("get", Answer(200, CONTENT, {"ETag": '"1"', "Last-Modified": "Wed, 21 Oct 2026 07:28:00 GMT"}, missing_bytes=1000))
@@ -177,7 +181,7 @@ async def test_an_answer_that_breaks_off_is_never_taken_for_the_content(s3: Scri
         await storage.read("k", "r")
 
 
-async def test_every_page_of_a_listing_is_read(s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_page_of_a_listing_is_read(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "page", 3)
     storage = in_s3()
     keys = [f"a/{n}" for n in range(10)]
@@ -188,10 +192,10 @@ async def test_every_page_of_a_listing_is_read(s3: ScriptedS3, monkeypatch: pyte
     assert len(await storage.stored("", "s")) == 11
 
 
-async def test_no_secret_is_told(s3: ScriptedS3, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_no_secret_is_told(s3: S3Server, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     caplog.set_level(logging.DEBUG)
     told = []
-    for answer in (refusal(403, "SignatureDoesNotMatch"), refusal(500, "InternalError"), refusal(404, "NoSuchBucket")):
+    for answer in (error_response(403, "SignatureDoesNotMatch"), error_response(500, "InternalError"), error_response(404, "NoSuchBucket")):
         s3.answer = lambda request, answer=answer: answer
         ends: list[BaseException | None] = [*await every_operation(in_s3())]
         try:
@@ -206,7 +210,7 @@ async def test_no_secret_is_told(s3: ScriptedS3, caplog: pytest.LogCaptureFixtur
     assert KEY not in shown
 
 
-async def test_probes_of_processes_that_died_are_taken_away(s3: ScriptedS3) -> None:
+async def test_probes_of_processes_that_died_are_taken_away(s3: S3Server) -> None:
     hour = timedelta(hours=1)
     now = datetime.now(UTC)
     s3.objects = {"prefix/probe/old": (b"", now - 2 * hour), "prefix/probe/new": (b"", now), "prefix/other": (b"", now - 9 * hour)}
@@ -258,7 +262,7 @@ async def test_what_a_killed_process_left_half_written_is_taken_away(tmp_path: P
     old.write_bytes(b"half")
     new.write_bytes(b"half")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    await storage.clear_half_written("t")
+    await storage.remove_partial_writes("t")
     assert sorted(path.name for path in (tmp_path / "a/b").iterdir()) == ["k", "y#1"]
 
 

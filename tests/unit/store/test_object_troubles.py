@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
-from livedex.pipeline.store.blobs.object_storage_errors import trouble
+from livedex.pipeline.store.blobs.object_storage_errors import classify_error
 
 DUMP = "\n\nDebug source:\nGeneric {\n    uri: https://host/bucket?sig=hidden,\n}"
 
@@ -38,9 +38,9 @@ def s3(told: str) -> GenericError:
     ],
 )  # fmt: skip
 def test_an_error_is_told_in_a_few_words(error: Exception, told: str, lasting: bool) -> None:
-    found = trouble(error)
+    found = classify_error(error)
     assert told in found.reason
-    assert found.lasting is lasting
+    assert found.permanent is lasting
     assert "hidden" not in found.reason
     assert "\n" not in found.reason
     assert len(found.reason) < 120

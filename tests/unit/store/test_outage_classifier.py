@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from sqlalchemy.exc import DBAPIError, InterfaceError, PendingRollbackError
 
-from livedex.consumers.postgres.acknowledging import queue_outage
+from livedex.consumers.postgres.acknowledging import queue_outage_cause
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TenantDeletedError
-from livedex.pipeline.store.database import translated
-from livedex.pipeline.store.postgres.errors import database_outage
+from livedex.pipeline.store.database import translate_errors
+from livedex.pipeline.store.postgres.errors import outage_reason
 
 
 def postgres_error(state: str) -> asyncpg.PostgresError:
@@ -54,10 +54,10 @@ STATEMENTS = [
 @pytest.mark.parametrize("state", OUTAGES)
 def test_a_code_that_means_not_now_is_an_outage_for_every_part(state: str) -> None:
     error = postgres_error(state)
-    cause = database_outage(error)
+    cause = outage_reason(error)
     assert cause and "s3cr3t" not in cause
-    assert queue_outage(wrapped(error)) == cause
-    with pytest.raises(OutageError) as told, translated("keep 3 vectors of d1"):
+    assert queue_outage_cause(wrapped(error)) == cause
+    with pytest.raises(OutageError) as told, translate_errors("keep 3 vectors of d1"):
         raise error
     assert (told.value.component, told.value.cause) == ("database", cause)
     assert "s3cr3t" not in str(told.value), "an error may hold values of rows"
@@ -65,9 +65,9 @@ def test_a_code_that_means_not_now_is_an_outage_for_every_part(state: str) -> No
 
 @pytest.mark.parametrize("state", STATEMENTS)
 def test_a_code_about_a_statement_is_none(state: str) -> None:
-    assert database_outage(postgres_error(state)) is None
-    assert queue_outage(wrapped(postgres_error(state))) is None
-    with pytest.raises((asyncpg.PostgresError, RetryableError, RejectedError, TenantDeletedError)) as told, translated("x"):
+    assert outage_reason(postgres_error(state)) is None
+    assert queue_outage_cause(wrapped(postgres_error(state))) is None
+    with pytest.raises((asyncpg.PostgresError, RetryableError, RejectedError, TenantDeletedError)) as told, translate_errors("x"):
         raise postgres_error(state)
     assert not isinstance(told.value, OutageError)
 
@@ -81,29 +81,29 @@ def test_a_code_about_a_statement_is_none(state: str) -> None:
     ],
 )  # fmt: skip
 def test_what_the_driver_and_the_system_say_is_told_without_addresses(error: Exception, said: str) -> None:
-    cause = database_outage(error)
+    cause = outage_reason(error)
     assert cause is not None and said in cause and "10.0.0.7" not in cause
-    assert queue_outage(wrapped(error)) == cause
-    with pytest.raises(OutageError), translated("x"):
+    assert queue_outage_cause(wrapped(error)) == cause
+    with pytest.raises(OutageError), translate_errors("x"):
         raise error
 
 
 def test_what_sqlalchemy_says_of_a_connection_that_was_invalidated_is_an_outage() -> None:
-    assert queue_outage(PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")) is not None
-    assert queue_outage(InterfaceError("x", {}, Exception("unknown"))) is None
-    assert queue_outage(ValueError("x")) is None and database_outage(None) is None
+    assert queue_outage_cause(PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")) is not None
+    assert queue_outage_cause(InterfaceError("x", {}, Exception("unknown"))) is None
+    assert queue_outage_cause(ValueError("x")) is None and outage_reason(None) is None
 
 
 def test_values_that_the_driver_cannot_encode_are_no_outage() -> None:
     error = asyncpg.exceptions.DataError("invalid input for query argument $1")
-    assert database_outage(error) is None
-    with pytest.raises(RejectedError), translated("x"):
+    assert outage_reason(error) is None
+    with pytest.raises(RejectedError), translate_errors("x"):
         raise error
 
 
 def test_our_own_errors_pass_as_they_are() -> None:
     for error in (RejectedError("no"), RetryableError("later"), OutageError("embedder", "away")):
-        with pytest.raises(type(error)) as told, translated("x"):
+        with pytest.raises(type(error)) as told, translate_errors("x"):
             raise error
         assert told.value is error
 
@@ -116,6 +116,6 @@ def test_every_error_class_of_the_driver_is_decided_one_way() -> None:
     ]
     assert len(classes) > 100
     for each in classes:
-        is_outage = database_outage(each("x")) is not None
+        is_outage = outage_reason(each("x")) is not None
         state = str(each.sqlstate)
         assert is_outage == ((state[:2] in ("08", "53", "57", "58", "XX") and state != "57014") or state in OUTAGES), state

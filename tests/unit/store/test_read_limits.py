@@ -8,14 +8,14 @@ import pytest
 
 from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.runtime.request_context import credential
-from livedex.pipeline.store.postgres.read_limiter import MOST_WAITING, ReadLimits
+from livedex.pipeline.runtime.request_context import current_credential
+from livedex.pipeline.store.postgres.read_limiter import MAX_WAITING_READS, ReadLimiter
 
 A, B = TenantId("a"), TenantId("b")
 
 
-async def read(limits: ReadLimits, tenant_id: TenantId, done: list[str], name: str, gate: asyncio.Event) -> None:
-    credential.set(name[0])
+async def read(limits: ReadLimiter, tenant_id: TenantId, done: list[str], name: str, gate: asyncio.Event) -> None:
+    current_credential.set(name[0])
     async with limits.turn(tenant_id):
         done.append(name)
         await gate.wait()
@@ -27,7 +27,7 @@ async def settled() -> None:
 
 
 async def test_one_tenant_leaves_a_turn_to_others_and_half_once_they_ask() -> None:
-    limits, gate, done = ReadLimits(4, wait_s=5), asyncio.Event(), list[str]()
+    limits, gate, done = ReadLimiter(4, wait_s=5), asyncio.Event(), list[str]()
     reads = [asyncio.create_task(read(limits, A, done, f"x{n}", gate)) for n in range(10)]
     await settled()
     assert len(done) == 3
@@ -41,7 +41,7 @@ async def test_one_tenant_leaves_a_turn_to_others_and_half_once_they_ask() -> No
 
 
 async def test_the_credentials_of_a_tenant_take_turns() -> None:
-    limits, gate, done = ReadLimits(2, wait_s=5), asyncio.Event(), list[str]()
+    limits, gate, done = ReadLimiter(2, wait_s=5), asyncio.Event(), list[str]()
     gate.set()
     async with limits.turn(A):
         reads = [asyncio.create_task(read(limits, A, done, name, gate)) for name in ("x0", "x1", "x2", "x3", "y0", "z0")]
@@ -52,14 +52,14 @@ async def test_the_credentials_of_a_tenant_take_turns() -> None:
 
 
 async def test_who_waits_too_long_or_in_too_long_a_line_is_told_to_come_again_and_no_turn_is_lost() -> None:
-    limits, gate, done = ReadLimits(2, wait_s=0.2), asyncio.Event(), list[str]()
+    limits, gate, done = ReadLimiter(2, wait_s=0.2), asyncio.Event(), list[str]()
     async with limits.turn(A):
-        waiting = [asyncio.create_task(read(limits, A, done, "x", gate)) for _ in range(MOST_WAITING + 1)]
+        waiting = [asyncio.create_task(read(limits, A, done, "x", gate)) for _ in range(MAX_WAITING_READS + 1)]
         cancelled = waiting[0]
         await settled()
         cancelled.cancel()
         found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(each) for each in found] == [asyncio.CancelledError, *[RetryableError] * MOST_WAITING]
+    assert [type(each) for each in found] == [asyncio.CancelledError, *[RetryableError] * MAX_WAITING_READS]
     async with asyncio.timeout(1), limits.turn(A):
         pass
     assert limits.share(A) == 1

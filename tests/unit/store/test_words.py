@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.pipeline.store.keyword_analyzer import MAX_INDEXED_BYTES, MAX_QUERY_WORDS, MAX_WORD_CHARACTERS, for_index, for_query
+from livedex.pipeline.store.keyword_analyzer import MAX_INDEXED_BYTES, MAX_QUERY_TERMS, MAX_WORD_CHARACTERS, analyze_query, analyze_text
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from livedex.pipeline.store.keyword_analyzer import MAX_INDEXED_BYTES, MAX_QUERY
     ],
 )
 def test_words_are_runs_of_letters_digits_and_marks(text: str, words: str) -> None:
-    assert for_index(text)[0] == words
+    assert analyze_text(text)[0] == words
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_words_are_runs_of_letters_digits_and_marks(text: str, words: str) -> No
     [("这是一个测试", "测试"), ("日本語のテスト", "テスト"), ("ภาษาไทยง่าย", "ไทย"), ("여우가 뛴다", "여우"), ("部署方案", "署")],
 )
 def test_what_stands_inside_a_run_without_spaces_is_among_its_words(text: str, query: str) -> None:
-    assert set(for_query(query).text.split()) <= set(for_index(text)[0].split())
+    assert set(analyze_query(query).text.split()) <= set(analyze_text(text)[0].split())
 
 
 @pytest.mark.parametrize(
@@ -57,31 +57,31 @@ def test_what_stands_inside_a_run_without_spaces_is_among_its_words(text: str, q
     ],
 )
 def test_a_piece_with_more_than_its_words_is_an_exact_token(text: str, token: str) -> None:
-    assert f"={token}" in for_index(text)[1]
-    assert for_query(token.upper()).exact == (f"={token}",)
+    assert f"={token}" in analyze_text(text)[1]
+    assert analyze_query(token.upper()).exact == (f"={token}",)
 
 
 @pytest.mark.parametrize("text", ["plain words, only. (really)", "the end...", "-foo", "!!a & | b", "- -- # ## + ++ / : ... _ __", "don't"])
 def test_words_and_punctuation_are_no_exact_tokens(text: str) -> None:
-    assert for_index(text)[1] == []
-    assert for_query(text).exact == ()
+    assert analyze_text(text)[1] == []
+    assert analyze_query(text).exact == ()
 
 
 @pytest.mark.parametrize(
     ("held", "other"), [("v10.4.0-rc1", "v10.4.0"), ("192.168.0.10", "192.168.0.1"), ("user@example.net", "user@example.org"), ("C++", "C")]
 )
 def test_an_identifier_is_not_its_neighbour(held: str, other: str) -> None:
-    assert f"={other.lower()}" not in for_index(f"We use {held} here.")[1]
+    assert f"={other.lower()}" not in analyze_text(f"We use {held} here.")[1]
 
 
 @pytest.mark.parametrize("query", ["ERR_CONN_RESET", "v10.4.0-rc1?", "C++", '"192.168.0.1"', "ERR_A ERR_B", "X-Request-ID", "2024"])
 def test_a_query_of_identifiers_alone_is_a_look_up(query: str) -> None:
-    assert for_query(query).only_identifiers
+    assert analyze_query(query).only_identifiers
 
 
 @pytest.mark.parametrize("query", ["what is ERR_CONN_RESET", "well-known", "espresso", "the and of", "", "🦊", "测试 v10.4.0", "a & b"])
 def test_a_query_with_words_is_none(query: str) -> None:
-    assert not for_query(query).only_identifiers
+    assert not analyze_query(query).only_identifiers
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_a_query_with_words_is_none(query: str) -> None:
     ids=lambda text: ascii(text[:4]),
 )  # fmt: skip
 def test_whatever_the_input_what_comes_out_is_bounded(text: str) -> None:
-    words, exact = for_index(text)
+    words, exact = analyze_text(text)
     assert len(words.encode()) <= MAX_INDEXED_BYTES
     assert sum(len(token.encode()) for token in exact) <= MAX_INDEXED_BYTES
     assert all(len(word) <= MAX_WORD_CHARACTERS for word in words.split())
     assert all(len(token) <= 3 * MAX_WORD_CHARACTERS for token in exact)
-    query = for_query(text)
-    assert len(query.text.split()) <= MAX_QUERY_WORDS
-    assert len(query.exact) <= MAX_QUERY_WORDS
+    query = analyze_query(text)
+    assert len(query.text.split()) <= MAX_QUERY_TERMS
+    assert len(query.exact) <= MAX_QUERY_TERMS

@@ -11,35 +11,35 @@ import pytest
 from fastapi import FastAPI
 
 from livedex.app.webhook_routes import routers
-from livedex.connectors.webhook import Receiver, open_hooks
+from livedex.connectors.webhook import RequestIngester, load_hooks
 from livedex.pipeline.api.app import ApiServices, create_app
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from livedex.pipeline.store.documents.version_allocator import Wanted
-from tests.app_client import client_of, problem
+from livedex.pipeline.store.documents.version_allocator import VersionRequest
+from tests.app_client import asgi_client, assert_problem
 
 MAX_DOCUMENT_BYTES = 100_000
 
 
 @dataclass
-class Counting:
+class FakeVersions:
     """Gives 1, 2, 3 … to changes without a version of their own, and the same again to a delivery that comes again."""
 
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[VersionRequest] = field(default_factory=list)
     known: dict[bytes, int] = field(default_factory=dict)
     tenants: list[str] = field(default_factory=list)
 
     async def accepted(self, tenant_id: str, versions: Mapping[str, int]) -> None:
         """The broker holds them."""
 
-    async def give(self, tenant_id: str, wanted: Sequence[Wanted]) -> list[int]:
+    async def give(self, tenant_id: str, wanted: Sequence[VersionRequest]) -> list[int]:
         self.tenants.append(tenant_id)
         self.wanted += wanted
         return [
-            want.least
+            want.minimum
             if want.room == 1
-            else self.known.setdefault(want.delivery or bytes(8) + str(len(self.wanted)).encode(), len(self.known) + 1)
+            else self.known.setdefault(want.delivery_key or bytes(8) + str(len(self.wanted)).encode(), len(self.known) + 1)
             for want in wanted
         ]
 
@@ -49,7 +49,7 @@ async def _held() -> None:
 
 
 @dataclass
-class Holding:
+class FakeIntake:
     """An intake; `broker` is awaited before it holds what it is given."""
 
     changes: list[Change] = field(default_factory=list)
@@ -65,13 +65,13 @@ class Holding:
 
 
 @pytest.fixture
-def intake() -> Holding:
-    return Holding()
+def intake() -> FakeIntake:
+    return FakeIntake()
 
 
 @pytest.fixture
-def versions() -> Counting:
-    return Counting()
+def versions() -> FakeVersions:
+    return FakeVersions()
 
 
 @pytest.fixture
@@ -87,11 +87,13 @@ def secrets(sources: Sequence[WebhookSource]) -> Mapping[str, str]:
 
 
 @pytest.fixture
-async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSource], secrets: Mapping[str, str]) -> AsyncIterator[FastAPI]:
+async def app(
+    intake: FakeIntake, versions: FakeVersions, sources: Sequence[WebhookSource], secrets: Mapping[str, str]
+) -> AsyncIterator[FastAPI]:
     nobody = cast(Any, None)
     services = ApiServices(engine=nobody, documents=nobody, operations=nobody, backlog=nobody, metrics=Metrics(), collections=nobody)
-    hooks = open_hooks(sources, secrets)
-    made = create_app(services, routers(Receiver(cast(Any, versions), intake), hooks, max_document_bytes=MAX_DOCUMENT_BYTES))
+    hooks = load_hooks(sources, secrets)
+    made = create_app(services, routers(RequestIngester(cast(Any, versions), intake), hooks, max_document_bytes=MAX_DOCUMENT_BYTES))
     async with made.router.lifespan_context(made):
         yield made
 
@@ -99,11 +101,11 @@ async def app(intake: Holding, versions: Counting, sources: Sequence[WebhookSour
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the app."""
-    async with client_of(app) as client:
+    async with asgi_client(app) as client:
         yield client
 
 
 @pytest.fixture
 def problem_of() -> Callable[[httpx.Response, int], dict[str, Any]]:
     """Checks that an answer is a problem of this status, and gives it."""
-    return problem
+    return assert_problem

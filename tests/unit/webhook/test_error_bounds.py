@@ -61,7 +61,7 @@ def test_few_errors_are_made_of_whatever_is_wrong(model: type[BaseModel]):
 )  # fmt: skip
 def test_of_a_batch_the_first_few_errors_are_made(event):
     with pytest.raises(RequestValidationError) as found:
-        read_events(cloudevents.BATCH, {}, orjson.dumps([event] * 1_000))
+        read_events(cloudevents.BATCH_MEDIA_TYPE, {}, orjson.dumps([event] * 1_000))
     assert 20 <= len(found.value.errors()) < 100
 
 

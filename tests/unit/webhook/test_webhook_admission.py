@@ -15,7 +15,7 @@ from starlette.requests import Request
 from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.http import body_budget as module
 from livedex.pipeline.http import body_spool as large_bodies
-from livedex.pipeline.http.body_budget import Admission
+from livedex.pipeline.http.body_budget import BodyBudget
 
 
 class Sent:
@@ -31,14 +31,14 @@ class Sent:
             yield part
 
 
-async def taken(admission: Admission, sent: Any) -> bytes:
+async def taken(admission: BodyBudget, sent: Any) -> bytes:
     async with admission.body(sent, 100) as body:
         return body
 
 
 async def test_what_is_only_announced_takes_no_room_and_one_owner_leaves_half_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.01)
-    admission = Admission(requests=4, room_bytes=200, large_bytes=100)
+    monkeypatch.setattr(module, "WAIT_TIMEOUT_S", 0.01)
+    admission = BodyBudget(requests=4, room_bytes=200, large_bytes=100)
     sent: Any = Sent("a", b"x", announced=100)
     async with admission.body(sent, 100), admission.body(sent, 100):
         assert await taken(admission, Sent("b", b"y" * 60, b"y" * 40)) == b"y" * 100
@@ -53,7 +53,7 @@ async def test_what_is_only_announced_takes_no_room_and_one_owner_leaves_half_to
 
 
 async def test_large_bodies_are_whole_in_memory_one_after_the_other_and_all_get_their_turn() -> None:
-    admission = Admission(requests=4, room_bytes=64, large_bytes=100, kept_bytes=10)
+    admission = BodyBudget(requests=4, room_bytes=64, large_bytes=100, kept_bytes=10)
     in_memory = most = 0
 
     async def send(tenant: str, mark: bytes) -> None:
@@ -71,15 +71,15 @@ async def test_large_bodies_are_whole_in_memory_one_after_the_other_and_all_get_
 
 
 async def test_large_bodies_that_do_not_come_on_leave_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_bodies, "PATIENCE_S", 0.05)
-    admission, gate = Admission(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10), asyncio.Event()
+    monkeypatch.setattr(large_bodies, "SPOOL_TIMEOUT_S", 0.05)
+    admission, gate = BodyBudget(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10), asyncio.Event()
 
     class Stalled(Sent):
         async def stream(self) -> AsyncIterator[bytes]:
             yield b"x" * 20
             await gate.wait()
 
-    stalled = [asyncio.create_task(taken(admission, Stalled("a"))) for _ in range(large_bodies.PLACES // 2)]
+    stalled = [asyncio.create_task(taken(admission, Stalled("a"))) for _ in range(large_bodies.MAX_SPOOLED_BODIES // 2)]
     await asyncio.sleep(0.1)
     with pytest.raises(RetryableError):
         await taken(admission, Sent("a", b"y" * 20))
@@ -92,8 +92,8 @@ async def test_large_bodies_that_do_not_come_on_leave_places_to_others(monkeypat
 
 
 async def test_who_waits_too_long_for_a_turn_is_told_to_come_again_and_no_turn_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_bodies, "PATIENCE_S", 0.05)
-    admission = Admission(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10)
+    monkeypatch.setattr(large_bodies, "SPOOL_TIMEOUT_S", 0.05)
+    admission = BodyBudget(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10)
     large: Any = Sent("a", b"x" * 60)
     async with admission.body(large, 100):
         first, second = (asyncio.create_task(taken(admission, large)) for _ in range(2))

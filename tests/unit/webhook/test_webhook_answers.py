@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from livedex.connectors.webhook.presets import SENDERS
-from livedex.pipeline.errors import DoubtfulError, MissingError, RejectedError
+from livedex.connectors.webhook.presets import PRESETS
+from livedex.pipeline.errors import ContentNotFoundError, RejectedError, UnexpectedResponseError
 
 
 def of_github(answer: Any, mime_type: str | None = "application/json") -> bytes:
-    content = SENDERS["github-push"].content
+    content = PRESETS["github-push"].content
     assert content is not None
     return content(answer if isinstance(answer, bytes) else json.dumps(answer).encode(), mime_type, "https://api.github.com/x/a.md")
 
@@ -29,20 +29,20 @@ def test_a_file_of_github_is_the_answer_itself_or_stands_in_it() -> None:
     "said", [None, [], "x", 5, {}, {"a": 1}, [{"a": 1}], b"", b"no json", {"type": "file", "path": "a.md", "sha": "x", "encoding": "none", "content": ""}]
 )  # fmt: skip
 def test_json_that_is_no_file_of_github_is_no_content(said: Any) -> None:
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         of_github(said)
 
 
 @pytest.mark.parametrize("mime_type", ["text/html", "application/xhtml+xml"])
 def test_a_page_to_log_in_at_is_no_file(mime_type: str) -> None:
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         of_github(b"<html>Log in", mime_type)
-    of_gitlab = SENDERS["gitlab-push"].content
+    of_gitlab = PRESETS["gitlab-push"].content
     assert of_gitlab is not None
     file = "https://gitlab.com/api/v4/projects/15/repository/files/docs%2F{}/raw?ref=main"
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         of_gitlab(b"<html>Log in", mime_type, file.format("a.md"))
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         of_gitlab(b"null", "application/json", file.format("a.md"))
     for name, kind in (("a.HTML", mime_type), ("a.md", "text/plain"), ("a.md", None), ("a.json", "application/json")):
         assert of_gitlab(b"x", kind, file.format(name)) == b"x"
@@ -56,16 +56,16 @@ def test_a_page_to_log_in_at_is_no_file(mime_type: str) -> None:
     ],
 )  # fmt: skip
 def test_a_folder_a_submodule_and_a_link_that_leads_outside_are_no_files(said: Any) -> None:
-    with pytest.raises(MissingError):
+    with pytest.raises(ContentNotFoundError):
         of_github(said)
 
 
 def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
     assert (
-        SENDERS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}', None, "")
+        PRESETS["confluence"].content(b'{"id": "5", "body": {"export_view": {"value": "<p>\xc3\xa9</p>"}}}', None, "")
         == "<p>é</p>".encode()
     )
-    assert SENDERS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}', None, "") == b"# T"
+    assert PRESETS["notion"].content(b'{"object": "page_markdown", "id": "x", "markdown": "# T", "truncated": false}', None, "") == b"# T"
     for preset in ("confluence", "notion"):
         for answer in (
             b"",
@@ -78,10 +78,10 @@ def test_the_contents_are_taken_out_of_what_their_apis_answer() -> None:
             b'{"markdown": 5}',
             b'{"markdown": ["x"]}',
         ):
-            with pytest.raises(DoubtfulError):
-                SENDERS[preset].content(answer, "application/json", "")
+            with pytest.raises(UnexpectedResponseError):
+                PRESETS[preset].content(answer, "application/json", "")
     for value in (b"null", b"5", b"{}", b"[]", b"true"):
-        with pytest.raises(DoubtfulError):
-            SENDERS["confluence"].content(b'{"body": {"export_view": {"value": ' + value + b"}}}", None, "")
+        with pytest.raises(UnexpectedResponseError):
+            PRESETS["confluence"].content(b'{"body": {"export_view": {"value": ' + value + b"}}}", None, "")
     with pytest.raises(RejectedError):
-        SENDERS["notion"].content(b'{"markdown": "x", "truncated": true}', None, "")
+        PRESETS["notion"].content(b'{"markdown": "x", "truncated": true}', None, "")

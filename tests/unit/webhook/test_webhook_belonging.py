@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from livedex.app.webhook_role import check_contents, check_hooks
-from livedex.connectors.webhook.presets.path_filter import Paths
+from livedex.app.webhook_role import check_fetch_credentials, check_webhook_sources
+from livedex.connectors.webhook.presets.path_filter import PathFilter
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
@@ -102,7 +102,7 @@ def test_a_value_that_nothing_matches_is_refused_with_what_was_probably_meant(pr
     "glob", ["/guides/**", "guides/**", "guides/", "/guides", "guides", "guides/*.md", "**/a.md", "*.md", "g?ides/[a-c].md"]
 )
 def test_globs_of_every_form_that_is_taken_match(glob: str) -> None:
-    paths = Paths(source(preset="github-push", include=[glob]))
+    paths = PathFilter(source(preset="github-push", include=[glob]))
     assert paths.has("guides/a.md") and not paths.has("other/b.txt")
 
 
@@ -136,7 +136,7 @@ def test_a_map_without_an_order_is_refused_unless_the_source_says_that_the_arriv
 
 
 @pytest.mark.parametrize("kind", [*BELONGS, "both"])
-@pytest.mark.parametrize("check", [check_hooks, check_contents])
+@pytest.mark.parametrize("check", [check_webhook_sources, check_fetch_credentials])
 def test_a_source_that_has_to_fetch_starts_nothing_where_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, kind: str, check: Any) -> None:
     monkeypatch.setenv("S", "secret")
     given = {"map": TEXT | URL, "signature": "github", "order": "arrival"} if kind == "both" else meaning(kind)

@@ -9,31 +9,31 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from livedex.connectors.webhook.api_credentials import check_tokens, goes_to
+from livedex.connectors.webhook.api_credentials import check_tokens, sends_token_to
 from livedex.connectors.webhook.presets.s3 import signed
-from livedex.connectors.webhook.source_fetcher import Contents
-from livedex.pipeline.errors import ConfigError, DoubtfulError, NoTextError, RejectedError, RetryableError, ScopeError
-from livedex.pipeline.fetch.fetcher import Getter
-from livedex.pipeline.ingest.change_request import shown
+from livedex.connectors.webhook.source_fetcher import SourceFetcher
+from livedex.pipeline.errors import ConfigError, InsufficientScopeError, NoTextError, RejectedError, RetryableError, UnexpectedResponseError
+from livedex.pipeline.fetch.fetcher import HttpFetcher
+from livedex.pipeline.ingest.change_request import redact_url
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.fetch import FetchSettings
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from livedex.pipeline.stages.remote_content import Fetched
-from tests.scripted_web import Page, ScriptedWeb, redirect
+from livedex.pipeline.stages.remote_content import FetchedContent
+from tests.scripted_web import WebResponse, WebServer, redirect
 
 ENVIRONMENT = {"TOKEN": "tok-1", "BUCKET": "AK:SK", "BASIC": "Basic dTpw"}
 T = TenantId("acme")
 
 
 @pytest.fixture
-def api() -> Iterator[ScriptedWeb]:
-    with ScriptedWeb() as server:
+def api() -> Iterator[WebServer]:
+    with WebServer() as server:
         yield server
 
 
 @pytest.fixture
-def other() -> Iterator[ScriptedWeb]:
-    with ScriptedWeb() as server:
+def other() -> Iterator[WebServer]:
+    with WebServer() as server:
         yield server
 
 
@@ -42,38 +42,38 @@ def source(**given: Any) -> WebhookSource:
     return WebhookSource(**{"name": "src", "tenant": "acme", "secret_env": "S", "signature": "github"} | order | given)
 
 
-def contents(*sources: WebhookSource, most: int = 10_000, environment: Mapping[str, str] | None = None, **settings: Any) -> Contents:
-    return Contents(
+def contents(*sources: WebhookSource, most: int = 10_000, environment: Mapping[str, str] | None = None, **settings: Any) -> SourceFetcher:
+    return SourceFetcher(
         sources,
         FetchSettings(**settings),
-        Getter(),
+        HttpFetcher(),
         max_document_bytes=most,
         environment=ENVIRONMENT if environment is None else environment,
     )
 
 
-async def got(of: Contents, url: str, *, name: str = "src", tenant: TenantId = T) -> Fetched:
+async def got(of: SourceFetcher, url: str, *, name: str = "src", tenant: TenantId = T) -> FetchedContent:
     async with of.fetch(tenant, name, url) as found:
         assert found is not None
         return found
 
 
-async def test_a_token_goes_to_the_api_of_its_source_alone(api: ScriptedWeb, other: ScriptedWeb) -> None:
+async def test_a_token_goes_to_the_api_of_its_source_alone(api: WebServer, other: WebServer) -> None:
     made = source(
         map={"document_id": "id", "url": "url"}, base_url=f"{api.url}/v1", token_env="TOKEN", allow_hosts=[f"127.0.0.1:{other.port}"]
     )
     of = contents(made)
     for web in (api, other):
-        web.pages |= {"/v1/a": Page(b"text"), "/out": redirect(f"{other.url}/v1/a")}
+        web.pages |= {"/v1/a": WebResponse(b"text"), "/out": redirect(f"{other.url}/v1/a")}
     assert (await got(of, f"{api.url}/v1/a")).content == b"text"
-    assert api.visits[-1].headers["authorization"] == "Bearer tok-1"
+    assert api.requests[-1].headers["authorization"] == "Bearer tok-1"
     await got(of, f"{other.url}/v1/a")
     await got(of, f"{api.url}/out")
-    assert [visit.headers.get("authorization") for visit in other.visits] == [None, None]
-    assert (goes_to(made, f"{api.url}/x"), goes_to(made, f"{other.url}/x")) == (True, False)
+    assert [visit.headers.get("authorization") for visit in other.requests] == [None, None]
+    assert (sends_token_to(made, f"{api.url}/x"), sends_token_to(made, f"{other.url}/x")) == (True, False)
 
 
-async def test_another_tenant_gets_neither_the_token_nor_the_hosts_of_a_source(api: ScriptedWeb) -> None:
+async def test_another_tenant_gets_neither_the_token_nor_the_hosts_of_a_source(api: WebServer) -> None:
     of = contents(source(map={"document_id": "id", "url": "url"}, base_url=api.url, token_env="TOKEN"))
     for tenant, name in ((TenantId("other"), "src"), (T, ""), (T, "nobody"), (TenantId("default"), "src")):
         assert of.objection(tenant, name, f"{api.url}/a") is not None
@@ -83,9 +83,9 @@ async def test_another_tenant_gets_neither_the_token_nor_the_hosts_of_a_source(a
     assert api.connections == 0 and of.objection(T, "src", f"{api.url}/a") is None
 
 
-async def test_hosts_of_the_settings_count_for_what_is_sent_with_a_key_and_not_for_sources(api: ScriptedWeb) -> None:
+async def test_hosts_of_the_settings_count_for_what_is_sent_with_a_key_and_not_for_sources(api: WebServer) -> None:
     of = contents(source(map={"document_id": "id", "url": "url"}), allow_hosts=f"localhost, 127.0.0.1:{api.port}")
-    api.pages["/a"] = Page(b"text")
+    api.pages["/a"] = WebResponse(b"text")
     assert (await got(of, f"{api.url}/a", name="")).content == b"text"
     with pytest.raises(RejectedError):
         await got(of, f"{api.url}/a")
@@ -98,84 +98,84 @@ async def test_hosts_of_the_settings_count_for_what_is_sent_with_a_key_and_not_f
         ("github-push", b"# raw", b"# raw"), ("gitlab-push", b"# raw", b"# raw"),
     ],
 )  # fmt: skip
-async def test_a_content_is_taken_out_of_what_the_api_answers(api: ScriptedWeb, preset: str, answer: bytes, content: bytes) -> None:
+async def test_a_content_is_taken_out_of_what_the_api_answers(api: WebServer, preset: str, answer: bytes, content: bytes) -> None:
     of = contents(source(preset=preset, base_url=api.url))
-    api.pages["/a.md"] = Page(answer, headers={"content-type": "application/vnd.something+json; charset=utf-8", "etag": '"1"'})
+    api.pages["/a.md"] = WebResponse(answer, headers={"content-type": "application/vnd.something+json; charset=utf-8", "etag": '"1"'})
     found = await got(of, f"{api.url}/a.md")
     assert (found.content, found.mime_type, found.name) == (content, None, "")
     assert found.validator is not None and found.validator.etag == '"1"'
 
 
 @pytest.mark.parametrize(("name", "is_file"), [("a.json", True), ("A.JSON", True), ("ajson", False), ("a.md", False)])
-async def test_json_from_gitlab_is_a_file_only_where_the_file_is_called_so(api: ScriptedWeb, name: str, is_file: bool) -> None:
+async def test_json_from_gitlab_is_a_file_only_where_the_file_is_called_so(api: WebServer, name: str, is_file: bool) -> None:
     of = contents(source(preset="gitlab-push", base_url=api.url))
-    api.pages[f"/files/{name}/raw"] = Page(b'{"message": "log in"}', headers={"content-type": "application/json"})
+    api.pages[f"/files/{name}/raw"] = WebResponse(b'{"message": "log in"}', headers={"content-type": "application/json"})
     if is_file:
         assert (await got(of, f"{api.url}/files/{name}/raw")).content == b'{"message": "log in"}'
         return
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         await got(of, f"{api.url}/files/{name}/raw")
 
 
-async def test_the_limit_is_on_the_content_and_not_on_what_is_around_it(api: ScriptedWeb) -> None:
+async def test_the_limit_is_on_the_content_and_not_on_what_is_around_it(api: WebServer) -> None:
     of = contents(source(preset="notion", base_url=api.url), most=100)
     api.pages |= {
-        "/fits": Page(b'{"truncated": false, "markdown": "' + b"\\u0041" * 30 + b'"}'),
-        "/more": Page(b'{"markdown": "' + b"a" * 101 + b'"}'),
+        "/fits": WebResponse(b'{"truncated": false, "markdown": "' + b"\\u0041" * 30 + b'"}'),
+        "/more": WebResponse(b'{"markdown": "' + b"a" * 101 + b'"}'),
     }
     assert (await got(of, f"{api.url}/fits")).content == b"A" * 30
     with pytest.raises(NoTextError):
         await got(of, f"{api.url}/more")
-    api.pages["/none"] = Page(b'{"object": "error"}')
-    with pytest.raises(DoubtfulError):
+    api.pages["/none"] = WebResponse(b'{"object": "error"}')
+    with pytest.raises(UnexpectedResponseError):
         await got(of, f"{api.url}/none")
 
 
 @pytest.mark.parametrize("preset", ["github-push", "gitlab-push", "notion", "confluence"])
-async def test_what_another_host_says_instead_of_an_api_is_no_content(api: ScriptedWeb, other: ScriptedWeb, preset: str) -> None:
+async def test_what_another_host_says_instead_of_an_api_is_no_content(api: WebServer, other: WebServer, preset: str) -> None:
     of = contents(source(preset=preset, base_url=api.url, allow_hosts=[f"localhost:{other.port}"]))
     api.pages["/a.md"] = redirect(f"http://localhost:{other.port}/login")
-    other.pages["/login"] = Page(b'{"markdown": "log in", "body": {"export_view": {"value": "log in"}}}')
-    with pytest.raises(DoubtfulError, match="leads to localhost"):
+    other.pages["/login"] = WebResponse(b'{"markdown": "log in", "body": {"export_view": {"value": "log in"}}}')
+    with pytest.raises(UnexpectedResponseError, match="leads to localhost"):
         await got(of, f"{api.url}/a.md")
     assert other.asked("/login") == 1
 
 
 @pytest.mark.parametrize("packed", [False, True])
-async def test_that_a_token_lacks_a_scope_is_known_by_what_is_said(api: ScriptedWeb, packed: bool) -> None:
+async def test_that_a_token_lacks_a_scope_is_known_by_what_is_said(api: WebServer, packed: bool) -> None:
     of = contents(source(preset="gitlab-push", base_url=api.url))
     said = b'{"error":"insufficient_scope","error_description":"The request requires higher privileges.","scope":"api read_api"}'
     kind = {"content-type": "application/json"}
     api.pages |= {
-        "/scope": Page(gzip.compress(said), 403, kind | {"content-encoding": "gzip"}) if packed else Page(said, 403, kind),
-        "/other": Page(b'{"message":"403 Forbidden"}', 403, kind), "/long": Page(said * 1000, 403, kind), "/status": Page(said, 401, kind),
+        "/scope": WebResponse(gzip.compress(said), 403, kind | {"content-encoding": "gzip"}) if packed else WebResponse(said, 403, kind),
+        "/other": WebResponse(b'{"message":"403 Forbidden"}', 403, kind), "/long": WebResponse(said * 1000, 403, kind), "/status": WebResponse(said, 401, kind),
     }  # fmt: skip
-    with pytest.raises(ScopeError):
+    with pytest.raises(InsufficientScopeError):
         await of.answer(T, "src", f"{api.url}/scope")
     for path in ("/other", "/long", "/status"):
-        with pytest.raises(DoubtfulError) as refused:
+        with pytest.raises(UnexpectedResponseError) as refused:
             await of.answer(T, "src", f"{api.url}{path}")
-        assert not isinstance(refused.value, ScopeError)
+        assert not isinstance(refused.value, InsufficientScopeError)
 
 
 @pytest.mark.parametrize(
     ("page", "lasts_s"),
     [
-        (Page(status=500), 600), (Page(status=429), 600), (Page(status=404), 180), (Page(status=401), 180), (Page(b"no json"), 180),
+        (WebResponse(status=500), 600), (WebResponse(status=429), 600), (WebResponse(status=404), 180), (WebResponse(status=401), 180), (WebResponse(b"no json"), 180),
     ],
 )  # fmt: skip
-async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(api: ScriptedWeb, page: Page, lasts_s: float) -> None:
+async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(api: WebServer, page: WebResponse, lasts_s: float) -> None:
     of = contents(source(preset="notion", base_url=api.url), retry_s=600)
     api.pages["/a"] = page
     for ask in (got(of, f"{api.url}/a"), of.answer(T, "src", f"{api.url}/a")):
         with pytest.raises(RetryableError) as failed:
             await ask
-        assert failed.value.lasts_s == lasts_s
+        assert failed.value.retry_for_s == lasts_s
     by_key = contents(source(preset="notion", base_url=api.url), retry_s=600, allow_hosts=f"127.0.0.1:{api.port}")
     if page.status != 200:
         with pytest.raises(RetryableError) as failed:
             await got(by_key, f"{api.url}/a", name="events")
-        assert failed.value.lasts_s == 0, "who sends with a key sees what became of it"
+        assert failed.value.retry_for_s == 0, "who sends with a key sees what became of it"
 
 
 def test_other_rights_are_other_names_and_give_nothing_away() -> None:
@@ -227,7 +227,7 @@ AWS = "https://my-bucket.s3.eu-west-1.amazonaws.com"
 def test_an_object_is_signed_for_its_own_storage_alone(base_url: str | None, url: str, is_signed: bool) -> None:
     made = source(preset="s3", base_url=base_url, token_env="BUCKET")
     result = signed(made, url, SecretStr("AK:SK"))
-    assert (result is not None) == is_signed == goes_to(made, url)
+    assert (result is not None) == is_signed == sends_token_to(made, url)
     assert result is None or ("X-Amz-Signature=" in result and "SK" not in result.replace("AK%2F", ""))
 
 
@@ -246,4 +246,4 @@ def test_a_key_that_cannot_be_signed_is_refused_instead_of_another_one_being_fet
     ],
 )  # fmt: skip
 def test_what_looks_like_a_key_in_a_url_is_not_shown_to_who_searches(url: str | None, seen: str | None) -> None:
-    assert shown(url) == seen
+    assert redact_url(url) == seen

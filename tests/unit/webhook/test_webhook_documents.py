@@ -15,7 +15,7 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.http import body_budget as admission
 from livedex.pipeline.ingest import request_ingester as receiver
 from livedex.pipeline.ingest.change_request import LinkedBody
-from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.ingest.sync_token import read_sync_token
 from livedex.pipeline.model import DEFAULT_TENANT
 from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
@@ -30,7 +30,7 @@ async def test_a_document_of_any_name_is_taken_and_its_token_names_it(http, inta
     assert answer.status_code == 202
     body = answer.json()
     assert body["document_id"] == document_id
-    assert read_token(DEFAULT_TENANT, body["token"]) == (document_id, body["version"])
+    assert read_sync_token(DEFAULT_TENANT, body["token"]) == (document_id, body["version"])
     assert intake.contents == {document_id: b"words"}
 
 
@@ -147,7 +147,7 @@ async def test_a_stream_without_end_is_not_read_to_its_end(http, problem_of):
 @pytest.fixture
 def hasty(monkeypatch):
     """Bodies have to come at once; asked for before the app is made."""
-    monkeypatch.setattr(admission, "READ_S", 0.05)
+    monkeypatch.setattr(admission, "READ_TIMEOUT_S", 0.05)
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(hasty, http, problem_of):
@@ -169,7 +169,7 @@ async def _never() -> None:
 
 @pytest.mark.parametrize("broker", [_refused, _never])
 async def test_202_is_only_said_once_the_broker_holds_it(http, intake, problem_of, monkeypatch, broker):
-    monkeypatch.setattr(receiver, "ACCEPT_S", 0.05)
+    monkeypatch.setattr(receiver, "ACCEPT_TIMEOUT_S", 0.05)
     held, intake.broker = intake.broker, broker
     for answer in (await http.put("/v1/documents/d", json={"text": "a", "version": 1}), await http.delete("/v1/documents/d")):
         problem_of(answer, 503)
@@ -181,7 +181,7 @@ async def test_202_is_only_said_once_the_broker_holds_it(http, intake, problem_o
 
 
 async def test_an_answer_comes_in_bounded_time_when_too_much_is_under_way(http, intake, problem_of, monkeypatch):
-    monkeypatch.setattr(admission, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(admission, "WAIT_TIMEOUT_S", 0.05)
     go_on = asyncio.Event()
 
     async def wait() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from livedex.pipeline.ingest.sync_token import read_token
+from livedex.pipeline.ingest.sync_token import read_sync_token
 from livedex.pipeline.model import DEFAULT_TENANT
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
@@ -35,14 +35,14 @@ async def test_a_structured_event_is_a_change(http, intake, kind):
     answer = await post(http, event(data={"text": "words", "title": "T", "version": 5}), kind)
     assert answer.status_code == 202
     [token] = answer.json()["tokens"]
-    assert read_token(DEFAULT_TENANT, token) == ("docs/a", 5)
+    assert read_sync_token(DEFAULT_TENANT, token) == ("docs/a", 5)
     assert (intake.contents, intake.changes[0].data.title) == ({"docs/a": b"words"}, "T")
 
 
 @pytest.mark.parametrize("kind", [BATCH, "application/json"])
 async def test_a_batch_is_taken_in_its_order(http, intake, kind):
     answer = await post(http, [event("a", "1"), deleted("b", id="2"), event("a", "3")], kind)
-    assert [read_token(DEFAULT_TENANT, token)[0] for token in answer.json()["tokens"]] == ["a", "b", "a"]
+    assert [read_sync_token(DEFAULT_TENANT, token)[0] for token in answer.json()["tokens"]] == ["a", "b", "a"]
     assert [(change.data.document_id, change.data.deleted) for change in intake.changes] == [("a", False), ("b", True), ("a", False)]
 
 
@@ -130,11 +130,11 @@ async def test_without_a_version_the_time_orders_as_exactly_as_it_is_written(htt
     for time in ("2026-01-01T00:00:01Z", "2026-01-01T01:00:01.5+01:00", "2026-01-01T00:00:01.000001Z", "1969-01-01T00:00:00Z"):
         await post(http, event(time=time))
     second = 1_767_225_601 * 10**9
-    assert [(want.least, want.room) for want in versions.wanted] == [
+    assert [(want.minimum, want.room) for want in versions.wanted] == [
         (second, 10**9), (second + 500_000_000, 10**6), (second + 1000, 1000), (0, 10**9),
     ]  # fmt: skip
     await post(http, event(time="2026-01-01T00:00:01Z", data={"text": "a", "version": 3}))
-    assert (versions.wanted[-1].least, versions.wanted[-1].room) == (3, 1)
+    assert (versions.wanted[-1].minimum, versions.wanted[-1].room) == (3, 1)
 
 
 @pytest.mark.parametrize(("ahead", "orders"), [(timedelta(minutes=10), True), (timedelta(days=2), False), (timedelta(days=100_000), False)])
@@ -142,7 +142,7 @@ async def test_a_clock_that_is_far_ahead_orders_nothing(http, versions, ahead, o
     at = datetime.now(UTC) + ahead
     assert (await post(http, event(time=at.isoformat()))).status_code == 202
     [want] = versions.wanted
-    assert (want.least > datetime.now(UTC).timestamp() * 10**9, want.room <= 10**9) == (orders, orders)
+    assert (want.minimum > datetime.now(UTC).timestamp() * 10**9, want.room <= 10**9) == (orders, orders)
 
 
 async def test_what_comes_again_is_known_by_source_and_id(http, versions, intake):
@@ -156,5 +156,5 @@ async def test_what_comes_again_is_known_by_source_and_id(http, versions, intake
 
 
 async def test_a_batch_beyond_all_measure_is_refused(http, problem_of, monkeypatch):
-    monkeypatch.setattr("livedex.pipeline.api.cloudevents_binding.MOST_EVENTS", 3)
+    monkeypatch.setattr("livedex.pipeline.api.cloudevents_binding.MAX_BATCH_EVENTS", 3)
     problem_of(await post(http, [event(number=str(n)) for n in range(4)], BATCH), 422)

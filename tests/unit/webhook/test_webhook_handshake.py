@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from livedex.app.logging_setup import OneLine
-from livedex.app.webhook_role import check_hooks
-from livedex.connectors.webhook import open_hooks
-from livedex.connectors.webhook.verification_handshake import MOST_TOLD, WITHIN_S, Handshake
+from livedex.app.logging_setup import SingleLineFormatter
+from livedex.app.webhook_role import check_webhook_sources
+from livedex.connectors.webhook import load_hooks
+from livedex.connectors.webhook.verification_handshake import MAX_LOGGED_TOKENS, WITHIN_S, VerificationHandshake
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
@@ -47,7 +47,7 @@ async def send(http: Any, source: str, body: Any, secret: str | None = None) -> 
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [OneLine("%(message)s").format(record) for record in caplog.records if record.levelno >= logging.WARNING]
+    return [SingleLineFormatter("%(message)s").format(record) for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize(("source", "variable"), [("new", "NEW"), ("changing", "CHANGING")])
@@ -93,36 +93,36 @@ async def test_nothing_else_that_is_unsigned_is_told_or_taken(http, intake, capl
 
 def test_tokens_are_told_so_many_times_a_minute_and_again_after_it(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    handshake = Handshake("new", ("NEW",), lambda: now[0])
+    handshake = VerificationHandshake("new", ("NEW",), lambda: now[0])
     body = json.dumps({"verification_token": TOKEN}).encode()
-    for _ in range(MOST_TOLD):
+    for _ in range(MAX_LOGGED_TOKENS):
         assert handshake.takes(body)
     for at in (0.0, WITHIN_S - 1):
         now[0] = at
         with pytest.raises(HTTPException):
             handshake.takes(body)
-    assert len(told(caplog)) == MOST_TOLD
+    assert len(told(caplog)) == MAX_LOGGED_TOKENS
     now[0] = WITHIN_S
     assert handshake.takes(body)
 
 
 async def test_who_sends_too_many_is_asked_for_patience_and_fills_no_log(http, caplog, problem_of):
-    for _ in range(MOST_TOLD):
+    for _ in range(MAX_LOGGED_TOKENS):
         await send(http, "new", {"verification_token": TOKEN})
     answer = await send(http, "new", {"verification_token": TOKEN})
     problem_of(answer, 503)
-    assert len(told(caplog)) == MOST_TOLD
+    assert len(told(caplog)) == MAX_LOGGED_TOKENS
     assert int(answer.headers["retry-after"]) >= 1
 
 
 def test_only_of_a_sender_that_makes_its_secret_the_variable_may_be_unset() -> None:
     for preset in ("github-push", "gitlab-push", "s3", "confluence"):
         with pytest.raises(ConfigError, match="SOME_SECRET is not set"):
-            open_hooks([WebhookSource(name="s", secret_env=("SOME_SECRET",), preset=preset)], {})
+            load_hooks([WebhookSource(name="s", secret_env=("SOME_SECRET",), preset=preset)], {})
 
 
 def test_the_operator_is_told_at_the_start_what_is_waited_for(sources: Sequence[WebhookSource], secrets: Mapping[str, str]) -> None:
-    said = {name: list(hook.cautions) for name, hook in open_hooks(sources, secrets).items()}
+    said = {name: list(hook.startup_warnings) for name, hook in load_hooks(sources, secrets).items()}
     assert said["set"] == [] and "NEW is not set" in said["new"][0] and "CHANGING is not set" in said["changing"][0]
 
 
@@ -130,5 +130,5 @@ def test_what_is_looked_at_before_the_start_says_nothing_that_the_start_says_aga
     sources: Sequence[WebhookSource], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SET", "the-secret")
-    check_hooks(Settings(source=tuple(sources)))
+    check_webhook_sources(Settings(source=tuple(sources)))
     assert told(caplog) == []

@@ -134,7 +134,7 @@ async def test_what_is_sent_again_is_known_by_what_was_signed_whatever_the_deliv
 
 async def test_a_version_of_the_payload_needs_no_delivery(http, versions):
     await send(http, "versioned", {"id": "a", "text": "A", "version": 7}, **{"x-github-delivery": "1"})
-    assert [(want.least, want.room) for want in versions.wanted] == [(7, 1)]
+    assert [(want.minimum, want.room) for want in versions.wanted] == [(7, 1)]
 
 
 async def test_content_that_would_have_to_be_fetched_is_refused_where_nothing_is(http, intake, problem_of):

@@ -10,9 +10,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from livedex.connectors.webhook.hooks import reader
-from livedex.connectors.webhook.presets import SENDERS
-from livedex.pipeline.errors import DoubtfulError, LivedexError, MissingError, RejectedError, RetryableError, ScopeError
+from livedex.connectors.webhook.hooks import payload_reader
+from livedex.connectors.webhook.presets import PRESETS
+from livedex.pipeline.errors import (
+    ContentNotFoundError,
+    InsufficientScopeError,
+    LivedexError,
+    RejectedError,
+    RetryableError,
+    UnexpectedResponseError,
+)
 from livedex.pipeline.settings.webhook_source import Preset, WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
@@ -29,8 +36,8 @@ def looked_up(name: str, answers: Any, **more: Any) -> tuple[dict[str, bool], li
     preset: Preset = "github-push" if name == GITHUB else "gitlab-push"
     source = WebhookSource(name="src", secret_env=("S",), signature="github", preset=preset)
     payload = json.loads((PAYLOADS / f"{name}.json").read_text("utf-8")) | {"forced": True} | more
-    [listing] = [item for item in reader(source)(payload) if item.listing]
-    look_up, asked = SENDERS[preset].listed, list[str]()
+    [listing] = [item for item in payload_reader(source)(payload) if item.listing]
+    look_up, asked = PRESETS[preset].listed, list[str]()
     assert look_up is not None
 
     async def ask(url: str) -> Any:
@@ -75,7 +82,7 @@ def test_before_a_branch_that_is_new_there_was_nothing() -> None:
 
 @pytest.mark.parametrize("answer", [[], None, {}, {"tree": None}, {"tree": [{}]}, {"tree": [5]}, {"message": "x"}, "x", 5])
 def test_an_answer_that_is_no_tree_is_no_change(answer: Any) -> None:
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         looked_up(GITHUB, [answer])
 
 
@@ -114,12 +121,12 @@ def test_a_server_that_never_ends_its_pages_is_asked_for_a_bounded_number() -> N
 def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_the_token_lacks_the_scope_to_compare(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert looked_up(GITLAB, [ScopeError("403")])[0] == {}
+    assert looked_up(GITLAB, [InsufficientScopeError("403")])[0] == {}
     assert "read_api" in caplog.text
 
 
 NO_COMPARISON = [
-    MissingError("404"), DoubtfulError("401"), RetryableError("500"), {"diffs": [], "compare_timeout": True}, {}, [], None, "x", {"diffs": None},
+    ContentNotFoundError("404"), UnexpectedResponseError("401"), RetryableError("500"), {"diffs": [], "compare_timeout": True}, {}, [], None, "x", {"diffs": None},
     {"diffs": [{}]}, {"diffs": [{"old_path": None, "new_path": None, "deleted_file": False}]},
 ]  # fmt: skip
 
@@ -132,13 +139,13 @@ def test_nothing_else_is_taken_for_a_comparison_and_all_of_it_is_asked_again(ans
 
 
 def test_a_push_that_does_not_name_all_its_commits_is_not_taken_at_its_word() -> None:
-    with pytest.raises(ScopeError):
-        looked_up(GITLAB, [ScopeError("403")], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
+    with pytest.raises(InsufficientScopeError):
+        looked_up(GITLAB, [InsufficientScopeError("403")], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
 
 
 @pytest.mark.parametrize("answer", [{}, "", None, {"path": "a.md"}, [{"path": None, "type": "blob"}]])
 def test_what_is_no_list_of_files_is_not_taken_for_an_empty_branch(answer: Any) -> None:
-    with pytest.raises(DoubtfulError):
+    with pytest.raises(UnexpectedResponseError):
         looked_up(GITLAB, [answer], before="0" * 40)
 
 

@@ -9,9 +9,9 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from livedex.connectors.webhook.hooks import reader
+from livedex.connectors.webhook.hooks import payload_reader
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 MAP = {
@@ -26,8 +26,8 @@ def source(expressions: dict[str, str] | None = None, **more: Any) -> WebhookSou
     return WebhookSource(**{"name": "crm", "secret_env": "S", "signature": "github", "map": made} | order | more)
 
 
-def read(page: dict[str, Any], made: WebhookSource | None = None, **more: Any) -> Incoming:
-    [item] = reader(made or source())({"event": "page_updated", "page": {"id": "a", "body": "x"} | page, **more})
+def read(page: dict[str, Any], made: WebhookSource | None = None, **more: Any) -> ChangeRequest:
+    [item] = payload_reader(made or source())({"event": "page_updated", "page": {"id": "a", "body": "x"} | page, **more})
     return item
 
 
@@ -43,7 +43,7 @@ def test_every_field_is_mapped() -> None:
         "link": "https://x/",
     }
     item = read(page, source(metadata={"team": "ops", "k": 0}, collection="c"), id=5)
-    assert item == Incoming(
+    assert item == ChangeRequest(
         item.document_id, content=b"text", version=7, delivery_id="5", mime_type="text/plain", title="T", uri="https://x/", collection="s",
         metadata={"team": "ops", "k": [1]},
     )  # fmt: skip
@@ -84,7 +84,7 @@ def test_without_rights_in_the_map_a_document_has_those_of_its_source() -> None:
 
 
 def test_a_delete_needs_no_content() -> None:
-    [item] = reader(source())({"event": "page_removed", "page": {"id": 16777227}})
+    [item] = payload_reader(source())({"event": "page_removed", "page": {"id": 16777227}})
     assert (item.document_id, item.deleted, item.content) == ("16777227", True, None)
 
 
@@ -101,7 +101,7 @@ def test_a_version_is_a_whole_number(given: Any, version: int) -> None:
 )
 def test_a_time_is_a_version_as_exactly_as_it_is_written(given: str, at_ns: int, exact_ns: int) -> None:
     item = read({"version": given})
-    assert (item.version, item.at_ns, item.exact_ns) == (None, at_ns, exact_ns)
+    assert (item.version, item.occurred_at_ns, item.precision_ns) == (None, at_ns, exact_ns)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_value_of_the_wrong_type_is_refused_by_the_name_of_its_field(page: dic
 
 def test_deleted_is_true_or_false() -> None:
     made = source({"document_id": "id", "text": "body", "deleted": "gone"})
-    assert not reader(made)({"id": "a", "body": "x", "gone": None})[0].deleted
+    assert not payload_reader(made)({"id": "a", "body": "x", "gone": None})[0].deleted
     with pytest.raises(RequestValidationError) as refused:
-        reader(made)({"id": "a", "body": "x", "gone": "yes"})
+        payload_reader(made)({"id": "a", "body": "x", "gone": "yes"})
     assert refused.value.errors()[0]["loc"] == ("deleted",)
 
 
@@ -136,26 +136,26 @@ def test_a_payload_may_hold_several_documents() -> None:
             {"kind": "page", "page": {"id": 3, "body": "c"}},
         ]
     }  # fmt: skip
-    assert [(item.document_id, item.content) for item in reader(made)(payload)] == [("1", b"a"), ("3", b"c")]
-    assert reader(made)({"events": []}) == reader(made)({}) == []
+    assert [(item.document_id, item.content) for item in payload_reader(made)(payload)] == [("1", b"a"), ("3", b"c")]
+    assert payload_reader(made)({"events": []}) == payload_reader(made)({}) == []
     payload["events"][3]["page"]["id"] = None  # type: ignore[index]
     with pytest.raises(RequestValidationError) as refused:
-        reader(made)(payload)
+        payload_reader(made)(payload)
     assert refused.value.errors()[0]["loc"] == (2, "document_id")
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"items": "events", "document_id": "id", "text": "body"}))({"events": {"a": 1}})
+        payload_reader(source({"items": "events", "document_id": "id", "text": "body"}))({"events": {"a": 1}})
     assert refused.value.errors()[0]["loc"] == ("items",)
 
 
 def test_payloads_that_do_not_count_mean_nothing() -> None:
     made = source({"when": "event != 'ping'", "document_id": "id", "text": "body"})
-    assert reader(made)({"event": "ping"}) == []
-    assert len(reader(made)({"event": "x", "id": "a", "body": "b"})) == 1
+    assert payload_reader(made)({"event": "ping"}) == []
+    assert len(payload_reader(made)({"event": "x", "id": "a", "body": "b"})) == 1
 
 
 def test_an_expression_that_cannot_be_applied_is_a_refusal_of_the_payload() -> None:
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"document_id": "id", "text": "join(' ', parts)"}))({"id": "a", "parts": 5})
+        payload_reader(source({"document_id": "id", "text": "join(' ', parts)"}))({"id": "a", "parts": 5})
     assert refused.value.errors()[0]["loc"] == ("text",)
 
 
@@ -164,19 +164,19 @@ def test_a_payload_that_is_nested_too_deeply_for_an_expression_is_refused() -> N
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"document_id": "id", "text": "to_string(@)"}))({"id": "a", "x": deep})
+        payload_reader(source({"document_id": "id", "text": "to_string(@)"}))({"id": "a", "x": deep})
     assert refused.value.errors()[0]["loc"] == ("text",)
 
 
 @pytest.mark.parametrize("payload", [None, [], "x", 5, {"page": []}])
 def test_any_json_is_a_payload(payload: Any) -> None:
     with pytest.raises(RequestValidationError):
-        reader(source())(payload)
+        payload_reader(source())(payload)
 
 
 def test_an_expression_that_is_none_starts_nothing() -> None:
     with pytest.raises(ConfigError, match=r"crm: map\.text"):
-        reader(source({"document_id": "id", "text": "page.["}))
+        payload_reader(source({"document_id": "id", "text": "page.["}))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_an_expression_that_is_none_starts_nothing() -> None:
 )  # fmt: skip
 def test_an_expression_that_no_payload_can_satisfy_starts_nothing(expression: str, why: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(why)) as refused:
-        reader(source({"document_id": "id", "text": expression}))
+        payload_reader(source({"document_id": "id", "text": expression}))
     assert "crm: map.text" in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -209,7 +209,7 @@ def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(fi
     made = source({"document_id": "id", "text": "body"} | {field: expression})
     payload = {"id": "a", "body": "x", "v": given}
     with pytest.raises(RequestValidationError) as refused:
-        reader(made)(payload)
+        payload_reader(made)(payload)
     [error] = refused.value.errors()
     assert error["loc"] == (field,) and f"map.{field}" in error["msg"] and "`when`" in error["msg"]
     assert "stands in the payload" not in error["msg"] and len(error["msg"]) < 300
@@ -226,7 +226,7 @@ def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(fi
 )  # fmt: skip
 def test_what_an_expression_gives_and_no_document_can_have_is_refused(field: str, expression: str, given: Any) -> None:
     with pytest.raises(RequestValidationError) as refused:
-        reader(source({"document_id": "id", "text": "body"} | {field: expression}))({"id": "a", "body": "x", "v": given})
+        payload_reader(source({"document_id": "id", "text": "body"} | {field: expression}))({"id": "a", "body": "x", "v": given})
     assert refused.value.errors()[0]["loc"][0] == field
 
 

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.exceptions import RequestValidationError
 
-from livedex.connectors.webhook.hooks import reader
+from livedex.connectors.webhook.hooks import payload_reader
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.ingest.change_request import Incoming
+from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
@@ -28,9 +28,9 @@ def source(preset: str, **more: Any) -> WebhookSource:
     return WebhookSource(**{"name": "src", "secret_env": "S", "preset": preset, "metadata": {"team": "ops"}} | more)
 
 
-def read(preset: str, given: Any, **more: Any) -> dict[str, Incoming]:
+def read(preset: str, given: Any, **more: Any) -> dict[str, ChangeRequest]:
     """The documents that a payload changes."""
-    found = [item for item in reader(source(preset, **more))(given) if not item.listing]
+    found = [item for item in payload_reader(source(preset, **more))(given) if not item.listing]
     assert len({item.document_id for item in found}) == len(found)
     return {str(item.document_id): item for item in found}
 
@@ -51,7 +51,7 @@ def test_a_push_to_github_changes_each_file_as_its_last_commit_leaves_it() -> No
     removed = found["src/shipping.md"]
     assert (removed.url, removed.seen_at) == (f"{api}shipping.md{now}", None), "looked at as well: it may be there again"
     assert all(item.gone_if_missing for item in found.values())
-    assert (refunds.at_ns, refunds.exact_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
+    assert (refunds.occurred_at_ns, refunds.precision_ns, refunds.metadata) == (1778858444 * SECOND, SECOND, {"team": "ops"})
     name = f"refs/heads/main {pushed['before']}..{pushed['after']} 1778858444"
     assert all(item.version is None and item.delivery_id == name for item in found.values())
 
@@ -82,7 +82,7 @@ def test_globs_choose_the_files_of_a_push() -> None:
         "src/guides/first steps.md",
     }
     with pytest.raises(ConfigError, match="src"):
-        reader(source("github-push", include=["!"]))
+        payload_reader(source("github-push", include=["!"]))
 
 
 def test_an_installation_of_github_of_ones_own_is_asked_instead() -> None:
@@ -132,7 +132,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_name(preset: str, name: str
         inner = inner[part]
     inner[place[-1]] = {"wrong": True}
     with pytest.raises(RequestValidationError) as refused:
-        reader(source(preset))(given)
+        payload_reader(source(preset))(given)
     assert "/".join(map(str, refused.value.errors()[0]["loc"])).startswith(field)
 
 
@@ -145,13 +145,13 @@ def test_a_push_to_gitlab_changes_each_file_as_its_last_commit_leaves_it() -> No
     file = "https://gitlab.com/api/v4/projects/15/repository/files/docs%2Fnew%20name.md/raw?ref="
     assert (new.url, new.seen_at) == (f"{file}master", f"{file}da1560886d4f094c3e6c9ef40349f7d38b5d27d7")
     assert new.uri == "https://gitlab.com/mike/diaspora/-/blob/master/docs/new%20name.md"
-    assert new.at_ns is None, "it counts from when it arrives: the times of commits say nothing of when they were pushed"
+    assert new.occurred_at_ns is None, "it counts from when it arrives: the times of commits say nothing of when they were pushed"
     assert read("gitlab-push", payload("gitlab_push") | {"checkout_sha": None, "after": "0" * 40}) == {}
 
 
 def looked_up(preset: str, given: Any, **more: Any) -> list[tuple[str, str | None, dict[str, Any]]]:
     """What has to be looked up: the id that the event has, the first question, and what is known of the push."""
-    found = [item for item in reader(source(preset, **more))(given) if item.listing]
+    found = [item for item in payload_reader(source(preset, **more))(given) if item.listing]
     return [(str(item.document_id), item.url, json.loads(item.content or b"")) for item in found]
 
 
@@ -213,7 +213,7 @@ def test_a_notification_of_s3_is_about_its_keys_as_they_are() -> None:
     written, gone = found["src/reports/Q1 plan & größe.md"], found["src/reports/old.md"]
     assert (written.deleted, gone.deleted, gone.url) == (False, True, None)
     assert written.url == "https://amzn-s3-demo-bucket.s3.us-west-2.amazonaws.com/reports/Q1%20plan%20%26%20gr%C3%B6%C3%9Fe.md"
-    assert written.at_ns is not None and written.at_ns // 10**6 == 1772366400_250 and written.exact_ns == 1
+    assert written.occurred_at_ns is not None and written.occurred_at_ns // 10**6 == 1772366400_250 and written.precision_ns == 1
     assert read("s3", payload("s3_test_event")) == {}
     assert read("s3", payload("s3_put"), repository="another-bucket") == {}
 
@@ -222,7 +222,7 @@ def test_a_notification_of_s3_is_about_its_keys_as_they_are() -> None:
 def test_a_push_at_no_time_that_there_is_counts_from_when_it_arrives(pushed_at: int) -> None:
     given = copy.deepcopy(payload("github_push"))
     given["repository"]["pushed_at"] = pushed_at
-    assert {item.at_ns for item in read("github-push", given).values()} == {None}
+    assert {item.occurred_at_ns for item in read("github-push", given).values()} == {None}
 
 
 def test_events_of_one_object_in_one_millisecond_are_in_the_order_of_their_sequencers() -> None:
@@ -231,8 +231,8 @@ def test_events_of_one_object_in_one_millisecond_are_in_the_order_of_their_seque
         given["Records"][0]["eventTime"] = time
         given["Records"][0]["s3"]["object"]["sequencer"] = sequencer
         [item] = read("s3", given).values()
-        assert item.at_ns is not None
-        return item.at_ns
+        assert item.occurred_at_ns is not None
+        return item.occurred_at_ns
 
     assert at("2026-01-01T00:00:00.000Z", "0055AED6DCD90281E5") < at("2026-01-01T00:00:00.000Z", "0055AED6DCD90281E6")
     assert at("2026-01-01T00:00:00.000Z", "0055AED6DCD90281E6") < at("2026-01-01T00:00:00.001Z", "0055AED6DCD90281E5")
@@ -265,13 +265,13 @@ def test_a_page_of_confluence_is_got_by_its_api(event: str, deleted: bool) -> No
     [item] = read("confluence", payload("confluence_page") | {"event": event}).values()
     url = None if deleted else "https://wiki.example.com/confluence/rest/api/content/16777227?expand=body.export_view"
     assert (item.document_id, item.deleted, item.url, item.title) == ("src/16777227", deleted, url, "Runbook")
-    assert (item.at_ns, item.exact_ns) == (1771926079645 * 10**6, 10**6)
+    assert (item.occurred_at_ns, item.precision_ns) == (1771926079645 * 10**6, 10**6)
 
 
 def test_a_confluence_that_tells_ids_alone_needs_its_address() -> None:
     given = {"timestamp": 1, "event": "page_updated", "userKey": "x", "page": {"id": 5}}
     with pytest.raises(RequestValidationError):
-        reader(source("confluence"))(given)
+        payload_reader(source("confluence"))(given)
     [item] = read("confluence", given, base_url="https://wiki.example.com/wiki").values()
     assert item.url == "https://wiki.example.com/wiki/rest/api/content/5?expand=body.export_view"
 
@@ -291,7 +291,7 @@ def test_a_page_of_notion_is_got_as_markdown(event: str, deleted: bool) -> None:
         url,
         "367cba44-b6f3-4c92-81e7-6a2e9659efd4",
     )
-    assert (item.at_ns, item.exact_ns) == (1796514934_285_000_000, 10**6)
+    assert (item.occurred_at_ns, item.precision_ns) == (1796514934_285_000_000, 10**6)
 
 
 @pytest.mark.parametrize("page", ["a\x00b", "", "../x", "1/2", "x" * 201, -1, 1.5, None, {}])
@@ -299,7 +299,7 @@ def test_an_id_of_confluence_that_is_none_is_refused_by_its_name(page: Any) -> N
     given = payload("confluence_page")
     given["page"]["id"] = page
     with pytest.raises(RequestValidationError) as refused:
-        reader(source("confluence", base_url="https://wiki.example.com"))(given)
+        payload_reader(source("confluence", base_url="https://wiki.example.com"))(given)
     assert "/".join(map(str, refused.value.errors()[0]["loc"])).startswith("page/id")
 
 

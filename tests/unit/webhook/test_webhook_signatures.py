@@ -12,9 +12,9 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
-from livedex.connectors.webhook.signatures import TOLERANCE_S, verifier
+from livedex.connectors.webhook.signatures import TOLERANCE_S, make_verifier
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.settings.webhook_source import WebhookSource, secrets_of
+from livedex.pipeline.settings.webhook_source import WebhookSource, signing_secrets
 
 MAP = {"document_id": "id", "text": "text"}
 BODIES = [b'{"b": 1.0,  "a":"\\u00e9"}\n', '{"a":"é"}'.encode(), b'{"a":1,"a":2}', b"", b"\xff\x00"]
@@ -35,7 +35,7 @@ def source(signature: str, **more: Any) -> WebhookSource:
 def check(made: WebhookSource, headers: dict[str, str], body: bytes, *secrets: str) -> str | None:
     names = tuple(f"S{n}" for n in range(len(secrets)))
     made = made.model_copy(update={"secret_env": names})
-    return verifier(made, secrets_of(made, dict(zip(names, secrets, strict=True))))(Headers(headers), body)
+    return make_verifier(made, signing_secrets(made, dict(zip(names, secrets, strict=True))))(Headers(headers), body)
 
 
 def is_refused(*arguments: Any) -> str:
@@ -167,9 +167,9 @@ def test_a_token_stands_in_the_header_that_is_named() -> None:
 def test_without_a_secret_nothing_starts(environment: dict[str, str]) -> None:
     for signature in ("standard-webhooks", "github", "gitlab"):
         with pytest.raises(ConfigError, match="S is not set"):
-            secrets_of(source(signature), environment)
+            signing_secrets(source(signature), environment)
     with pytest.raises(ConfigError, match="S is not set"):
-        secrets_of(source("github", secret_env=["T", "S"]), {"T": "x", **environment})
+        signing_secrets(source("github", secret_env=["T", "S"]), {"T": "x", **environment})
 
 
 @pytest.mark.parametrize("secret", ["whsec_", "whsec_!!!", "whsec_é"])

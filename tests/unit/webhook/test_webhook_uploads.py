@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from livedex.pipeline.http.multipart import parts_of
+from livedex.pipeline.http.multipart import parse_parts
 from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
 QUERY = {"title": "T", "uri": "https://a/", "metadata": '{"k": [1]}', "acl": ["user:ann", "group:hr"], "collection": "c", "version": "7"}
@@ -117,7 +117,7 @@ def test_the_bytes_of_a_part_are_exact() -> None:
         + raw.replace(b"\r\n--x", b"")
         + b"\r\n--x--\r\nepilogue"
     )
-    [part] = parts_of(body, b"x")
+    [part] = parse_parts(body, b"x")
     assert part.content == raw.replace(b"\r\n--x", b"") and (part.name, part.filename) == ("file", "a")
 
 
