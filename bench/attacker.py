@@ -1,7 +1,8 @@
-"""The attacking tenant of `bench attacks`, in a process of its own: `python -m bench.attacker URL KEY ATTACK …`.
+"""The attacking tenant of `bench attacks`, in a process of its own: `python -m bench.attacker URL
+KEY ATTACK …`.
 
-It runs at the lowest priority, since a real attacker's processor is another machine's. Ended by closing its standard input, it prints how many
-answers of each status it got.
+It runs at the lowest priority, since a real attacker's processor is another machine's. Ended by
+closing its standard input, it prints how many answers of each status it got.
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ _VALUES, _QUERY_CHARACTERS, _LIMIT = 1_000, 20_000, 100
 def _largest_search() -> bytes:
     """Return the body of the largest search that is allowed: its words, hits and values."""
     words = " ".join(f"garden{n:x}" for n in range(_QUERY_CHARACTERS // 12))
-    conditions = {f"field{n}": {"in": [f"{n}-{m}-{'x' * 150}" for m in range(_VALUES // 20)]} for n in range(20)}
-    return json.dumps({"query": words[:_QUERY_CHARACTERS], "limit": _LIMIT, "where": conditions}).encode()
+    conditions = {
+        f"field{n}": {"in": [f"{n}-{m}-{'x' * 150}" for m in range(_VALUES // 20)]}
+        for n in range(20)
+    }
+    return json.dumps(
+        {"query": words[:_QUERY_CHARACTERS], "limit": _LIMIT, "where": conditions}
+    ).encode()
 
 
 def _document(size_bytes: int) -> bytes:
@@ -42,9 +48,11 @@ def _document(size_bytes: int) -> bytes:
 class _Attack:
     def __init__(self, url: str, key: str) -> None:
         self._client = httpx.Client(
-            base_url=url, timeout=60, headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+            base_url=url,
+            timeout=60,
+            headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
             limits=httpx.Limits(max_connections=None),
-        )  # fmt: skip
+        )
         self._search = _largest_search()
         self._body = _document(_MAX_BODY_BYTES)
         self._ending = threading.Event()

@@ -1,8 +1,8 @@
 """The baseline of every comparison: a straight script, as one would write it in an afternoon.
 
-It reads, splits with semantic-text-splitter at 1,000 characters, embeds with the same local model and writes chunks with their vectors
-and a tsvector to one table, one transaction a document, with HNSW and GIN there from the start. An edit reuses the hashes found anywhere
-in the document.
+It reads, splits with semantic-text-splitter at 1,000 characters, embeds with the same local model
+and writes chunks with their vectors and a tsvector to one table, one transaction a document, with
+HNSW and GIN there from the start. An edit reuses the hashes found anywhere in the document.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _SCHEMA = """
 create extension if not exists vector;
 drop table if exists baseline_chunks;
 create table baseline_chunks (
-    id bigint generated always as identity primary key, document text not null, position integer not null, hash text not null,
+    id bigint generated always as identity primary key, document text not null,
+      position integer not null, hash text not null,
     content text not null, embedding halfvec(256) not null, tsv tsvector not null);
 create index on baseline_chunks (document, hash);
 create index on baseline_chunks using hnsw (embedding halfvec_cosine_ops);
@@ -43,7 +44,9 @@ async def open_baseline() -> AsyncIterator[Baseline]:
             connection = await asyncpg.connect(url)
             try:
                 embedder = LocalEmbedder()
-                await embedder.embed(["a first text, so that loading the model is not counted"], kind="document")
+                await embedder.embed(
+                    ["a first text, so that loading the model is not counted"], kind="document"
+                )
                 baseline = Baseline(connection, embedder)
                 await baseline.prepare()
                 yield baseline
@@ -74,13 +77,21 @@ class Baseline:
         async with c.transaction():
             known = {
                 r["hash"]: r["embedding"]
-                for r in await c.fetch("select hash, embedding from baseline_chunks where document = $1", document)
+                for r in await c.fetch(
+                    "select hash, embedding from baseline_chunks where document = $1", document
+                )
             }
-            new = [(h, t) for h, t in dict(zip(hashes, chunks, strict=True)).items() if h not in known]
+            new = [
+                (h, t) for h, t in dict(zip(hashes, chunks, strict=True)).items() if h not in known
+            ]
             if new:
                 vectors = await self._embed([t for _, t in new])
                 known |= {h: HalfVector(v) for (h, _), v in zip(new, vectors, strict=True)}
-            rows = await c.fetch("select id, position, hash from baseline_chunks where document = $1 order by position", document)
+            rows = await c.fetch(
+                "select id, position, hash from baseline_chunks where document = $1 order by "
+                "position",
+                document,
+            )
             free: dict[str, list[asyncpg.Record]] = {}
             for row in rows[::-1]:
                 free.setdefault(row["hash"], []).append(row)
@@ -92,9 +103,12 @@ class Baseline:
                     add.append((document, n, h, t, known[h]))
             gone = [row["id"] for left in free.values() for row in left]
             await c.execute("delete from baseline_chunks where id = any($1)", gone)
-            await c.executemany("update baseline_chunks set position = $2 where id = $1 and position <> $2", keep)
             await c.executemany(
-                "insert into baseline_chunks (document, position, hash, content, embedding, tsv) values ($1, $2, $3, $4, $5, to_tsvector('english', $4))",
+                "update baseline_chunks set position = $2 where id = $1 and position <> $2", keep
+            )
+            await c.executemany(
+                "insert into baseline_chunks (document, position, hash, content, embedding, "
+                "tsv) values ($1, $2, $3, $4, $5, to_tsvector('english', $4))",
                 add,
             )
 
@@ -104,11 +118,17 @@ class Baseline:
 
     async def rename(self, old: str, new: str) -> None:
         """Give a document another name."""
-        await self._connection.execute("update baseline_chunks set document = $2 where document = $1", old, new)
+        await self._connection.execute(
+            "update baseline_chunks set document = $2 where document = $1", old, new
+        )
 
     async def mean_characters(self) -> float:
         """Of a chunk."""
-        return float(await self._connection.fetchval("select coalesce(avg(char_length(content)), 0) from baseline_chunks"))
+        return float(
+            await self._connection.fetchval(
+                "select coalesce(avg(char_length(content)), 0) from baseline_chunks"
+            )
+        )
 
     async def _embed(self, texts: list[str]) -> np.ndarray:
         self.embedded_texts += len(texts)

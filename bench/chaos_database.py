@@ -1,4 +1,6 @@
-"""A PostgreSQL of a benchmark's own that is made to fail in all the ways in which a server fails without ending."""
+"""A PostgreSQL of a benchmark's own that is made to fail in all the ways in which a server fails
+without ending.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,17 @@ class FaultyDatabase:
     def prepare(self) -> None:
         """Make the login, once the schema is there; from now on its password is asked for."""
         self._rules.write_text(_RULES, "utf-8")
-        self._do(f"create role {LOGIN} login password '{_PASSWORD}' in role livedex_app", "select pg_reload_conf()")
+        self._do(
+            f"create role {LOGIN} login password '{_PASSWORD}' in role livedex_app",
+            "select pg_reload_conf()",
+        )
 
     def end_sessions(self, rng: random.Random, share: float) -> int:
         """End some of the sessions, chosen at random; how many."""
-        found = [row[0] for row in self._ask("select pid from pg_stat_activity where usename = $1", LOGIN)]
+        found = [
+            row[0]
+            for row in self._ask("select pid from pg_stat_activity where usename = $1", LOGIN)
+        ]
         chosen = rng.sample(found, max(1, round(share * len(found)))) if found else []
         for pid in chosen:
             self._do(f"select pg_terminate_backend({pid})")
@@ -51,7 +59,14 @@ class FaultyDatabase:
         Args:
             end: the sessions, as a failover does; those that stay keep what was so when they began.
         """
-        self._do("alter database livedex " + ("set default_transaction_read_only = on" if on else "reset default_transaction_read_only"))
+        self._do(
+            "alter database livedex "
+            + (
+                "set default_transaction_read_only = on"
+                if on
+                else "reset default_transaction_read_only"
+            )
+        )
         if end:
             self.end_sessions(random.Random(0), 1.0)
 
@@ -72,7 +87,9 @@ class FaultyDatabase:
         return asyncio.run(self._asked(statement, *arguments))
 
     async def _asked(self, statement: str, *arguments: object) -> list[Any]:
-        connection = await asyncpg.connect(self._owner_url, server_settings={"default_transaction_read_only": "off"})
+        connection = await asyncpg.connect(
+            self._owner_url, server_settings={"default_transaction_read_only": "off"}
+        )
         try:
             with suppress(asyncpg.UndefinedTableError):
                 return list(await connection.fetch(statement, *arguments))

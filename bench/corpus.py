@@ -1,4 +1,6 @@
-"""What the benchmarks read: the PEPs and their real edits from `../shared/data`, or a corpus made here where these are missing."""
+"""What the benchmarks read: the PEPs and their real edits from `../shared/data`, or a corpus made
+here where these are missing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import Any
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 _WORDS = (
-    "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic thunder cedar compass "
+    "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron "
+    "engine cobalt river mosaic thunder cedar compass "
     "ribbon marble falcon quartz willow beacon ember canyon prairie summit tundra"
 ).split()
 
@@ -25,7 +28,8 @@ class Corpus:
     Attributes:
         name: for the tables.
         files: text by relative path.
-        commits: each a list of operations `{"op": "write"|"delete"|"rename", "path", "to", "text"}`.
+        commits: each a list of operations `{"op": "write"|"delete"|"rename", "path", "to",
+            "text"}`.
     """
 
     name: str
@@ -43,7 +47,11 @@ def load_corpus(limit: int | None = None) -> Corpus:
     if limit is None:
         return found
     files = dict(list(found.files.items())[:limit])
-    return Corpus(f"{found.name}, {limit} files", files, [c for c in found.commits if all(op["path"] in files for op in c)])
+    return Corpus(
+        f"{found.name}, {limit} files",
+        files,
+        [c for c in found.commits if all(op["path"] in files for op in c)],
+    )
 
 
 def _peps() -> Corpus:
@@ -64,7 +72,10 @@ def _flat(op: dict[str, Any]) -> dict[str, Any]:
 
 def paragraph(rng: random.Random) -> str:
     """A paragraph of about 400 characters."""
-    sentences = (" ".join(rng.choice(_WORDS) for _ in range(rng.randint(6, 14))).capitalize() + "." for _ in range(rng.randint(4, 7)))
+    sentences = (
+        " ".join(rng.choice(_WORDS) for _ in range(rng.randint(6, 14))).capitalize() + "."
+        for _ in range(rng.randint(4, 7))
+    )
     return f"Note {rng.getrandbits(40):x}. " + " ".join(sentences)
 
 

@@ -1,4 +1,6 @@
-"""Quality on the Cranfield collection: 1,400 abstracts, 225 questions, any grade above 0 is relevant."""
+"""Quality on the Cranfield collection: 1,400 abstracts, 225 questions, any grade above 0 is
+relevant.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,25 @@ async def run() -> None:
         return
     found = _DOCUMENT.findall((folder / "cran.all.1400.xml").read_text("utf-8"))
     documents = {number: text.strip() for number, text in found if text.strip()}
-    questions = [" ".join(q.split()) for q in _QUESTION.findall((folder / "cran.qry.xml").read_text("utf-8"))]
+    questions = [
+        " ".join(q.split()) for q in _QUESTION.findall((folder / "cran.qry.xml").read_text("utf-8"))
+    ]
     relevant = _judgements((folder / "cranqrel.trec.txt").read_text("utf-8"))
     async with open_index() as index:
         chunks = await index.add(documents)
-        rows = [[f"{mode}, words not counted yet", *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "hybrid")]
+        rows = [
+            [f"{mode}, words not counted yet", *await _measure(index, mode, questions, relevant)]
+            for mode in ("keyword", "hybrid")
+        ]
         await index.settle()
-        rows += [[mode, *await _measure(index, mode, questions, relevant)] for mode in ("keyword", "vector", "hybrid")]
+        rows += [
+            [mode, *await _measure(index, mode, questions, relevant)]
+            for mode in ("keyword", "vector", "hybrid")
+        ]
     print_table(
-        f"Cranfield, {len(documents)} documents, {chunks} chunks", ["", f"nDCG@{_HITS}", f"MRR@{_HITS}", f"recall@{_DEPTH}", "p50 ms"], rows
+        f"Cranfield, {len(documents)} documents, {chunks} chunks",
+        ["", f"nDCG@{_HITS}", f"MRR@{_HITS}", f"recall@{_DEPTH}", "p50 ms"],
+        rows,
     )
 
 
@@ -51,7 +63,9 @@ def _judgements(lines: str) -> dict[int, set[str]]:
     return relevant
 
 
-async def _measure(index: FilledIndex, mode: str, questions: Sequence[str], relevant: Mapping[int, set[str]]) -> list[float]:
+async def _measure(
+    index: FilledIndex, mode: str, questions: Sequence[str], relevant: Mapping[int, set[str]]
+) -> list[float]:
     engine = index.engine()
     gains, ranks, recalls, times = [], [], [], []
     for number, question in enumerate(questions, 1):
@@ -61,18 +75,35 @@ async def _measure(index: FilledIndex, mode: str, questions: Sequence[str], rele
         found = await _documents(engine, mode, question, _HITS)
         times.append(time.perf_counter() - begin)
         gains.append(_ndcg(found, relevant[number]))
-        ranks.append(next((1 / n for n, document in enumerate(found, 1) if document in relevant[number]), 0.0))
+        ranks.append(
+            next(
+                (1 / n for n, document in enumerate(found, 1) if document in relevant[number]), 0.0
+            )
+        )
         deep = await _documents(engine, mode, question, 2 * _DEPTH)
         recalls.append(len(relevant[number].intersection(deep[:_DEPTH])) / len(relevant[number]))
-    return [statistics.mean(gains), statistics.mean(ranks), statistics.mean(recalls), 1000 * statistics.median(times)]
+    return [
+        statistics.mean(gains),
+        statistics.mean(ranks),
+        statistics.mean(recalls),
+        1000 * statistics.median(times),
+    ]
 
 
 async def _documents(engine: SearchEngine, mode: str, question: str, hits: int) -> list[str]:
     """The documents of so many hits, each once."""
-    request = SearchRequest.model_validate({"query": question, "mode": mode, "limit": hits, "include": []})
-    return list(dict.fromkeys(hit["document_id"] for hit in (await engine.search(Reader(TENANT), request)).hits))
+    request = SearchRequest.model_validate(
+        {"query": question, "mode": mode, "limit": hits, "include": []}
+    )
+    return list(
+        dict.fromkeys(
+            hit["document_id"] for hit in (await engine.search(Reader(TENANT), request)).hits
+        )
+    )
 
 
 def _ndcg(found: Sequence[str], relevant: set[str]) -> float:
-    gained = sum(1 / math.log2(n + 1) for n, document in enumerate(found, 1) if document in relevant)
+    gained = sum(
+        1 / math.log2(n + 1) for n, document in enumerate(found, 1) if document in relevant
+    )
     return gained / sum(1 / math.log2(n + 1) for n in range(1, min(_HITS, len(relevant)) + 1))

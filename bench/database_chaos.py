@@ -1,5 +1,7 @@
-"""Sessions of the database are ended at random while documents are edited, between phases in which it is read-only or refuses the password:
-nothing lost, nothing stuck, no answer 500, and `status --wait` ends with 0 without a restart."""
+"""Sessions of the database are ended at random while documents are edited, between phases in which
+it is read-only or refuses the password:
+nothing lost, nothing stuck, no answer 500, and `status --wait` ends with 0 without a restart.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:
     await run_with_broker(kills, operations, "the PostgreSQL broker", {})
 
 
-async def run_with_broker(kills: int, operations: int, broker: str, settings: dict[str, str]) -> None:
+async def run_with_broker(
+    kills: int, operations: int, broker: str, settings: dict[str, str]
+) -> None:
     """Print the table.
 
     Args:
@@ -73,7 +77,8 @@ async def run_with_broker(kills: int, operations: int, broker: str, settings: di
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:
         found = await asyncio.to_thread(_measure, Path(folder), kills, operations, settings)
     print_table(
-        f"Sessions ended {kills} times in {operations} edits, with read-only and password phases, over {broker}",
+        f"Sessions ended {kills} times in {operations} edits, with read-only and password "
+        f"phases, over {broker}",
         ["", "count", "of", "bar"],
         [
             ["sessions ended", found.ended, found.strikes, "some"],
@@ -86,7 +91,12 @@ async def run_with_broker(kills: int, operations: int, broker: str, settings: di
             ["exit status of status --wait", found.waited, "", "0"],
             ["  seconds that it took", round(found.waited_s, 1), _WAIT_S, ""],
             ["components unwell at the end", found.unwell or "none", "", "none"],
-            ["exit status after SIGTERM", found.ended_with if found.ended_with is not None else "none", "", "0"],
+            [
+                "exit status after SIGTERM",
+                found.ended_with if found.ended_with is not None else "none",
+                "",
+                "0",
+            ],
         ],
     )
     print(f"  answers by status: {found.statuses}")
@@ -95,7 +105,9 @@ async def run_with_broker(kills: int, operations: int, broker: str, settings: di
 
 
 @contextmanager
-def _program(home: Path, settings: dict[str, str], embedder: EmbeddingServer) -> Iterator[tuple[UpProcess, FaultyDatabase]]:
+def _program(
+    home: Path, settings: dict[str, str], embedder: EmbeddingServer
+) -> Iterator[tuple[UpProcess, FaultyDatabase]]:
     with PostgresServer(home / "server") as server:
         database = FaultyDatabase(server, home / "server")
         places = {"LIVEDEX_DATABASE_URL": database.url, "LIVEDEX_OWNER_DATABASE_URL": server.url}
@@ -113,10 +125,15 @@ def _program(home: Path, settings: dict[str, str], embedder: EmbeddingServer) ->
 
 def _measure(home: Path, kills: int, operations: int, settings: dict[str, str]) -> Outcome:
     rng, found = random.Random(0), Outcome(edits=operations)
-    with EmbeddingServer(DIMENSIONS) as embedder, _program(home, settings, embedder) as (program, database):
+    with (
+        EmbeddingServer(DIMENSIONS) as embedder,
+        _program(home, settings, embedder) as (program, database),
+    ):
         writer = PutWriter(str(program.http.base_url), operations, _DOCUMENTS, pause_s=0.1)
         writer.start()
-        phases = {round(kills * share): which for share, which in ((0.2, 0), (0.4, 1), (0.6, 2), (0.8, 1))}
+        phases = {
+            round(kills * share): which for share, which in ((0.2, 0), (0.4, 1), (0.6, 2), (0.8, 1))
+        }
         while found.strikes < kills or writer.left > 0:
             time.sleep(rng.uniform(0, 0.8))
             found.ended += database.end_sessions(rng, rng.choice((0.1, 0.4, 1.0)))
@@ -129,7 +146,9 @@ def _measure(home: Path, kills: int, operations: int, settings: dict[str, str]) 
 
 
 def _phase(program: UpProcess, database: FaultyDatabase, which: int, found: Outcome) -> None:
-    """A time without writes: 0 read-only as in a failover, 1 another password, 2 read-only whose end no session is told of."""
+    """A time without writes: 0 read-only as in a failover, 1 another password, 2 read-only whose
+    end no session is told of.
+    """
     found.phases += 1
     if which == 1:
         database.set_password(right=False)
@@ -153,19 +172,29 @@ def _told(program: UpProcess) -> str:
     except (httpx.TransportError, ValueError):
         return ""
     reasons = [reason for reason in answer["reasons"] if reason.startswith("database")]
-    return "; ".join([*reasons, *([answer["degraded"]["database"]] if "database" in answer["degraded"] else [])])
+    return "; ".join(
+        [*reasons, *([answer["degraded"]["database"]] if "database" in answer["degraded"] else [])]
+    )
 
 
 def _look(program: UpProcess, database: FaultyDatabase, writer: PutWriter, found: Outcome) -> None:
     """Look at what is left, without a restart."""
     begin = time.monotonic()
-    found.waited = program.command("status", "--wait", str(_WAIT_S), timeout_s=_WAIT_S + 60).returncode
+    found.waited = program.command(
+        "status", "--wait", str(_WAIT_S), timeout_s=_WAIT_S + 60
+    ).returncode
     found.waited_s = time.monotonic() - begin
     for name, written in sorted(writer.newest.items()):
         document = program.http.get(f"/v1/documents/{name}").json()
         chunks = program.http.get(f"/v1/documents/{name}/chunks").json().get("chunks", [])
-        if document.get("version") != written.version or document.get("pending_version") is not None:
-            found.lost.append(f"{name}: version {document.get('version')} of {written.version}, {document.get('state')}")
+        if (
+            document.get("version") != written.version
+            or document.get("pending_version") is not None
+        ):
+            found.lost.append(
+                f"{name}: version {document.get('version')} of {written.version}, "
+                f"{document.get('state')}"
+            )
         elif not any(written.mark in chunk["content"] for chunk in chunks):
             found.lost.append(f"{name}: version {written.version} without its text")
     found.stuck = max(database.queue_length(), int(program.metric("livedex_stage_waiting")))
@@ -173,5 +202,7 @@ def _look(program: UpProcess, database: FaultyDatabase, writer: PutWriter, found
     ready = program.http.get("/readyz").json()
     found.unwell = ", ".join([*ready["reasons"], *ready["degraded"]])
     found.not_accepted, found.errors_500 = writer.abandoned, writer.statuses[500]
-    found.statuses = ", ".join(f"{status or 'no answer'}: {count:,}" for status, count in sorted(writer.statuses.items()))
+    found.statuses = ", ".join(
+        f"{status or 'no answer'}: {count:,}" for status, count in sorted(writer.statuses.items())
+    )
     found.ended_with = program.end()

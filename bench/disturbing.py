@@ -1,4 +1,6 @@
-"""A replay of edits over a fleet while its processes are killed and its servers go away, and what is left of it."""
+"""A replay of edits over a fleet while its processes are killed and its servers go away, and what
+is left of it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import httpx
 from bench.audit import OffsetAudit
 from bench.corpus import Corpus
 from bench.fleet import MultiProcessDeployment
-from bench.killing import CrashReplayResult, EditWriter, InFlightTexts, check_documents_whole, differences, rebuild, wait_and_read_index
+from bench.killing import (
+    CrashReplayResult,
+    EditWriter,
+    InFlightTexts,
+    check_documents_whole,
+    differences,
+    rebuild,
+    wait_and_read_index,
+)
 from tests.scripted_embedder import EmbeddingServer
 
 COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
@@ -60,13 +70,21 @@ class FaultReplayResult(CrashReplayResult):
         """For a table of "", count, of, bar."""
         strikes = self.faults.total()
         return [
-            *([f"struck: {what}", count, strikes, ""] for what, count in sorted(self.faults.items())),
+            *(
+                [f"struck: {what}", count, strikes, ""]
+                for what, count in sorted(self.faults.items())
+            ),
             ["with texts in flight", self.kills_with_texts_in_flight, strikes, "some"],
             ["half documents seen by a reader", len(self.partial_documents), self.seen, "0"],
             ["documents unfinished at the end", len(self.unfinished), self.documents, "0"],
             ["documents that differ from a rebuild", len(self.different), self.documents, "0"],
             ["dead letters", self.dead, "", "0"],
-            ["texts embedded again, in flight at a strike", self.again - len(self.unexpected_reembeds), self.texts, ""],
+            [
+                "texts embedded again, in flight at a strike",
+                self.again - len(self.unexpected_reembeds),
+                self.texts,
+                "",
+            ],
             ["texts embedded again otherwise", len(self.unexpected_reembeds), self.texts, "0"],
             ["committed records without an outcome", len(self.ahead), self.records, "0"],
             ["looks at committed offsets", self.looks, "", "some"],
@@ -75,7 +93,9 @@ class FaultReplayResult(CrashReplayResult):
 
     def print_details(self) -> None:
         """What a table has no room for."""
-        print(f"  replay {self.took_s:.0f} s, then {self.settled_s:.0f} s until nothing was under way")
+        print(
+            f"  replay {self.took_s:.0f} s, then {self.settled_s:.0f} s until nothing was under way"
+        )
         print(f"  livedex verify at the end: {'no difference' if self.verified else 'DIFFERENCES'}")
         for found in (self.partial_documents, self.unfinished, self.different, self.ahead):
             for one in list(found)[:5]:
@@ -83,9 +103,17 @@ class FaultReplayResult(CrashReplayResult):
 
 
 def replay_with_faults(
-    fleet: MultiProcessDeployment, embedder: EmbeddingServer, home: Path, corpus: Corpus, strike: Callable[[random.Random], Fault | None], *, strikes: int,
-    wait_s: float, looks_every: int = 3, before_the_end: Callable[[], None] = lambda: None,
-) -> FaultReplayResult:  # fmt: skip
+    fleet: MultiProcessDeployment,
+    embedder: EmbeddingServer,
+    home: Path,
+    corpus: Corpus,
+    strike: Callable[[random.Random], Fault | None],
+    *,
+    strikes: int,
+    wait_s: float,
+    looks_every: int = 3,
+    before_the_end: Callable[[], None] = lambda: None,
+) -> FaultReplayResult:
     """Disturb a fleet again and again while the corpus is edited.
 
     Args:
@@ -123,7 +151,12 @@ def replay_with_faults(
         found = wait_and_read_index(fleet, result)
         result.settled_s = time.monotonic() - begin - result.took_s
         result.verified = fleet.command("verify").returncode == 0
-    result.looks, result.records, result.ahead, result.ends = audit.looks, audit.records, audit.ahead, fleet.ends
+    result.looks, result.records, result.ahead, result.ends = (
+        audit.looks,
+        audit.records,
+        audit.ahead,
+        fleet.ends,
+    )
     result.count(embedder.embedded_documents, allowed)
     result.different = differences(found, rebuild(home, fleet.docs))
     return result

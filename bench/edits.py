@@ -1,4 +1,6 @@
-"""The replay of real edits, one commit at a time: what is embedded, how long a commit takes, and whether the index ends equal to a rebuild."""
+"""The replay of real edits, one commit at a time: what is embedded, how long a commit takes, and
+whether the index ends equal to a rebuild.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,17 @@ from livedex.pipeline.settings.settings import Settings
 
 
 async def run() -> None:
-    """Print the table of the replay. The two take turns, commit by commit, so that what else the machine does slows down both."""
+    """Print the table of the replay.
+
+    The two take turns, commit by commit, so that what else the machine does slows down both.
+    """
     corpus = corpora.load_corpus()
     settings = Settings(embedder=f"{__name__}:_Counting", tenant_scoped=False)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
-        async with open_baseline() as baseline, Livedex.open(settings, Path(folder) / "edited") as livedex:
+        async with (
+            open_baseline() as baseline,
+            Livedex.open(settings, Path(folder) / "edited") as livedex,
+        ):
             script_s, ours_s = await _replay(corpus, baseline, livedex)
             characters, texts = _Counting.characters, _Counting.texts
             mean = await baseline.mean_characters()
@@ -35,21 +43,42 @@ async def run() -> None:
         f"{len(corpus.commits)} edits of {corpus.name}",
         ["", "characters embedded", "ratio", "texts", "median commit ms", "ratio", "mean chunk"],
         [
-            ["straight script", baseline.embedded_characters, 1.0, baseline.embedded_texts, 1000 * script_s, 1.0, mean],
-            ["Livedex.ingest", characters, characters / baseline.embedded_characters, texts, 1000 * ours_s, ours_s / script_s,
-             sum(len(piece[0]) for piece in pieces) / len(pieces)],
+            [
+                "straight script",
+                baseline.embedded_characters,
+                1.0,
+                baseline.embedded_texts,
+                1000 * script_s,
+                1.0,
+                mean,
+            ],
+            [
+                "Livedex.ingest",
+                characters,
+                characters / baseline.embedded_characters,
+                texts,
+                1000 * ours_s,
+                ours_s / script_s,
+                sum(len(piece[0]) for piece in pieces) / len(pieces),
+            ],
         ],
-    )  # fmt: skip
+    )
     print(f"  equal to a rebuild at the end: {'yes' if equal else 'NO'}")
 
 
-async def _replay(corpus: corpora.Corpus, baseline: Baseline, livedex: Livedex) -> tuple[float, float]:
-    """The median time of a commit in seconds, of both; what they embed is counted from the first commit on."""
+async def _replay(
+    corpus: corpora.Corpus, baseline: Baseline, livedex: Livedex
+) -> tuple[float, float]:
+    """The median time of a commit in seconds, of both; what they embed is counted from the first
+    commit on.
+    """
     now = dict(corpus.files)
     for name, text in now.items():
         await baseline.write(name, text)
         await livedex.ingest(name, text, mime_type=_mime(name))
-    baseline.embedded_characters = baseline.embedded_texts = _Counting.characters = _Counting.texts = 0
+    baseline.embedded_characters = baseline.embedded_texts = _Counting.characters = (
+        _Counting.texts
+    ) = 0
 
     async def script(commit: list[dict[str, Any]]) -> None:
         for op in commit:
@@ -103,7 +132,7 @@ def _mime(name: str) -> str:
 
 
 async def _index(livedex: Livedex) -> dict[str, Any]:
-    """Every visible document: its metadata, and text, offsets and heading of its chunks in order."""
+    """Return every visible document: metadata, and each chunk's text, offsets and heading."""
     from livedex.pipeline.model import DEFAULT_TENANT, Reader
     from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
@@ -111,10 +140,20 @@ async def _index(livedex: Livedex) -> dict[str, Any]:
     found: dict[str, Any] = {}
     cursor = None
     while True:
-        page, cursor = await documents.page(Reader(DEFAULT_TENANT), collection=None, source=None, state=None, limit=500, cursor=cursor)
+        page, cursor = await documents.page(
+            Reader(DEFAULT_TENANT),
+            collection=None,
+            source=None,
+            state=None,
+            limit=500,
+            cursor=cursor,
+        )
         for document in page:
             view = await documents.chunks(Reader(DEFAULT_TENANT), document.document_id)
             assert view is not None
-            found[document.document_id] = (document.metadata, [(c.content, c.start, c.end, tuple(c.heading)) for c in view.chunks])
+            found[document.document_id] = (
+                document.metadata,
+                [(c.content, c.start, c.end, tuple(c.heading)) for c in view.chunks],
+            )
         if cursor is None:
             return found

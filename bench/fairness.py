@@ -1,4 +1,6 @@
-"""One tenant edits a document while another loads hundreds: from the answer of the PUT to visible, quiet and loaded, on both brokers."""
+"""One tenant edits a document while another loads hundreds: from the answer of the PUT to visible,
+quiet and loaded, on both brokers.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,16 @@ async def run(documents: int = 400) -> None:
     """
     rows = await asyncio.to_thread(_measure, "PostgreSQL", documents, {})
     with running_kafka() as bootstrap:
-        settings = {"LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
+        settings = {
+            "LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap,
+            "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}.",
+        }
         rows += await asyncio.to_thread(_measure, "Kafka", documents, settings)
-    print_table(f"Edits of a tenant while another loads {documents} documents, ms", ["", "edits", "p50", "p95", "worst"], rows)
+    print_table(
+        f"Edits of a tenant while another loads {documents} documents, ms",
+        ["", "edits", "p50", "p95", "worst"],
+        rows,
+    )
 
 
 def _measure(broker: str, documents: int, settings: dict[str, str]) -> list[list[object]]:
@@ -51,7 +60,9 @@ def _measure(broker: str, documents: int, settings: dict[str, str]) -> list[list
             loader.start()
             loaded = list[float]()
             end = time.monotonic() + _LOAD_S
-            while time.monotonic() < end and (loader.is_alive() or program.metric("livedex_stage_waiting") > 0):
+            while time.monotonic() < end and (
+                loader.is_alive() or program.metric("livedex_stage_waiting") > 0
+            ):
                 loaded += edits(small, 1)
             loader.join()
         finally:
@@ -75,16 +86,27 @@ def client_of(program: UpProcess, tenant: str) -> httpx.Client:
         "search",
         "--json",
     ]
-    made = subprocess.run(command, cwd=program.home, env=program.environment, capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        command,
+        cwd=program.home,
+        env=program.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return httpx.Client(
-        base_url=f"http://127.0.0.1:{program.port}", headers={"Authorization": f"Bearer {json.loads(made.stdout)['key']}"}, timeout=60
+        base_url=f"http://127.0.0.1:{program.port}",
+        headers={"Authorization": f"Bearer {json.loads(made.stdout)['key']}"},
+        timeout=60,
     )
 
 
 def _load(client: httpx.Client, documents: int) -> None:
     rng = random.Random(5)
     for n in range(documents):
-        client.put(f"/v1/documents/d{n}", json={"text": "\n\n".join(paragraph(rng) for _ in range(20))}).raise_for_status()
+        client.put(
+            f"/v1/documents/d{n}", json={"text": "\n\n".join(paragraph(rng) for _ in range(20))}
+        ).raise_for_status()
 
 
 def edits(client: httpx.Client, count: int) -> list[float]:
@@ -92,7 +114,11 @@ def edits(client: httpx.Client, count: int) -> list[float]:
     took_ms = []
     for _ in range(count):
         begin = time.monotonic()
-        token = client.put("/v1/documents/own", json={"text": f"{secrets.token_hex(8)} is new"}).raise_for_status().json()["token"]
+        token = (
+            client.put("/v1/documents/own", json={"text": f"{secrets.token_hex(8)} is new"})
+            .raise_for_status()
+            .json()["token"]
+        )
         while client.get(f"/v1/sync/{token}", params={"wait_s": 30}).json()["state"] == "pending":
             continue
         took_ms.append(1000 * (time.monotonic() - begin))
@@ -102,4 +128,10 @@ def edits(client: httpx.Client, count: int) -> list[float]:
 
 def _row(name: str, took_ms: list[float]) -> list[object]:
     ordered = sorted(took_ms)
-    return [name, len(ordered), ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)], ordered[-1]]
+    return [
+        name,
+        len(ordered),
+        ordered[len(ordered) // 2],
+        ordered[int(len(ordered) * 0.95)],
+        ordered[-1],
+    ]

@@ -1,6 +1,8 @@
-"""A deployment of many processes, for benchmarks: one PostgreSQL, one Kafka, and a process or several for each role.
+"""A deployment of many processes, for benchmarks: one PostgreSQL, one Kafka, and a process or
+several for each role.
 
-A process that ends is started again, as any deployment would; all of them end with this process, however that ends.
+A process that ends is started again, as any deployment would; all of them end with this process,
+however that ends.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from tests.kafka_server import KafkaServer
 PARTITIONS = 6
 _LOOK_EVERY_S = 0.05
 _READY_S = 90.0
-_SESSION_S, _SHORTEST_SESSION_S = 2, 6  # where Kafka is the tests' own, and what it allows unless it is told otherwise
+# where Kafka is the tests' own, and what it allows unless it is told otherwise
+_SESSION_S, _SHORTEST_SESSION_S = 2, 6
 
 
 class MultiProcessDeployment(LivedexClient):
-    """Members over one database and one Kafka, which are there from the making on; the members run from `start` on.
+    """Members over one database and one Kafka, which are there from the making on; the members run
+    from `start` on.
 
     Args:
         home: an empty folder.
@@ -42,17 +46,37 @@ class MultiProcessDeployment(LivedexClient):
         receiver: the URL of the role `webhook`.
     """
 
-    def __init__(self, home: Path, database: PostgresServer, bootstrap: str, counts: Mapping[str, int], **environment: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        database: PostgresServer,
+        bootstrap: str,
+        counts: Mapping[str, int],
+        **environment: str,
+    ) -> None:
         self.database, self.bootstrap = database, bootstrap
-        session_s = _SESSION_S if "KAFKA_BOOTSTRAP_SERVERS" not in os.environ else _SHORTEST_SESSION_S
-        self.kafka = KafkaSettings(prefix=f"bench-{secrets.token_hex(4)}.", partitions=PARTITIONS, session_timeout_s=session_s)
+        session_s = (
+            _SESSION_S if "KAFKA_BOOTSTRAP_SERVERS" not in os.environ else _SHORTEST_SESSION_S
+        )
+        self.kafka = KafkaSettings(
+            prefix=f"bench-{secrets.token_hex(4)}.",
+            partitions=PARTITIONS,
+            session_timeout_s=session_s,
+        )
         settings = {
-            "DATABASE_URL": url_for_role(database.url, APPLICATION_ROLE), "OWNER_DATABASE_URL": database.url, "BROKER_URL": KAFKA_SCHEME + bootstrap,
-            "KAFKA_PREFIX": self.kafka.prefix, "KAFKA_PARTITIONS": str(PARTITIONS),
+            "DATABASE_URL": url_for_role(database.url, APPLICATION_ROLE),
+            "OWNER_DATABASE_URL": database.url,
+            "BROKER_URL": KAFKA_SCHEME + bootstrap,
+            "KAFKA_PREFIX": self.kafka.prefix,
+            "KAFKA_PARTITIONS": str(PARTITIONS),
             "KAFKA_SESSION_TIMEOUT_S": str(self.kafka.session_timeout_s),
-        }  # fmt: skip
-        super().__init__(home, {f"LIVEDEX_{name}": value for name, value in settings.items()} | environment)
-        (home / "livedex.toml").write_text('[[source]]\nkind = "folder"\nname = "docs"\npath = "docs"\n')
+        }
+        super().__init__(
+            home, {f"LIVEDEX_{name}": value for name, value in settings.items()} | environment
+        )
+        (home / "livedex.toml").write_text(
+            '[[source]]\nkind = "folder"\nname = "docs"\npath = "docs"\n'
+        )
         port = free_port()
         self.receiver = f"http://127.0.0.1:{port}"
         more = {"api": ("--port", str(self.port)), "webhook": ("--port", str(port))}
@@ -68,7 +92,8 @@ class MultiProcessDeployment(LivedexClient):
         """Start the members and wait until all of them run."""
         first, *others = self.members
         first.ensure_running()
-        self.until(first.ready, _READY_S, every_s=_LOOK_EVERY_S)  # it makes the schema and the topics
+        # it makes the schema and the topics
+        self.until(first.ready, _READY_S, every_s=_LOOK_EVERY_S)
         for member in others:
             member.ensure_running()
         self.wait_ready()
@@ -76,11 +101,15 @@ class MultiProcessDeployment(LivedexClient):
 
     def wait_ready(self) -> None:
         """Wait until every member has said that it runs."""
-        self.until(lambda: all(member.ready() for member in self.members), _READY_S, every_s=_LOOK_EVERY_S)
+        self.until(
+            lambda: all(member.ready() for member in self.members), _READY_S, every_s=_LOOK_EVERY_S
+        )
 
     def stages(self) -> list[RoleProcess]:
         """The members that run a stage."""
-        return [member for member in self.members if member.role in {stage.name for stage in STAGES}]
+        return [
+            member for member in self.members if member.role in {stage.name for stage in STAGES}
+        ]
 
     @property
     def ends(self) -> int:
@@ -95,7 +124,12 @@ class MultiProcessDeployment(LivedexClient):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._ending.set()
         if self._keeper.is_alive():
             self._keeper.join()
@@ -106,7 +140,9 @@ class MultiProcessDeployment(LivedexClient):
 
 @contextmanager
 def running_kafka() -> Iterator[str]:
-    """The bootstrap servers of `KAFKA_BOOTSTRAP_SERVERS`, or of a Kafka that runs for as long as the block lasts."""
+    """The bootstrap servers of `KAFKA_BOOTSTRAP_SERVERS`, or of a Kafka that runs for as long as
+    the block lasts.
+    """
     if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield given
     else:
@@ -126,4 +162,6 @@ def running_deployment(
     with ExitStack() as stack:
         bootstrap = bootstrap or stack.enter_context(running_kafka())
         database = stack.enter_context(PostgresServer(home / "postgres"))
-        yield stack.enter_context(MultiProcessDeployment(home / "fleet", database, bootstrap, counts, **environment))
+        yield stack.enter_context(
+            MultiProcessDeployment(home / "fleet", database, bootstrap, counts, **environment)
+        )

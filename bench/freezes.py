@@ -1,5 +1,7 @@
-"""Random processes of the stages stand still for 5 to 60 s, or are killed, in a replay over Kafka: nothing lost, everybody else's documents visible soon,
-and no text embedded twice but what was in flight."""
+"""Random processes of the stages stand still for 5 to 60 s, or are killed, in a replay over Kafka:
+nothing lost, everybody else's documents visible soon,
+and no text embedded twice but what was in flight.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _PROBE_EVERY_S = 1.0
 
 
 class VisibilityProbe:
-    """Somebody else's documents: one a second is written, and how long it takes until a search finds it is measured.
+    """Somebody else's documents: one a second is written, and how long it takes until a search
+    finds it is measured.
 
     Attributes:
         took_s: of those that were found.
@@ -53,12 +56,15 @@ class VisibilityProbe:
 
     def _work(self) -> None:
         rng, written = random.Random(7), 0.0
-        with httpx.Client(base_url=str(self._fleet.http.base_url), timeout=10, trust_env=False) as http:
+        with httpx.Client(
+            base_url=str(self._fleet.http.base_url), timeout=10, trust_env=False
+        ) as http:
             while not self._ending.is_set():
                 if time.monotonic() - written > _PROBE_EVERY_S:
                     mark, written = f"probe{rng.getrandbits(40):x}", time.monotonic()
                     (self._fleet.docs / f"{mark}.md").write_text(
-                        f"# Probe\n\n{mark} is written by somebody else, who waits for nobody's process.\n"
+                        f"# Probe\n\n{mark} is written by somebody else, who waits for "
+                        "nobody's process.\n"
                     )
                     self.waiting[mark] = written
                 self._look(http)
@@ -71,10 +77,14 @@ class VisibilityProbe:
     def _look(self, http: httpx.Client) -> None:
         for mark, since in list(self.waiting.items()):
             try:
-                answer = http.post("/v1/search", json={"query": mark, "mode": "keyword", "limit": 1})
+                answer = http.post(
+                    "/v1/search", json={"query": mark, "mode": "keyword", "limit": 1}
+                )
             except httpx.TransportError:
                 return
-            if answer.status_code == 200 and any(mark in hit["content"] for hit in answer.json()["hits"]):
+            if answer.status_code == 200 and any(
+                mark in hit["content"] for hit in answer.json()["hits"]
+            ):
                 self.took_s.append(time.monotonic() - since)
                 del self.waiting[mark]
 
@@ -92,15 +102,21 @@ async def run(kills: int = 60, files: int = FILES) -> None:
         ["documents of others: later than that", late, len(probe.took_s), "0"],
     ]
     print_table(
-        f"SIGSTOP for {_SHORTEST_S:.0f} to {_LONGEST_S:.0f} s and kill -9, {kills} times in a replay of {corpus.name} over Kafka",
+        f"SIGSTOP for {_SHORTEST_S:.0f} to {_LONGEST_S:.0f} s and kill -9, {kills} times in "
+        f"a replay of {corpus.name} over Kafka",
         ["", "count", "of", "bar"],
         rows,
     )
     result.print_details()
 
 
-def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> tuple[FaultReplayResult, VisibilityProbe]:
-    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
+def _measure(
+    home: Path, corpus: corpora.Corpus, kills: int
+) -> tuple[FaultReplayResult, VisibilityProbe]:
+    with (
+        EmbeddingServer(DIMENSIONS) as embedder,
+        running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet,
+    ):
         probe = VisibilityProbe(fleet)
         begun = False
 
@@ -109,13 +125,19 @@ def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> tuple[FaultRepla
             if not begun:
                 begun = True
                 probe.start()
-            return kill_random_process(fleet, rng) if rng.random() < _KILLS else freeze_random_process(fleet, rng)
+            return (
+                kill_random_process(fleet, rng)
+                if rng.random() < _KILLS
+                else freeze_random_process(fleet, rng)
+            )
 
         def end() -> None:
             if begun:
                 probe.end()
 
-        result = replay_with_faults(fleet, embedder, home, corpus, strike, strikes=kills, wait_s=10.0, before_the_end=end)
+        result = replay_with_faults(
+            fleet, embedder, home, corpus, strike, strikes=kills, wait_s=10.0, before_the_end=end
+        )
         return result, probe
 
 
@@ -123,4 +145,8 @@ def freeze_random_process(fleet: MultiProcessDeployment, rng: random.Random) -> 
     """Let a random process of a stage stand still; None where it is just being started."""
     member = rng.choice(fleet.stages())
     at = member.freeze(rng.uniform(_SHORTEST_S, _LONGEST_S))
-    return None if at is None else Fault(f"{member.role} frozen", at, may_reembed=member.role == "embed")
+    return (
+        None
+        if at is None
+        else Fault(f"{member.role} frozen", at, may_reembed=member.role == "embed")
+    )

@@ -1,4 +1,6 @@
-"""A log that grows by a line a second: how often it is read, and how much the tables grow; what the text itself needs is the baseline."""
+"""A log that grows by a line a second: how often it is read, and how much the tables grow; what
+the text itself needs is the baseline.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ async def run(seconds: int = 180) -> None:
                 file.write(_LINE.format(n=number))
                 number += 1
         program.start()
-        program.until(lambda: (program.document("server.log") or {}).get("state") == "synced", 3600, every_s=1.0)
+        program.until(
+            lambda: (program.document("server.log") or {}).get("state") == "synced",
+            3600,
+            every_s=1.0,
+        )
         rows: list[list[object]] = []
         size, versions = _tables_mb(Path(folder)), _published(program)
         for step in range(1, _STEPS + 1):
@@ -44,7 +50,8 @@ async def run(seconds: int = 180) -> None:
         program.stop()
     added_mb = seconds * len(_LINE) / 1e6
     print_table(
-        f"A log of {_MEGABYTES} MB that grows by a line a second ({added_mb:.2g} MB in all); `status --wait` then took {waited_s:.1f} s",
+        f"A log of {_MEGABYTES} MB that grows by a line a second ({added_mb:.2g} MB in all); "
+        f"`status --wait` then took {waited_s:.1f} s",
         ["seconds", "versions", "growth of the tables, MB"],
         rows,
     )

@@ -1,4 +1,6 @@
-"""An index in a database of its own, filled through the store's statements, for the benchmarks of the search."""
+"""An index in a database of its own, filled through the store's statements, for the benchmarks of
+the search.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,12 @@ class FilledIndex:
             fence = Fence(1, b"\0" + hashlib.sha256(text.encode()).digest())
             document_id, attributes = DocumentId(name), Attributes()
             await self.store.accept(TENANT, document_id, fence, attributes, _NOW)
-            await self.store.save_drafts([Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)])
-            await self._embed(await self.store.missing_vectors(TENANT, document_id, fence, self.generation_id))
+            await self.store.save_drafts(
+                [Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)]
+            )
+            await self._embed(
+                await self.store.missing_vectors(TENANT, document_id, fence, self.generation_id)
+            )
             await self.store.sync_document(TENANT, document_id, fence, self.generation_id)
         return chunks
 
@@ -75,7 +81,9 @@ class FilledIndex:
             part = passages[at : at + _AT_ONCE]
             vectors = await self.embedder.embed([text for _, text in part], kind="document")
             await self.store.upsert_vectors(
-                TENANT, self.generation_id, dict(zip([number for number, _ in part], np.asarray(vectors), strict=True))
+                TENANT,
+                self.generation_id,
+                dict(zip([number for number, _ in part], np.asarray(vectors), strict=True)),
             )
 
     async def settle(self) -> None:
@@ -88,7 +96,11 @@ def _pieces(text: str, format: TextFormat) -> list[DraftChunk]:
     pieces, end = [], 0
     for chunk in chunk_text(text, format=format):
         content = text[chunk.start : chunk.end]
-        pieces.append(DraftChunk(hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading))
+        pieces.append(
+            DraftChunk(
+                hashlib.sha256(content.encode()).digest(), content, chunk.start - end, chunk.heading
+            )
+        )
         end = chunk.end
     return pieces
 
@@ -98,7 +110,8 @@ async def open_index(data: Path | None = None) -> AsyncIterator[FilledIndex]:
     """An empty index.
 
     Args:
-        data: where it lives, as `livedex up --data` takes it; default: in a folder that is gone at the end of the block.
+        data: where it lives, as `livedex up --data` takes it; default: in a folder that is gone at
+            the end of the block.
     """
     with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="livedex-bench-") as folder:
         async with embedded_postgres(data or Path(folder)) as url:

@@ -1,4 +1,6 @@
-"""One paragraph inserted at the top of a document of 1,000 chunks, with 20,000 other chunks and HNSW there."""
+"""One paragraph inserted at the top of a document of 1,000 chunks, with 20,000 other chunks and
+HNSW there.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ async def run() -> None:
         async with Livedex.open(settings, Path(folder)) as livedex:
             others = 0
             while others < _OTHERS:
-                done = await livedex.ingest(f"other-{others}.txt", "\n\n".join(_prose(rng, 200)), mime_type="text/plain")
+                done = await livedex.ingest(
+                    f"other-{others}.txt", "\n\n".join(_prose(rng, 200)), mime_type="text/plain"
+                )
                 others += done.chunks
             generation = livedex.surroundings.generations.generation_id
             assert generation is not None
@@ -68,25 +72,41 @@ async def run() -> None:
     )
 
 
-async def _measure(livedex: Livedex, queries: Queries, rng: random.Random, kind: str) -> list[object]:
+async def _measure(
+    livedex: Livedex, queries: Queries, rng: random.Random, kind: str
+) -> list[object]:
     blocks = _prose(rng, 1000)
     if kind == "markdown":
-        blocks = [b for n, block in enumerate(blocks) for b in ([f"## Section {n}", block] if n % 4 == 0 else [block])]
-    name, mime = ("large.md", "text/markdown") if kind == "markdown" else ("large.txt", "text/plain")
+        blocks = [
+            b
+            for n, block in enumerate(blocks)
+            for b in ([f"## Section {n}", block] if n % 4 == 0 else [block])
+        ]
+    name, mime = (
+        ("large.md", "text/markdown") if kind == "markdown" else ("large.txt", "text/plain")
+    )
     chunks = (await livedex.ingest(name, "\n\n".join(blocks), mime_type=mime)).chunks
     connection = await asyncpg.connect(livedex.surroundings.owner_url)
     walls, works, wals, texts, passages = [], [], [], [], []
     for _ in range(_ROUNDS):
         blocks.insert(0, paragraph(rng))
         _Counting.texts = 0
-        before = await connection.fetchrow("select pg_current_wal_insert_lsn() as lsn, (select count(*) from passages) as passages")
+        before = await connection.fetchrow(
+            "select pg_current_wal_insert_lsn() as lsn, (select count(*) from passages) as passages"
+        )
         queries.seconds = 0.0
         begin = time.monotonic()
         await livedex.ingest(name, "\n\n".join(blocks), mime_type=mime)
         walls.append(time.monotonic() - begin)
         works.append(queries.seconds)
-        wals.append(await connection.fetchval("select pg_current_wal_insert_lsn() - $1::pg_lsn", before["lsn"]))
-        passages.append(await connection.fetchval("select count(*) from passages") - before["passages"])
+        wals.append(
+            await connection.fetchval(
+                "select pg_current_wal_insert_lsn() - $1::pg_lsn", before["lsn"]
+            )
+        )
+        passages.append(
+            await connection.fetchval("select count(*) from passages") - before["passages"]
+        )
         texts.append(_Counting.texts)
     await connection.close()
     return [

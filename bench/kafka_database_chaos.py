@@ -17,5 +17,8 @@ async def run(kills: int = KILLS, operations: int = OPERATIONS) -> None:
         operations: edits.
     """
     with running_kafka() as bootstrap:
-        settings = {"LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap, "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}."}
+        settings = {
+            "LIVEDEX_BROKER_URL": KAFKA_SCHEME + bootstrap,
+            "LIVEDEX_KAFKA_PREFIX": f"bench-{secrets.token_hex(4)}.",
+        }
         await run_with_broker(kills, operations, "Kafka", settings)

@@ -1,4 +1,6 @@
-"""The embedder away for minutes while documents wait: nothing is given up, no group is handed out anew, everything becomes visible after."""
+"""The embedder away for minutes while documents wait: nothing is given up, no group is handed out
+anew, everything becomes visible after.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ async def run(seconds: int = 300, documents: int = 1000) -> None:
 
 def _measure(home: Path, seconds: int, documents: int) -> None:
     rng = random.Random(5)
-    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
+    with (
+        EmbeddingServer(DIMENSIONS) as embedder,
+        running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet,
+    ):
         fleet.start()
         (fleet.docs / "first.md").write_text(paragraph(rng))
         fleet.until(lambda: _visible(fleet) == 1, _LIMIT_S, every_s=0.1)
@@ -39,11 +44,19 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
         for n in range(documents):
             (fleet.docs / f"{n}.md").write_text("\n\n".join(paragraph(rng) for _ in range(5)))
         time.sleep(seconds)
-        during, visible, asked = _generations(fleet), _visible(fleet) - 1, len(embedder.requests) - asked
+        during, visible, asked = (
+            _generations(fleet),
+            _visible(fleet) - 1,
+            len(embedder.requests) - asked,
+        )
         health = fleet.command("status").stdout
         embedder.answer = lambda texts, number: None
         took_s = fleet.until(lambda: _visible(fleet) == documents + 1, _LIMIT_S, every_s=0.2)
-        after, dead, ends = _generations(fleet), int(fleet.metric("livedex_dead_letters")), fleet.ends
+        after, dead, ends = (
+            _generations(fleet),
+            int(fleet.metric("livedex_dead_letters")),
+            fleet.ends,
+        )
         texts = len(embedder.embedded_documents), len(set(embedder.embedded_documents))
     print_table(
         f"The embedder away for {seconds} s while {documents} documents wait",
@@ -56,14 +69,21 @@ def _measure(home: Path, seconds: int, documents: int) -> None:
             ["texts embedded", texts[0], texts[1]],
             ["processes that ended by themselves", ends, 0],
             *(
-                [f"generation of {name}: before, during, after", f"{before[name]}, {during[name]}, {after[name]}", "equal"]
+                [
+                    f"generation of {name}: before, during, after",
+                    f"{before[name]}, {during[name]}, {after[name]}",
+                    "equal",
+                ]
                 for name in before
             ),
         ],
     )
     print(
         "  status while it was away: "
-        + next((" ".join(line.split()) for line in health.splitlines() if line.startswith("embedder")), "NOTHING")
+        + next(
+            (" ".join(line.split()) for line in health.splitlines() if line.startswith("embedder")),
+            "NOTHING",
+        )
     )
 
 

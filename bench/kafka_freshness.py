@@ -19,10 +19,18 @@ async def run() -> None:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         rows = await asyncio.to_thread(_measure, Path(folder))
     print_table(
-        f"Saved to searchable over Kafka, {EDITS} edits of a 20 KB file, ms", ["", "p50", "p95", "worst"], [["bar", 250, 600, ""], *rows]
+        f"Saved to searchable over Kafka, {EDITS} edits of a 20 KB file, ms",
+        ["", "p50", "p95", "worst"],
+        [["bar", 250, 600, ""], *rows],
     )
 
 
 def _measure(home: Path) -> list[list[object]]:
     with running_kafka() as bootstrap:
-        return measured(UpProcess(home, LIVEDEX_BROKER_URL=KAFKA_SCHEME + bootstrap, LIVEDEX_KAFKA_PREFIX=f"bench-{secrets.token_hex(4)}."))
+        return measured(
+            UpProcess(
+                home,
+                LIVEDEX_BROKER_URL=KAFKA_SCHEME + bootstrap,
+                LIVEDEX_KAFKA_PREFIX=f"bench-{secrets.token_hex(4)}.",
+            )
+        )

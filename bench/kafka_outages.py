@@ -1,4 +1,6 @@
-"""Kafka and PostgreSQL killed and started again in a replay, without a restart of Livedex: nothing lost, nothing doubled, nothing given up."""
+"""Kafka and PostgreSQL killed and started again in a replay, without a restart of Livedex: nothing
+lost, nothing doubled, nothing given up.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ async def run(kills: int = 20, files: int = FILES) -> None:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result = await asyncio.to_thread(_measure, Path(folder), corpus, kills)
     print_table(
-        f"Kafka and PostgreSQL killed and started again, {kills} times each in a replay of {corpus.name}",
+        f"Kafka and PostgreSQL killed and started again, {kills} times each in a replay of "
+        f"{corpus.name}",
         ["", "count", "of", "bar"],
         result.rows(),
     )
@@ -43,7 +46,9 @@ def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> FaultReplayResul
     with (
         EmbeddingServer(DIMENSIONS) as embedder,
         KafkaServer() as kafka,
-        running_deployment(home, COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
+        running_deployment(
+            home, COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)
+        ) as fleet,
     ):
         return replay_with_faults(
             fleet,
@@ -57,7 +62,9 @@ def _measure(home: Path, corpus: corpora.Corpus, kills: int) -> FaultReplayResul
         )
 
 
-def _outage(fleet: MultiProcessDeployment, kafka: KafkaServer, which: str, rng: random.Random) -> Fault:
+def _outage(
+    fleet: MultiProcessDeployment, kafka: KafkaServer, which: str, rng: random.Random
+) -> Fault:
     at, away_s = time.monotonic(), rng.uniform(0, _AWAY_S)
     if which == "Kafka":
         kafka.kill()

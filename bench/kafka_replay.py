@@ -1,4 +1,6 @@
-"""The replay of real edits over Kafka with two processes a stage: the same texts embedded as on PostgreSQL, and an index equal to a rebuild."""
+"""The replay of real edits over Kafka with two processes a stage: the same texts embedded as on
+PostgreSQL, and an index equal to a rebuild.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from typing import Any
 
 from bench import corpus as corpora
 from bench.fleet import running_deployment
-from bench.killing import DIMENSIONS, CrashReplayResult, chunk_contents, differences, embedder_settings, rebuild, wait_and_read_index
+from bench.killing import (
+    DIMENSIONS,
+    CrashReplayResult,
+    chunk_contents,
+    differences,
+    embedder_settings,
+    rebuild,
+    wait_and_read_index,
+)
 from bench.program import UpProcess
 from bench.reader import LivedexClient
 from bench.table import print_table
@@ -27,15 +37,28 @@ async def run(files: int | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         rows = await asyncio.to_thread(_measure, Path(folder), corpus)
     print_table(
-        f"Load of {corpus.name} and {len(corpus.commits)} edits; documents that differ are held against a rebuild",
-        ["", "seconds", "texts embedded", "different texts", "missing", "documents", "differ", "dead letters"],
+        f"Load of {corpus.name} and {len(corpus.commits)} edits; documents that differ are "
+        "held against a rebuild",
+        [
+            "",
+            "seconds",
+            "texts embedded",
+            "different texts",
+            "missing",
+            "documents",
+            "differ",
+            "dead letters",
+        ],
         rows,
     )
 
 
 def _measure(home: Path, corpus: corpora.Corpus) -> list[list[object]]:
     expected = {
-        content for name, text in _versions(corpus) for content in chunk_contents(name, text) if len(content) >= MIN_DOCUMENT_CHARACTERS
+        content
+        for name, text in _versions(corpus)
+        for content in chunk_contents(name, text)
+        if len(content) >= MIN_DOCUMENT_CHARACTERS
     }
     with EmbeddingServer(DIMENSIONS) as embedder:
         program = UpProcess(home / "postgres-broker", **embedder_settings(embedder))
@@ -44,13 +67,21 @@ def _measure(home: Path, corpus: corpora.Corpus) -> list[list[object]]:
         program.stop()
         program.close()
     rebuilt = rebuild(home, program.docs)
-    with EmbeddingServer(DIMENSIONS) as embedder, running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet:
+    with (
+        EmbeddingServer(DIMENSIONS) as embedder,
+        running_deployment(home, COUNTS, **embedder_settings(embedder)) as fleet,
+    ):
         fleet.start()
         theirs = _replayed(fleet, corpus, embedder, expected)
     return [
         ["expected", "", len(expected), len(expected), 0, len(rebuilt), 0, 0],
         ["livedex up, PostgreSQL's queue", *ours[0], len(differences(ours[1], rebuilt)), ours[2]],
-        ["two processes a stage, Kafka", *theirs[0], len(differences(theirs[1], rebuilt)), theirs[2]],
+        [
+            "two processes a stage, Kafka",
+            *theirs[0],
+            len(differences(theirs[1], rebuilt)),
+            theirs[2],
+        ],
     ]
 
 
@@ -60,17 +91,30 @@ def _replayed(
     """The first cells of a row, the index, and dead letters."""
     begin = time.monotonic()
     now: dict[str, str] = {}
-    _write(target, now, [{"op": "write", "path": name, "text": text} for name, text in corpus.files.items()], 900)
+    _write(
+        target,
+        now,
+        [{"op": "write", "path": name, "text": text} for name, text in corpus.files.items()],
+        900,
+    )
     for commit in corpus.commits:
         _write(target, now, commit, _COMMIT_S)
     took_s, result = time.monotonic() - begin, CrashReplayResult()
     found = wait_and_read_index(target, result)
     paid = Counter(embedder.embedded_documents)
-    return [took_s, paid.total(), len(paid), len(expected - paid.keys()), len(found)], found, result.dead
+    return (
+        [took_s, paid.total(), len(paid), len(expected - paid.keys()), len(found)],
+        found,
+        result.dead,
+    )
 
 
-def _write(target: LivedexClient, now: dict[str, str], ops: list[dict[str, Any]], timeout_s: float) -> None:
-    """Do the operations of a commit, and wait until they are searchable: a version that is passed over would embed less."""
+def _write(
+    target: LivedexClient, now: dict[str, str], ops: list[dict[str, Any]], timeout_s: float
+) -> None:
+    """Do the operations of a commit, and wait until they are searchable: a version that is passed
+    over would embed less.
+    """
     before = dict(now)
     versions = {name: _version(target, name) for name in _touched(ops) if name in before}
     for op in ops:
@@ -89,7 +133,11 @@ def _write(target: LivedexClient, now: dict[str, str], ops: list[dict[str, Any]]
 
     def ended() -> bool:
         for name in list(left):
-            if (_version(target, name) is None) if name not in now else (_version(target, name) or 0) > (versions.get(name) or 0):
+            if (
+                (_version(target, name) is None)
+                if name not in now
+                else (_version(target, name) or 0) > (versions.get(name) or 0)
+            ):
                 left.discard(name)
             else:
                 return False

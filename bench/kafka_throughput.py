@@ -1,4 +1,5 @@
-"""Changes of one chunk each through all stages, one process a stage, against a consumer that does the same in one loop.
+"""Changes of one chunk each through all stages, one process a stage, against a consumer that does
+the same in one loop.
 
 They take turns, so that what else the machine does strikes all of them.
 """
@@ -33,13 +34,17 @@ _WARM = 300
 _LIMIT_S = 900
 _SCHEMA = """
 create table straight (
-    document text not null, content text not null, embedding halfvec(256) not null, tsv tsvector not null);
+    document text not null, content text not null, embedding halfvec(256) not null,
+      tsv tsvector not null);
 create index on straight (document);
 create index on straight using gin (tsv);
 """
 _VECTOR_INDEX = "create index on straight using hnsw (embedding halfvec_cosine_ops);"
 _DELETE = "delete from straight where document = $1"
-_INSERT = "insert into straight (document, content, embedding, tsv) values ($1, $2, $3, to_tsvector('english', $2))"
+_INSERT = (
+    "insert into straight (document, content, embedding, tsv) values ($1, $2, $3, "
+    "to_tsvector('english', $2))"
+)
 
 
 async def run(documents: int = 2000) -> None:
@@ -48,12 +53,17 @@ async def run(documents: int = 2000) -> None:
         rounds = await asyncio.to_thread(_measure, Path(folder), documents)
     rows: list[list[object]] = []
     for name, took_s in rounds.items():
-        ratio = statistics.median(base / own for base, own in zip(rounds["one loop, no vector index"], took_s, strict=True))
+        ratio = statistics.median(
+            base / own
+            for base, own in zip(rounds["one loop, no vector index"], took_s, strict=True)
+        )
         rows.append([name, statistics.median(took_s), documents / statistics.median(took_s), ratio])
     print_table(
-        f"{documents} changes of one chunk over Kafka, {_ROUNDS} rounds; the bar is a ratio of {BAR} to the loop without a vector index",
-        ["", "median seconds", "changes/s", "median ratio"], rows,
-    )  # fmt: skip
+        f"{documents} changes of one chunk over Kafka, {_ROUNDS} rounds; the bar is a ratio "
+        f"of {BAR} to the loop without a vector index",
+        ["", "median seconds", "changes/s", "median ratio"],
+        rows,
+    )
 
 
 def _measure(home: Path, documents: int) -> dict[str, list[float]]:
@@ -67,7 +77,9 @@ async def _take_turns(fleet: MultiProcessDeployment, documents: int) -> dict[str
     async with AsyncExitStack() as stack:
         parties: dict[str, Loop | Stages] = {
             "one loop, no vector index": await stack.enter_async_context(_loop(fleet, "straight")),
-            "one loop, HNSW from the start": await stack.enter_async_context(_loop(fleet, "straight_hnsw", _VECTOR_INDEX)),
+            "one loop, HNSW from the start": await stack.enter_async_context(
+                _loop(fleet, "straight_hnsw", _VECTOR_INDEX)
+            ),
             "one process a stage": await stack.enter_async_context(_stages(fleet)),
         }
         for party in parties.values():
@@ -93,11 +105,15 @@ class Stages:
 
     async def work_off(self, count: int, name: str) -> None:
         """Publish changes, and return once all are visible."""
-        self._expected += await publish(self._fleet.bootstrap, self._fleet.kafka.prefix + CHANGED, small_changes(count, name))
+        self._expected += await publish(
+            self._fleet.bootstrap, self._fleet.kafka.prefix + CHANGED, small_changes(count, name)
+        )
         begin = time.monotonic()
         while (found := await visible_documents(self._connection)) < self._expected:
             if time.monotonic() - begin > _LIMIT_S:
-                raise TimeoutError(f"{found} of {self._expected} documents are visible after {_LIMIT_S} s")
+                raise TimeoutError(
+                    f"{found} of {self._expected} documents are visible after {_LIMIT_S} s"
+                )
             await asyncio.sleep(0.05)
 
 
@@ -105,7 +121,12 @@ class Loop:
     """The straight consumer: a record, its vector, a transaction, a commit."""
 
     def __init__(
-        self, fleet: MultiProcessDeployment, connection: asyncpg.Connection, consumer: AIOKafkaConsumer, embedder: LocalEmbedder, topic: str
+        self,
+        fleet: MultiProcessDeployment,
+        connection: asyncpg.Connection,
+        consumer: AIOKafkaConsumer,
+        embedder: LocalEmbedder,
+        topic: str,
     ) -> None:
         self._bootstrap, self._connection, self._consumer, self._embedder, self._topic = (
             fleet.bootstrap,
@@ -145,10 +166,16 @@ async def _loop(fleet: MultiProcessDeployment, name: str, more: str = "") -> Asy
         connection, embedder = await asyncpg.connect(fleet.database.url), LocalEmbedder()
         stack.push_async_callback(connection.close)
         stack.push_async_callback(embedder.close)
-        await connection.execute(f"create schema {name}; set search_path to {name}, public;" + _SCHEMA + more)
+        await connection.execute(
+            f"create schema {name}; set search_path to {name}, public;" + _SCHEMA + more
+        )
         await register_vector(connection)
         consumer = AIOKafkaConsumer(
-            topic, bootstrap_servers=fleet.bootstrap, group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False
+            topic,
+            bootstrap_servers=fleet.bootstrap,
+            group_id=topic,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
         )
         await consumer.start()
         stack.push_async_callback(consumer.stop)

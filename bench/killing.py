@@ -1,4 +1,6 @@
-"""A replay of edits under `kill -9`: the program is killed at random moments and started again, while a writer goes on."""
+"""A replay of edits under `kill -9`: the program is killed at random moments and started again,
+while a writer goes on.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ Contents = tuple[str, ...]
 
 
 class InFlightTexts:
-    """Knows which texts are in flight: from the arrival of their request until a second after its answer.
+    """Knows which texts are in flight: from the arrival of their request until a second after its
+    answer.
 
     Args:
         embedder: each of its requests takes `takes_s` from now on.
@@ -54,7 +57,8 @@ class InFlightTexts:
 class EditWriter:
     """Writes, renames and deletes files, each at once, in a thread of its own.
 
-    The commits of the corpus come first, each between edits that are made here, so that the replay lasts as long as it is wanted.
+    The commits of the corpus come first, each between edits that are made here, so that the replay
+    lasts as long as it is wanted.
 
     Attributes:
         versions: every text that a file of this name ever had.
@@ -104,7 +108,11 @@ class EditWriter:
             back = self._rng.choice(gone)
             return {"op": "write", "path": back, "text": self._rng.choice(self.versions[back])}
         if chance < 0.3:
-            return {"op": "rename", "path": name, "to": self._rng.choice([*gone, f"again-{name[-40:]}"])}
+            return {
+                "op": "rename",
+                "path": name,
+                "to": self._rng.choice([*gone, f"again-{name[-40:]}"]),
+            }
         if chance < 0.35 and len(self._now) > 2:
             return {"op": "delete", "path": name}
         blocks = self._now[name].split("\n\n")
@@ -175,11 +183,20 @@ class CrashReplayResult:
         """
         times = Counter(paid)
         self.texts, self.again = len(times), sum(count > 1 for count in times.values())
-        self.unexpected_reembeds = {text: count for text, count in times.items() if count > 1 + allowed.get(text, 0)}
+        self.unexpected_reembeds = {
+            text: count for text, count in times.items() if count > 1 + allowed.get(text, 0)
+        }
 
 
 def replay_with_kills(
-    home: Path, corpus: Corpus, *, kills: int, seed: int = 0, pause_s: float = 0.15, longest_s: float = 2.0, sample: int = 5
+    home: Path,
+    corpus: Corpus,
+    *,
+    kills: int,
+    seed: int = 0,
+    pause_s: float = 0.15,
+    longest_s: float = 2.0,
+    sample: int = 5,
 ) -> CrashReplayResult:
     """Kill the program again and again while the corpus is edited, and look at what is left.
 
@@ -205,8 +222,13 @@ def replay_with_kills(
                 else:
                     program.start()
                     time.sleep(rng.uniform(0, longest_s))
-                    if not result.seen:  # where the machine is slow, the first life is as long as it takes
-                        program.until(lambda: any(d["version"] is not None for d in program.documents()), _SETTLED_S, every_s=0.05)
+                    # where the machine is slow, the first life is as long as it takes
+                    if not result.seen:
+                        program.until(
+                            lambda: any(d["version"] is not None for d in program.documents()),
+                            _SETTLED_S,
+                            every_s=0.05,
+                        )
                     check_documents_whole(program, writer, rng, sample, result)
                 at = program.kill()
                 time.sleep(0.05)  # what was sent is received
@@ -229,12 +251,20 @@ def replay_with_kills(
 def embedder_settings(embedder: EmbeddingServer) -> dict[str, str]:
     """The settings that name an embedder of `DIMENSIONS`."""
     return {
-        "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none",
+        "LIVEDEX_EMBEDDER": "openai:counting",
+        "LIVEDEX_EMBEDDER_URL": embedder.url,
+        "LIVEDEX_EMBEDDER_API_KEY": "none",
         "LIVEDEX_DIMENSIONS": str(DIMENSIONS),
-    }  # fmt: skip
+    }
 
 
-def check_documents_whole(program: LivedexClient, writer: EditWriter, rng: random.Random, sample: int, result: CrashReplayResult) -> None:
+def check_documents_whole(
+    program: LivedexClient,
+    writer: EditWriter,
+    rng: random.Random,
+    sample: int,
+    result: CrashReplayResult,
+) -> None:
     """Whether documents are whole: what a reader sees is a version that was written."""
     for document in rng.sample(found := program.documents(), min(sample, len(found))):
         name = document["document_id"].removeprefix("docs/")
@@ -243,19 +273,26 @@ def check_documents_whole(program: LivedexClient, writer: EditWriter, rng: rando
         version, chunks = program.seen(name)
         if version is None:
             if chunks:
-                result.partial_documents.append(f"{name} has {len(chunks)} chunks and no version, after {result.kills} kills")
+                result.partial_documents.append(
+                    f"{name} has {len(chunks)} chunks and no version, after {result.kills} kills"
+                )
             continue  # deleted since it was listed, and perhaps on its way back
         result.seen += 1
-        if tuple(chunks) not in {chunk_contents(name, text) for text in list(writer.versions[name])}:
+        if tuple(chunks) not in {
+            chunk_contents(name, text) for text in list(writer.versions[name])
+        }:
             result.partial_documents.append(
-                f"{name} v{version} has {len(chunks)} chunks of no version that was written, after {result.kills} kills"
+                f"{name} v{version} has {len(chunks)} chunks of no version that was written, "
+                f"after {result.kills} kills"
             )
 
 
 @lru_cache(maxsize=10_000)
 def chunk_contents(name: str, text: str) -> Contents:
     """The contents of the chunks of a text."""
-    return tuple(piece.content for piece in chunk_document(text.encode(), name, None, ChunkerConfig()).pieces)
+    return tuple(
+        piece.content for piece in chunk_document(text.encode(), name, None, ChunkerConfig()).pieces
+    )
 
 
 def wait_and_read_index(program: LivedexClient, result: CrashReplayResult) -> dict[str, Any]:
@@ -266,15 +303,32 @@ def wait_and_read_index(program: LivedexClient, result: CrashReplayResult) -> di
     documents = program.documents()
     result.documents = len(documents)
     result.dead = int(program.metric("livedex_dead_letters"))
-    result.unfinished = [(d["document_id"], d["state"]) for d in documents if d["state"] != "synced" or d["pending_version"] is not None]
+    result.unfinished = [
+        (d["document_id"], d["state"])
+        for d in documents
+        if d["state"] != "synced" or d["pending_version"] is not None
+    ]
     return _index(program, documents)
 
 
 def _index(program: LivedexClient, documents: list[dict[str, Any]]) -> dict[str, Any]:
     """What must be equal in a rebuild: everything but times and places."""
-    compared = ("state", "chunk_count", "collection", "source", "title", "mime_type", "metadata", "error")
+    compared = (
+        "state",
+        "chunk_count",
+        "collection",
+        "source",
+        "title",
+        "mime_type",
+        "metadata",
+        "error",
+    )
     return {
-        d["document_id"]: ({key: d[key] for key in compared}, program.chunks(d["document_id"].removeprefix("docs/"))) for d in documents
+        d["document_id"]: (
+            {key: d[key] for key in compared},
+            program.chunks(d["document_id"].removeprefix("docs/")),
+        )
+        for d in documents
     }
 
 
@@ -290,10 +344,23 @@ def differences(found: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> list[st
 def _difference(found: Any, rebuilt: Any) -> str:
     if found is None or rebuilt is None:
         return "only in the rebuild" if found is None else "not in the rebuild"
-    fields = [f"{key} {found[0][key]!r}, rebuilt {rebuilt[0][key]!r}" for key in found[0] if found[0][key] != rebuilt[0][key]]
+    fields = [
+        f"{key} {found[0][key]!r}, rebuilt {rebuilt[0][key]!r}"
+        for key in found[0]
+        if found[0][key] != rebuilt[0][key]
+    ]
     if len(found[1]) != len(rebuilt[1]):
         return ", ".join([*fields, f"{len(found[1])} chunks, rebuilt {len(rebuilt[1])}"])
-    return ", ".join([*fields, *(f"chunk {n}" for n, (one, other) in enumerate(zip(found[1], rebuilt[1], strict=True)) if one != other)])
+    return ", ".join(
+        [
+            *fields,
+            *(
+                f"chunk {n}"
+                for n, (one, other) in enumerate(zip(found[1], rebuilt[1], strict=True))
+                if one != other
+            ),
+        ]
+    )
 
 
 def rebuild(home: Path, docs: Path) -> dict[str, Any]:

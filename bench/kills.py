@@ -1,4 +1,6 @@
-"""`kill -9` of the whole process tree at random moments of a replay: nothing lost, nothing half, nothing paid twice but what was in flight."""
+"""`kill -9` of the whole process tree at random moments of a replay: nothing lost, nothing half,
+nothing paid twice but what was in flight.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ async def run(kills: int = 200) -> None:
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:
         result = await asyncio.to_thread(replay_with_kills, Path(folder), corpus, kills=kills)
     print_table(
-        f"kill -9 of every process, {result.kills} times in a replay of {corpus.name} ({time.monotonic() - begin:.0f} s)",
+        f"kill -9 of every process, {result.kills} times in a replay of {corpus.name} "
+        f"({time.monotonic() - begin:.0f} s)",
         ["", "count", "of"],
         [
             ["kills while it started", result.starting, result.kills],
@@ -30,7 +33,11 @@ async def run(kills: int = 200) -> None:
             ["documents unfinished at the end", len(result.unfinished), result.documents],
             ["documents that differ from a rebuild", len(result.different), result.documents],
             ["dead letters", result.dead, ""],
-            ["texts embedded again, in flight at a kill", result.again - len(result.unexpected_reembeds), result.texts],
+            [
+                "texts embedded again, in flight at a kill",
+                result.again - len(result.unexpected_reembeds),
+                result.texts,
+            ],
             ["texts embedded again otherwise", len(result.unexpected_reembeds), result.texts],
         ],
     )

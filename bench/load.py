@@ -1,4 +1,6 @@
-"""The first load: documents per second through the watcher and all stages, against the straight script."""
+"""The first load: documents per second through the watcher and all stages, against the straight
+script.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
         took_s = time.monotonic() - begin
         documents = program.documents()
         chunks = sum(d["chunk_count"] for d in documents)
-        characters = sum(len(c["content"]) for d in documents[:100] for c in program.chunks(d["document_id"].removeprefix("docs/")))
+        characters = sum(
+            len(c["content"])
+            for d in documents[:100]
+            for c in program.chunks(d["document_id"].removeprefix("docs/"))
+        )
         mean = characters / max(1, sum(d["chunk_count"] for d in documents[:100]))
         memory_mb = program.python_memory_mb()
         program.stop()
@@ -60,6 +66,8 @@ def _ours(corpus: corpora.Corpus) -> tuple[float, float, float]:
 
 
 def _is_done(program: UpProcess, documents: int) -> bool:
-    """Whether all documents are there, and nothing waits any more; the second is asked for once the first is so."""
+    """Whether all documents are there, and nothing waits any more; the second is asked for once
+    the first is so.
+    """
     there = int(program.http.get("/v1/collections/default").json()["documents"])
     return there >= documents and program.metric("livedex_stage_waiting") == 0

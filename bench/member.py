@@ -10,7 +10,14 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import close_parent_pipe, freeze_group, kill_group, peak_mb, start_with_parent, tree
+from bench.processes import (
+    close_parent_pipe,
+    freeze_group,
+    kill_group,
+    peak_mb,
+    start_with_parent,
+    tree,
+)
 from bench.reader import LIVEDEX
 
 _STOP_S = 90.0
@@ -23,7 +30,9 @@ class RoleProcess:
         starts, kills: of it, up to now.
     """
 
-    def __init__(self, name: str, arguments: tuple[str, ...], home: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: tuple[str, ...], home: Path, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self._command = [LIVEDEX, "run", *arguments]
         self._home, self._environment = home, environment
@@ -50,7 +59,9 @@ class RoleProcess:
             if self._process is not None:
                 close_parent_pipe(self._process)
             self._said_before = self._log.stat().st_size if self._log.exists() else 0
-            self._process = start_with_parent(self._command, cwd=self._home, environment=self._environment, log=self._log)
+            self._process = start_with_parent(
+                self._command, cwd=self._home, environment=self._environment, log=self._log
+            )
             self.starts += 1
 
     def running(self) -> bool:
@@ -64,7 +75,9 @@ class RoleProcess:
             return b"running " in log.read()
 
     def kill(self) -> float | None:
-        """SIGKILL; the time of the monotonic clock at which it stopped, or None when it did not run."""
+        """SIGKILL; the time of the monotonic clock at which it stopped, or None when it did not
+        run.
+        """
         with self._turn:
             if self._process is None or not self.running():
                 return None
@@ -72,7 +85,9 @@ class RoleProcess:
             return kill_group(self._process)
 
     def freeze(self, seconds: float) -> float | None:
-        """Let it stand still for some seconds; the time of the monotonic clock at which it did, or None when it did not run."""
+        """Let it stand still for some seconds; the time of the monotonic clock at which it did, or
+        None when it did not run.
+        """
         with self._turn:
             if self._process is None or not self.running() or not self.ready():
                 return None

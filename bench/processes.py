@@ -15,22 +15,32 @@ from typing import Self
 
 import psutil
 
-# Of the shell that becomes the command, with the same pid, in a session of its own: what it leaves behind kills them all when our end of
+# Of the shell that becomes the command, with the same pid, in a session of its own: what it leaves
+# behind kills them all when our end of
 # the pipe closes, which it does when this process ends, however that is.
 _BOUND = 'exec 3<&0 </dev/null; (read -r word <&3 || kill -9 -$$) & exec "$@"'
 
 
-def start_with_parent(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_with_parent(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path
+) -> subprocess.Popen[bytes]:
     """Start a command whose processes end with this one; what they say is added to a log."""
     with log.open("ab") as out:
         return subprocess.Popen(
             ["sh", "-c", _BOUND, "sh", *command],
-            stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=cwd, env=environment, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> float:
-    """SIGKILL to every process of a command of `start_bound`; the time of the monotonic clock at which they were all stopped."""
+    """SIGKILL to every process of a command of `start_bound`; the time of the monotonic clock at
+    which they were all stopped.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGSTOP)
     at = time.monotonic()
@@ -42,7 +52,9 @@ def kill_group(process: subprocess.Popen[bytes]) -> float:
 
 
 def freeze_group(process: subprocess.Popen[bytes], seconds: float) -> float:
-    """SIGSTOP to every process of a command of `start_bound`, and SIGCONT some seconds later; the time of the monotonic clock when they stood still."""
+    """SIGSTOP to every process of a command of `start_bound`, and SIGCONT some seconds later; the
+    time of the monotonic clock when they stood still.
+    """
 
     def thaw() -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -67,18 +79,27 @@ class KillOnExit:
 
     def __init__(self, pid: int) -> None:
         self._shell = subprocess.Popen(
-            ["sh", "-c", f"read -r word || kill -9 {pid}"], stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL
+            ["sh", "-c", f"read -r word || kill -9 {pid}"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            stderr=subprocess.DEVNULL,
         )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._shell.communicate(b"gone\n")
 
 
 def kill_trees(found: Callable[[], list[psutil.Process]]) -> float:
-    """SIGKILL to processes that start others; the time of the monotonic clock at which they were all stopped.
+    """SIGKILL to processes that start others; the time of the monotonic clock at which they were
+    all stopped.
 
     Args:
         found: the processes there are now; asked until no new one comes up.

@@ -35,7 +35,14 @@ class UpProcess(LivedexClient):
         """Start it, and wait for nothing."""
         log = (self.home / "livedex.log").open("ab")
         command = [LIVEDEX, "up", "docs", "--port", str(self.port)]
-        self._process = subprocess.Popen(command, cwd=self.home, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        self._process = subprocess.Popen(
+            command,
+            cwd=self.home,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
         log.close()
 
     def stop(self) -> None:
@@ -59,7 +66,9 @@ class UpProcess(LivedexClient):
         return self._process.pid
 
     def kill(self) -> float:
-        """SIGKILL to every process of it, the database's included; the time of the monotonic clock at which they were all stopped."""
+        """SIGKILL to every process of it, the database's included; the time of the monotonic clock
+        at which they were all stopped.
+        """
         assert self._process is not None and self._process.stdout
         at = kill_trees(self._processes)
         self._process.wait(30)
@@ -71,7 +80,11 @@ class UpProcess(LivedexClient):
         roots = [self._process.pid]
         for pidfile in self.home.glob(".livedex/*/postmaster.pid"):
             pid = int((pidfile.read_text().splitlines() or ["0"])[0])
-            if pid and Path(f"/proc/{pid}/cwd").exists() and Path(f"/proc/{pid}/cwd").resolve() == pidfile.parent.resolve():
+            if (
+                pid
+                and Path(f"/proc/{pid}/cwd").exists()
+                and Path(f"/proc/{pid}/cwd").resolve() == pidfile.parent.resolve()
+            ):
                 roots.append(pid)  # else the file is stale, and the number another's
         return list({process.pid: process for root in roots for process in tree(root)}.values())
 

@@ -44,11 +44,16 @@ class PutWriter:
         given_up: edits that were not accepted within two minutes.
     """
 
-    def __init__(self, url: str, edits: int, documents: int, *, threads: int = 4, pause_s: float = 0.1) -> None:
+    def __init__(
+        self, url: str, edits: int, documents: int, *, threads: int = 4, pause_s: float = 0.1
+    ) -> None:
         self._url, self._documents, self._pause_s = url, documents, pause_s
         self._left = edits
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._work, args=(n, threads), name=f"writer {n}", daemon=True) for n in range(threads)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(n, threads), name=f"writer {n}", daemon=True)
+            for n in range(threads)
+        ]
         self.newest: dict[str, WrittenVersion] = {}
         self.statuses: Counter[int] = Counter()
         self.abandoned: list[str] = []
@@ -75,7 +80,10 @@ class PutWriter:
         with httpx.Client(base_url=self._url, timeout=20, trust_env=False) as http:
             while self._takes_one():
                 name = rng.choice(names)
-                written = WrittenVersion(self.newest[name].version + 1 if name in self.newest else 1, f"mark{rng.getrandbits(48):x}")
+                written = WrittenVersion(
+                    self.newest[name].version + 1 if name in self.newest else 1,
+                    f"mark{rng.getrandbits(48):x}",
+                )
                 texts[name][rng.randrange(_PARAGRAPHS)] = f"{paragraph(rng)} {written.mark}"
                 self._put(http, name, written, "\n\n".join(texts[name]))
                 time.sleep(rng.uniform(0, 2 * self._pause_s))
@@ -90,7 +98,9 @@ class PutWriter:
         end = time.monotonic() + _LONGEST_S
         while True:
             try:
-                status = http.put(f"/v1/documents/{name}", json={"text": text, "version": written.version}).status_code
+                status = http.put(
+                    f"/v1/documents/{name}", json={"text": text, "version": written.version}
+                ).status_code
             except httpx.TransportError:
                 status = 0
             with self._lock:

@@ -35,13 +35,25 @@ class LivedexClient:
         self.docs = home / "docs"
         self.docs.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVEDEX_")} | environment
+        self.http = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False
+        )
+        self.environment = {
+            k: v for k, v in os.environ.items() if not k.startswith("LIVEDEX_")
+        } | environment
 
     def command(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a `livedex` command in the working folder."""
         command = [LIVEDEX, *arguments]
-        return subprocess.run(command, cwd=self.home, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False)
+        return subprocess.run(
+            command,
+            cwd=self.home,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
 
     def close(self) -> None:
         """Let go of the connections to it."""
@@ -54,10 +66,14 @@ class LivedexClient:
 
     def chunks(self, name: str) -> list[dict[str, Any]]:
         """The chunks of a document."""
-        return list(self.http.get(f"/v1/documents/docs/{name}/chunks").raise_for_status().json()["chunks"])
+        return list(
+            self.http.get(f"/v1/documents/docs/{name}/chunks").raise_for_status().json()["chunks"]
+        )
 
     def seen(self, name: str) -> tuple[int | None, list[str]]:
-        """The version of a document that is visible, None when there is none, and the contents of its chunks, of one answer."""
+        """The version of a document that is visible, None when there is none, and the contents of
+        its chunks, of one answer.
+        """
         answer = self.http.get(f"/v1/documents/docs/{name}/chunks")
         if answer.status_code == 404:
             return None, []
@@ -69,7 +85,13 @@ class LivedexClient:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page = self.http.get("/v1/documents", params={"limit": 500, **({"cursor": cursor} if cursor else {})}).raise_for_status().json()
+            page = (
+                self.http.get(
+                    "/v1/documents", params={"limit": 500, **({"cursor": cursor} if cursor else {})}
+                )
+                .raise_for_status()
+                .json()
+            )
             found += page["documents"]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -78,9 +100,15 @@ class LivedexClient:
     def metric(self, name: str) -> float:
         """The sum of a metric's samples."""
         lines = self.http.get("/metrics").text.splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+        return sum(
+            float(line.rsplit(" ", 1)[1])
+            for line in lines
+            if line.split("{")[0].split(" ")[0] == name
+        )
 
-    def until(self, condition: Callable[[], bool], timeout_s: float, every_s: float = 0.002) -> float:
+    def until(
+        self, condition: Callable[[], bool], timeout_s: float, every_s: float = 0.002
+    ) -> float:
         """Seconds until a condition holds."""
         begin = time.monotonic()
         while not condition():

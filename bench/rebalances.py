@@ -1,4 +1,6 @@
-"""How often consumer groups were handed their partitions anew: the generation that Kafka's group coordinator has written down last."""
+"""How often consumer groups were handed their partitions anew: the generation that Kafka's group
+coordinator has written down last.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,20 @@ async def generations(bootstrap: str, groups: Collection[str]) -> dict[str, int]
     finally:
         await admin.close()
     partitions = [TopicPartition(_TOPIC, p["partition"]) for p in described[0]["partitions"]]
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, exclude_internal_topics=False)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, exclude_internal_topics=False
+    )
     await consumer.start()
     found = dict.fromkeys(groups, 0)
     try:
         ends = await consumer.end_offsets(partitions)
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
-        left = {partition for partition in partitions if ends[partition] > await consumer.position(partition)}
+        left = {
+            partition
+            for partition in partitions
+            if ends[partition] > await consumer.position(partition)
+        }
         while left:
             for partition, records in (await consumer.getmany(timeout_ms=200)).items():
                 for record in records:
@@ -54,5 +62,6 @@ def _group(key: bytes) -> str | None:
 
 def _generation(value: bytes) -> int:
     flexible = int.from_bytes(value[:2]) >= _FLEXIBLE
-    length, at = (value[2] - 1, 3) if flexible else (int.from_bytes(value[2:4]), 4)  # of the protocol's type, which is short
+    # of the protocol's type, which is short
+    length, at = (value[2] - 1, 3) if flexible else (int.from_bytes(value[2:4]), 4)
     return int.from_bytes(value[at + length : at + length + 4])

@@ -1,4 +1,6 @@
-"""A receiver under a steady load of writes while Kafka is killed and comes back: every 2xx ends synced, everything else was a 503 in bounded time."""
+"""A receiver under a steady load of writes while Kafka is killed and comes back: every 2xx ends
+synced, everything else was a 503 in bounded time.
+"""
 
 from __future__ import annotations
 
@@ -55,17 +57,28 @@ async def run(seconds: int = 60, kills: int = 3) -> None:
     answers, states = await asyncio.to_thread(_measure, seconds, kills)
     accepted = len(answers.tokens)
     print_table(
-        f"{PER_SECOND} writes a second for {seconds} s, Kafka killed {kills} times and away for {_AWAY_S:.0f} s each",
+        f"{PER_SECOND} writes a second for {seconds} s, Kafka killed {kills} times and away "
+        f"for {_AWAY_S:.0f} s each",
         ["", "count", "of", "bar"],
         [
             ["answered 202", accepted, sum(answers.statuses.values()), "some"],
-            ["of these ended synced, or as superseded by a later one", states["synced"] + states["superseded"], accepted, "all"],
+            [
+                "of these ended synced, or as superseded by a later one",
+                states["synced"] + states["superseded"],
+                accepted,
+                "all",
+            ],
             ["answered 503", answers.statuses[503], sum(answers.statuses.values()), ""],
-            ["answered otherwise, or not", sum(answers.statuses.values()) - accepted - answers.statuses[503], "", "0"],
+            [
+                "answered otherwise, or not",
+                sum(answers.statuses.values()) - accepted - answers.statuses[503],
+                "",
+                "0",
+            ],
             ["median answer, ms", 1000 * statistics.median(answers.seconds), "", ""],
             ["slowest answer, s", max(answers.seconds), "", f"{BOUND_S:.0f}"],
         ],
-    )  # fmt: skip
+    )
     print(f"  states of what was accepted: {dict(states)}; answers: {dict(answers.statuses)}")
 
 
@@ -74,7 +87,9 @@ def _measure(seconds: int, kills: int) -> tuple[ResponseCounts, Counter[str]]:
         tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder,
         EmbeddingServer(DIMENSIONS) as embedder,
         KafkaServer() as kafka,
-        running_deployment(Path(folder), _COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)) as fleet,
+        running_deployment(
+            Path(folder), _COUNTS, bootstrap=kafka.bootstrap, **embedder_settings(embedder)
+        ) as fleet,
     ):
         fleet.start()
         answers = asyncio.run(_write(fleet, kafka, seconds, kills))
@@ -89,12 +104,16 @@ async def _disturb(kafka: KafkaServer, seconds: float, kills: int) -> None:
         await asyncio.to_thread(kafka.restart)
 
 
-async def _write(fleet: MultiProcessDeployment, kafka: KafkaServer, seconds: int, kills: int) -> ResponseCounts:
+async def _write(
+    fleet: MultiProcessDeployment, kafka: KafkaServer, seconds: int, kills: int
+) -> ResponseCounts:
     """Write at a steady rate, whether or not earlier writes were answered."""
     rng, answers = random.Random(0), ResponseCounts()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=PER_SECOND)
     async with (
-        httpx.AsyncClient(base_url=fleet.receiver, timeout=2 * BOUND_S, trust_env=False, limits=limits) as http,
+        httpx.AsyncClient(
+            base_url=fleet.receiver, timeout=2 * BOUND_S, trust_env=False, limits=limits
+        ) as http,
         asyncio.TaskGroup() as group,
     ):
         group.create_task(_disturb(kafka, seconds, kills))
@@ -130,9 +149,15 @@ async def _states(fleet: MultiProcessDeployment, tokens: list[str]) -> Counter[s
             token = left.pop()
             state = "pending"
             while state == "pending" and time.monotonic() < deadline:
-                state = (await http.get(f"/v1/sync/{token}", params={"wait_s": 30})).raise_for_status().json()["state"]
+                state = (
+                    (await http.get(f"/v1/sync/{token}", params={"wait_s": 30}))
+                    .raise_for_status()
+                    .json()["state"]
+                )
             states[state] += 1
 
-    async with httpx.AsyncClient(base_url=str(fleet.http.base_url), timeout=60, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=str(fleet.http.base_url), timeout=60, trust_env=False
+    ) as http:
         await asyncio.gather(*(ask(http) for _ in range(_ASKING)))
     return states

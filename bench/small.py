@@ -23,13 +23,21 @@ def small_changes(count: int, name: str = "small") -> Iterator[Event[Changed]]:
     rng = random.Random(f"{name} {count}")
     for number in range(count):
         text = paragraph(rng)[:500].encode()
-        data: dict[str, Any] = {"content": base64.b64encode(text).decode(), "size_bytes": len(text), "name": "small.txt"}
-        yield change_event(Changed(tenant_id=TENANT, document_id=f"{name}/{number}.txt", version=1, **data))
+        data: dict[str, Any] = {
+            "content": base64.b64encode(text).decode(),
+            "size_bytes": len(text),
+            "name": "small.txt",
+        }
+        yield change_event(
+            Changed(tenant_id=TENANT, document_id=f"{name}/{number}.txt", version=1, **data)
+        )
 
 
 async def publish(bootstrap: str, topic: str, events: Iterator[Event[Changed]]) -> int:
     """Put changes on a topic; returns once Kafka holds all, and how many there were."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5, compression_type="lz4")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", linger_ms=5, compression_type="lz4"
+    )
     await producer.start()
     count = 0
     try:
@@ -56,7 +64,11 @@ async def make_topics(bootstrap: str, names: Sequence[str], partitions: int) -> 
 
 async def visible_documents(connection: asyncpg.Connection) -> int:
     """How many documents are visible and have nothing under way."""
-    return int(await connection.fetchval("select count(*) from documents where state = 'synced' and pending_version is null"))
+    return int(
+        await connection.fetchval(
+            "select count(*) from documents where state = 'synced' and pending_version is null"
+        )
+    )
 
 
 async def visible_documents_at(url: str) -> int:

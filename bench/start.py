@@ -35,5 +35,7 @@ async def run(files: int = _FILES) -> None:
         memory_mb = program.python_memory_mb()
         program.stop()
     print_table(
-        f"Start on {files:,} unchanged files", ["", "ready s", "events", "Python MB"], [["livedex up", ready_s, int(events), memory_mb]]
+        f"Start on {files:,} unchanged files",
+        ["", "ready s", "events", "Python MB"],
+        [["livedex up", ready_s, int(events), memory_mb]],
     )

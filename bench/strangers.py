@@ -1,4 +1,6 @@
-"""Requests of strangers to a service that asks for keys: what each costs the process, what they leave in its memory, and how long they hold a connection."""
+"""Requests of strangers to a service that asks for keys: what each costs the process, what they
+leave in its memory, and how long they hold a connection.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,17 @@ async def run(operations: int = OPERATIONS) -> None:
         program = UpProcess(Path(folder))
         await asyncio.to_thread(program.start)
         try:
-            made = await asyncio.to_thread(program.command, "keys", "create", "--tenant", "default", "--name", "bench", "--scope", "search")
+            made = await asyncio.to_thread(
+                program.command,
+                "keys",
+                "create",
+                "--tenant",
+                "default",
+                "--name",
+                "bench",
+                "--scope",
+                "search",
+            )
             assert made.returncode == 0, made.stderr
             found = await _measure(program.port, psutil.Process(program.pid), operations)
         finally:
@@ -81,7 +93,12 @@ async def _measure(port: int, process: psutil.Process, operations: int) -> Outco
     memory, cpu, begin = _memory_mb(process), _cpu_s(process), time.monotonic()
     await asyncio.gather(*(one(request) for request in requests))
     found.cpu_ms = 1000 * (_cpu_s(process) - cpu - idle * (time.monotonic() - begin)) / operations
-    found.held_s = max([found.held_s, *await asyncio.gather(*(_trickle(port, rng.random() < 0.5) for _ in range(_TRICKLES)))])
+    found.held_s = max(
+        [
+            found.held_s,
+            *await asyncio.gather(*(_trickle(port, rng.random() < 0.5) for _ in range(_TRICKLES))),
+        ]
+    )
     found.grown_mb = _memory_mb(process) - memory
     return found
 
@@ -89,16 +106,29 @@ async def _measure(port: int, process: psutil.Process, operations: int) -> Outco
 def _request(rng: random.Random) -> bytes:
     """A request to a path that needs a key, with headers and a body that make no sense."""
     method, path = rng.choice(
-        ["POST /v1/search", "PUT /v1/documents/x", "POST /v1/events", "GET /v1/documents", "POST /v1/embeddings"]
+        [
+            "POST /v1/search",
+            "PUT /v1/documents/x",
+            "POST /v1/events",
+            "GET /v1/documents",
+            "POST /v1/embeddings",
+        ]
     ).split()
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
-    lines += [f"X-{rng.randrange(10**6)}: {rng.randbytes(rng.randrange(40)).hex()}" for _ in range(rng.randrange(40))]
+    lines += [
+        f"X-{rng.randrange(10**6)}: {rng.randbytes(rng.randrange(40)).hex()}"
+        for _ in range(rng.randrange(40))
+    ]
     if rng.random() < 0.5:
         lines.append(f"Authorization: Bearer {rng.randbytes(24).hex()}")
     body = b""
     if method != "GET":
         body = rng.choice(
-            [b"[" * rng.randrange(20_000), rng.randbytes(rng.randrange(20_000)), json.dumps({"query": "x" * rng.randrange(9_000)}).encode()]
+            [
+                b"[" * rng.randrange(20_000),
+                rng.randbytes(rng.randrange(20_000)),
+                json.dumps({"query": "x" * rng.randrange(9_000)}).encode(),
+            ]
         )
         lines += [f"Content-Length: {len(body)}", "Content-Type: application/json"]
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -123,7 +153,10 @@ async def _trickle(port: int, in_body: bool) -> float:
     """Send a byte a second; how many seconds the connection was held."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     begin = time.monotonic()
-    writer.write(b"PUT /v1/documents/x HTTP/1.1\r\nHost: localhost\r\n" + (b"Content-Length: 100000\r\n\r\n" if in_body else b"X-A: "))
+    writer.write(
+        b"PUT /v1/documents/x HTTP/1.1\r\nHost: localhost\r\n"
+        + (b"Content-Length: 100000\r\n\r\n" if in_body else b"X-A: ")
+    )
     ended = asyncio.create_task(reader.read())
     while not ended.done() and time.monotonic() - begin < _HELD_S:
         with contextlib.suppress(OSError):

@@ -17,7 +17,10 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     for n, row in enumerate(cells):
         print(
             "  "
-            + "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
+            + "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
         )
         if n == 0:
             print("  " + "  ".join("-" * width for width in widths))

@@ -1,6 +1,8 @@
-"""Random reads and writes of tenants with the same ids and the same texts, over the API: nothing of another tenant in any answer.
+"""Random reads and writes of tenants with the same ids and the same texts, over the API: nothing of
+another tenant in any answer.
 
-Once as the program runs, and once without anything in its statements that says whose rows are meant, so that the database alone keeps them apart.
+Once as the program runs, and once without anything in its statements that says whose rows are
+meant, so that the database alone keeps them apart.
 """
 
 from __future__ import annotations
@@ -29,20 +31,37 @@ _SHOWN = 10
 async def run(operations: int = 10_000) -> None:
     """Print what was asked and what was wrong."""
     rows, wrong = [], []
-    for name, removed in (("with the tenant in every statement", False), ("without it, by the database alone", True)):
+    for name, removed in (
+        ("with the tenant in every statement", False),
+        ("without it, by the database alone", True),
+    ):
         begin = time.monotonic()
         asked, leaks = await _pry(operations, removed)
-        rows.append([name, sum(asked.values()), asked["put"] + asked["delete"], asked["search"], len(leaks), time.monotonic() - begin])
+        rows.append(
+            [
+                name,
+                sum(asked.values()),
+                asked["put"] + asked["delete"],
+                asked["search"],
+                len(leaks),
+                time.monotonic() - begin,
+            ]
+        )
         wrong += leaks
     print_table(
-        f"{TENANTS} tenants, the same ids and texts", ["", "operations", "writes", "searches", "answers that were wrong", "s"], rows
+        f"{TENANTS} tenants, the same ids and texts",
+        ["", "operations", "writes", "searches", "answers that were wrong", "s"],
+        rows,
     )
     for leak in wrong[:_SHOWN]:
         print(f"  {leak[:1000]}")
 
 
 async def _pry(operations: int, removed: bool) -> tuple[Counter[str], list[str]]:
-    with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="livedex-bench-") as folder, ExitStack() as stack:
+    with (
+        await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="livedex-bench-") as folder,
+        ExitStack() as stack,
+    ):
         async with embedded_postgres(Path(folder)) as url:
             owner = await asyncpg.connect(url)
             await migrate(owner)

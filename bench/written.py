@@ -1,4 +1,4 @@
-"""Writes that are read at once: a search `after` the token of each finds it, with several clients."""
+"""Read-your-writes: a search with `after` finds each write, with several clients."""
 
 from __future__ import annotations
 
@@ -29,8 +29,12 @@ async def run(operations: int = 10_000) -> None:
         program = UpProcess(Path(folder))
         await asyncio.to_thread(program.start)
         try:
-            async with httpx.AsyncClient(base_url=str(program.http.base_url), timeout=60, trust_env=False) as http:
-                done = await asyncio.gather(*(_client(http, number, operations // CLIENTS) for number in range(CLIENTS)))
+            async with httpx.AsyncClient(
+                base_url=str(program.http.base_url), timeout=60, trust_env=False
+            ) as http:
+                done = await asyncio.gather(
+                    *(_client(http, number, operations // CLIENTS) for number in range(CLIENTS))
+                )
         finally:
             await asyncio.to_thread(program.stop)
             program.close()
@@ -41,23 +45,39 @@ async def run(operations: int = 10_000) -> None:
         ["", "misses", "p50 ms", "p99 ms", "worst ms"],
         [
             ["bar", 0, "", 400, ""],
-            ["write and search", len(misses), 1000 * statistics.median(times), 1000 * times[int(len(times) * 0.99)], 1000 * times[-1]],
+            [
+                "write and search",
+                len(misses),
+                1000 * statistics.median(times),
+                1000 * times[int(len(times) * 0.99)],
+                1000 * times[-1],
+            ],
         ],
-    )  # fmt: skip
+    )
     for miss in misses[:5]:
         print(f"  missed: {miss}")
 
 
-async def _client(http: httpx.AsyncClient, number: int, operations: int) -> tuple[list[float], list[str]]:
+async def _client(
+    http: httpx.AsyncClient, number: int, operations: int
+) -> tuple[list[float], list[str]]:
     """Seconds from the write to the answer of the search, and what was not found."""
     rng, seconds, missed = random.Random(number), [], []
     for turn in range(operations):
         name, mark = f"c{number}/d{rng.randrange(_DOCUMENTS)}", f"mark{number}x{turn}"
         begin = time.monotonic()
-        written = (await http.put(f"/v1/documents/{name}", json={"text": f"{paragraph(rng)} {mark}"})).raise_for_status().json()
+        written = (
+            (await http.put(f"/v1/documents/{name}", json={"text": f"{paragraph(rng)} {mark}"}))
+            .raise_for_status()
+            .json()
+        )
         asked = {"query": mark, "after": written["token"], "limit": 3}
         found = (await http.post("/v1/search", json=asked)).raise_for_status().json()["hits"]
         seconds.append(time.monotonic() - begin)
-        if not any((hit["document_id"], hit["version"]) == (name, written["version"]) and mark in hit["content"] for hit in found):
+        if not any(
+            (hit["document_id"], hit["version"]) == (name, written["version"])
+            and mark in hit["content"]
+            for hit in found
+        ):
             missed.append(f"{name} v{written['version']} {mark}")
     return seconds, missed

@@ -45,9 +45,16 @@ async def open_chunk_processor(
     async def run(event: Event[Any]) -> Forward | Finished:
         async with large if event.data.blob is not None else nullcontext():
             return await chunk(
-                event, store=store, keeper=keeper, blobs=blobs, cutter=cutter, cutting=cutting, reused=metrics.reused_passages_total.inc,
-                linked=linked, patches=patches,
-            )  # fmt: skip
+                event,
+                store=store,
+                keeper=keeper,
+                blobs=blobs,
+                cutter=cutter,
+                cutting=cutting,
+                reused=metrics.reused_passages_total.inc,
+                linked=linked,
+                patches=patches,
+            )
 
     try:
         yield RecordProcessor(stage("chunk"), run, outlet, metrics, on_pause, shares)

@@ -33,8 +33,11 @@ log = logging.getLogger(__name__)
 
 Key = tuple[TenantId, GenerationId, PassageId]
 ClaimRequest = tuple[TenantId, GenerationId, tuple[PassageId, ...]]
-_OTHERS_S, _OTHERS_MOST_S = 0.05, 0.5  # until it is looked at again what another process embeds, at first and at most
-_SHARED_TEXTS = 32  # of a request to a model in this process while several tenants are active: each waits for one request of the others
+# until it is looked at again what another process embeds, at first and at most
+_OTHERS_S, _OTHERS_MOST_S = 0.05, 0.5
+# of a request to a model in this process while several tenants are active: each waits for one
+# request of the others
+_SHARED_TEXTS = 32
 _DRAIN_S = 15.0  # after the broker's; what is paid for is stored
 
 
@@ -47,24 +50,38 @@ class PassageRejectedError(RejectedError):
 
 
 class StoringPassageEmbedder:
-    """`livedex.pipeline.stages.embed.PassageEmbedder`: embeds through a `BatchedPassageEmbedder`, whose vectors go to the store as soon as they are paid for."""
+    """`livedex.pipeline.stages.embed.PassageEmbedder`: embeds through a `BatchedPassageEmbedder`,
+    whose vectors go to the store as soon as they are paid for.
+    """
 
     def __init__(self, gatherer: BatchedPassageEmbedder[Key]) -> None:
         self._gatherer = gatherer
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
-        """Returns once every passage has its vector in the store, but for those refused; each refusal names its passage."""
+        """Returns once every passage has its vector in the store, but for those refused; each
+        refusal names its passage.
+        """
         return list((await self.embed_available(tenant_id, generation_id, passages)).values())
 
     async def embed_available(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> dict[PassageId, RejectedError]:
-        """See `livedex.consumers.embedding_backfill.AvailablePassageEmbedder`; without claims nobody else embeds anything."""
+        """See `livedex.consumers.embedding_backfill.AvailablePassageEmbedder`; without claims
+        nobody else embeds anything.
+        """
         items = [((tenant_id, generation_id, passage_id), text) for passage_id, text in passages]
         refused = await self._gatherer.gather(items)
-        return {key[2]: PassageRejectedError(key[2], refused[key]) for key, _ in items if key in refused}
+        return {
+            key[2]: PassageRejectedError(key[2], refused[key]) for key, _ in items if key in refused
+        }
 
 
 class ClaimingPassageEmbedder:
@@ -79,11 +96,18 @@ class ClaimingPassageEmbedder:
         self._claims = claims
         self._asking: Counter[Key] = Counter()
         self._working: set[asyncio.Task[Any]] = set()
-        self._take: MicroBatcher[ClaimRequest, ClaimResult] = MicroBatcher(self._take_all, group=lambda ask: ask[:2])
-        self._release: MicroBatcher[ClaimRequest, None] = MicroBatcher(self._release_all, group=lambda ask: ask[:2])
+        self._take: MicroBatcher[ClaimRequest, ClaimResult] = MicroBatcher(
+            self._take_all, group=lambda ask: ask[:2]
+        )
+        self._release: MicroBatcher[ClaimRequest, None] = MicroBatcher(
+            self._release_all, group=lambda ask: ask[:2]
+        )
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
         """See `livedex.pipeline.stages.embed.PassageEmbedder`."""
         waiting, refused, looks = dict(passages), list[RejectedError](), 0
@@ -91,20 +115,31 @@ class ClaimingPassageEmbedder:
             try:
                 taken, found = await self._embed_free(tenant_id, generation_id, waiting)
             except ClaimLostError:
-                continue  # this process stood still for so long that others may have embedded them: look again
+                # this process stood still for so long that others may have embedded them: look
+                # again
+                continue
             refused += found
-            waiting = {p: text for p, text in waiting.items() if p not in taken.claimed and p not in taken.already_embedded}
+            waiting = {
+                p: text
+                for p, text in waiting.items()
+                if p not in taken.claimed and p not in taken.already_embedded
+            }
             if waiting:
                 await asyncio.sleep(exponential_backoff_s(_OTHERS_S, looks + 1, _OTHERS_MOST_S))
                 looks += 1
         return refused
 
     async def embed_available(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> dict[PassageId, RejectedError]:
         """See `livedex.consumers.embedding_backfill.AvailablePassageEmbedder`."""
         _, refused = await self._embed_free(tenant_id, generation_id, dict(passages))
-        return {error.passage_id: error for error in refused if isinstance(error, PassageRejectedError)}
+        return {
+            error.passage_id: error for error in refused if isinstance(error, PassageRejectedError)
+        }
 
     async def _embed_free(
         self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
@@ -112,7 +147,8 @@ class ClaimingPassageEmbedder:
         """Embed what no other process embeds now; what was taken, and the refusals among it."""
         work = asyncio.create_task(self._claim_and_embed(tenant_id, generation_id, dict(texts)))
         self._keep(work)
-        return await asyncio.shield(work)  # who is cancelled leaves the claim to the request that is under way
+        # who is cancelled leaves the claim to the request that is under way
+        return await asyncio.shield(work)
 
     def _keep(self, work: asyncio.Task[Any]) -> None:
         self._working.add(work)
@@ -131,9 +167,13 @@ class ClaimingPassageEmbedder:
     async def _claim_and_embed(
         self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
     ) -> tuple[ClaimResult, list[RejectedError]]:
-        """Claim some passages, embed what is ours of them, then let go of it. Never cancelled: a claim that nobody lets go of keeps others waiting."""
+        """Claim some passages, embed what is ours of them, then let go of it.
+
+        Never cancelled: a claim that nobody lets go of keeps others waiting.
+        """
         keys = [(tenant_id, generation_id, passage) for passage in texts]
-        self._asking.update(keys)  # before they are claimed: from now on nobody here lets go of them
+        # before they are claimed: from now on nobody here lets go of them
+        self._asking.update(keys)
         claimed: Collection[PassageId] = texts  # where it is not known what was claimed, all of it
         try:
             taken = await self._take((tenant_id, generation_id, tuple(texts)))
@@ -147,29 +187,42 @@ class ClaimingPassageEmbedder:
                 del self._asking[key]
             done = tuple(passage for _, _, passage in free if passage in claimed)
             if done:
-                self._keep(asyncio.create_task(self._let_go((tenant_id, generation_id, done))))  # nobody here waits for it
+                # nobody here waits for it
+                self._keep(asyncio.create_task(self._let_go((tenant_id, generation_id, done))))
 
     async def _let_go(self, ask: ClaimRequest) -> None:
         try:
             await self._release(ask)
         except LivedexError as exc:
-            log.warning("what is embedded cannot be let go of, so all that this process holds is: %s", exc)
+            log.warning(
+                "what is embedded cannot be let go of, so all that this process holds is: %s", exc
+            )
             self._claims.abandon()  # else others would wait for as long as this process lives
 
     async def _take_all(self, asks: Sequence[ClaimRequest]) -> list[ClaimResult]:
         tenant_id, generation_id, _ = asks[0]
-        taken = await self._claims.take(tenant_id, generation_id, list({passage for ask in asks for passage in ask[2]}))
+        taken = await self._claims.take(
+            tenant_id, generation_id, list({passage for ask in asks for passage in ask[2]})
+        )
         return [taken] * len(asks)
 
     async def _release_all(self, asks: Sequence[ClaimRequest]) -> list[None]:
         tenant_id, generation_id, _ = asks[0]
-        done = {passage for ask in asks for passage in ask[2] if not self._asking[(tenant_id, generation_id, passage)]}
-        await self._claims.release(tenant_id, generation_id, done)  # who has asked again since then lets go of it in turn
+        done = {
+            passage
+            for ask in asks
+            for passage in ask[2]
+            if not self._asking[(tenant_id, generation_id, passage)]
+        }
+        # who has asked again since then lets go of it in turn
+        await self._claims.release(tenant_id, generation_id, done)
         return [None] * len(asks)
 
 
 class _ProcessTime:
-    """`livedex.pipeline.stages.passage_embedder.RoundObserver`: charges the time of a model in this process to the tenants whose texts it embeds."""
+    """`livedex.pipeline.stages.passage_embedder.RoundObserver`: charges the time of a model in
+    this process to the tenants whose texts it embeds.
+    """
 
     def __init__(self, shares: TenantShares) -> None:
         self._shares = shares
@@ -185,13 +238,17 @@ class _ProcessTime:
 
 @asynccontextmanager
 async def open_passage_embedder(
-    store: VectorStore, embeddings: EmbeddingService, claims: EmbeddingClaims | None = None, shares: TenantShares | None = None
+    store: VectorStore,
+    embeddings: EmbeddingService,
+    claims: EmbeddingClaims | None = None,
+    shares: TenantShares | None = None,
 ) -> AsyncIterator[StoringPassageEmbedder | ClaimingPassageEmbedder]:
     """A gatherer for as long as the block lasts; what is under way at its end is stored.
 
     Args:
         claims: None where no other process embeds.
-        shares: of tenants in the time of this process, which a model in it takes; None: nobody else needs it.
+        shares: of tenants in the time of this process, which a model in it takes; None: nobody else
+            needs it.
     """
 
     async def keep(vectors: Sequence[tuple[Key, Vector]]) -> None:
@@ -221,16 +278,27 @@ async def open_passage_embedder(
 
 @asynccontextmanager
 async def open_embed_processor(
-    store: VectorStore, generations: ActiveGenerationProvider, embeddings: EmbeddingService, claims: EmbeddingClaims | None, metrics: Metrics, outlet: OutcomeSink,
-    on_pause: Callable[[str, str | None], None], shares: TenantShares, backlog: GenerationBacklog | None = None,
-) -> AsyncIterator[RecordProcessor]:  # fmt: skip
+    store: VectorStore,
+    generations: ActiveGenerationProvider,
+    embeddings: EmbeddingService,
+    claims: EmbeddingClaims | None,
+    metrics: Metrics,
+    outlet: OutcomeSink,
+    on_pause: Callable[[str, str | None], None],
+    shares: TenantShares,
+    backlog: GenerationBacklog | None = None,
+) -> AsyncIterator[RecordProcessor]:
     """The embed stage.
 
     Args:
-        backlog: what was stored under another model and is embedded again beside it; None: nothing is.
+        backlog: what was stored under another model and is embedded again beside it; None: nothing
+            is.
     """
     manifests = BatchedMissingVectorLookup(store)
-    async with open_passage_embedder(store, embeddings, claims, shares) as gatherer, _filling(backlog, generations, gatherer, embeddings):
+    async with (
+        open_passage_embedder(store, embeddings, claims, shares) as gatherer,
+        _filling(backlog, generations, gatherer, embeddings),
+    ):
 
         async def run(event: Event[Any]) -> Forward | Finished:
             return await embed(event, store=manifests, generations=generations, gatherer=gatherer)
@@ -249,7 +317,9 @@ async def _filling(
     if backlog is None:
         yield
         return
-    filler = EmbeddingBackfill(backlog, generations, gatherer, at_once=max(1, embeddings.limits.concurrency - 1))
+    filler = EmbeddingBackfill(
+        backlog, generations, gatherer, at_once=max(1, embeddings.limits.concurrency - 1)
+    )
     task = asyncio.create_task(filler.run(), name="embed what is stored")
     try:
         yield

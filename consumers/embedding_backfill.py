@@ -1,7 +1,8 @@
-"""After a change of the embedding model: what is stored is embedded again from its passages, in the background of the embed stage.
+"""After a change of the embedding model: what is stored is embedded again from its passages, in the
+background of the embed stage.
 
-Invariants: a passage that has a vector is never sent; what another process embeds now is left to it; new documents need not wait, since one of the
-provider's slots is left to them.
+Invariants: a passage that has a vector is never sent; what another process embeds now is left to
+it; new documents need not wait, since one of the provider's slots is left to them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from livedex.pipeline.errors import ClaimLostError, LivedexError, OutageError, RejectedError, RetryableError, TenantDeletedError
+from livedex.pipeline.errors import (
+    ClaimLostError,
+    LivedexError,
+    OutageError,
+    RejectedError,
+    RetryableError,
+    TenantDeletedError,
+)
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.store.documents.generation_backlog import BacklogPosition, GenerationBacklog
@@ -29,7 +37,9 @@ Passages = Sequence[tuple[PassageId, str]]
 class AvailablePassageEmbedder(Protocol):
     """Embeds what nobody else embeds now."""
 
-    async def embed_available(self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages) -> dict[PassageId, RejectedError]:
+    async def embed_available(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages
+    ) -> dict[PassageId, RejectedError]:
         """Embed passages, but for those that another process embeds.
 
         Returns:
@@ -50,7 +60,12 @@ class EmbeddingBackfill:
     """
 
     def __init__(
-        self, backlog: GenerationBacklog, generations: ActiveGenerationProvider, gatherer: AvailablePassageEmbedder, *, at_once: int
+        self,
+        backlog: GenerationBacklog,
+        generations: ActiveGenerationProvider,
+        gatherer: AvailablePassageEmbedder,
+        *,
+        at_once: int,
     ) -> None:
         self._backlog, self._generations, self._gatherer = backlog, generations, gatherer
         self._at_once = at_once
@@ -59,7 +74,9 @@ class EmbeddingBackfill:
         self._refused: dict[tuple[GenerationId, PassageId], str] = {}
 
     async def run(self) -> None:
-        """Work until cancelled; an outage is waited for, and any other error is logged and tried again."""
+        """Work until cancelled; an outage is waited for, and any other error is logged and tried
+        again.
+        """
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -76,7 +93,8 @@ class EmbeddingBackfill:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> int:
-        """Embed a part of what each tenant lacks, the newest changes first; a tenant with much is no reason for another to wait.
+        """Embed a part of what each tenant lacks, the newest changes first; a tenant with much is
+        no reason for another to wait.
 
         Returns:
             How many documents were finished.
@@ -94,7 +112,9 @@ class EmbeddingBackfill:
             except TenantDeletedError:
                 continue
             except LivedexError as exc:
-                log.warning("what a tenant has stored is not embedded yet, and is tried again: %s", exc)
+                log.warning(
+                    "what a tenant has stored is not embedded yet, and is tried again: %s", exc
+                )
         return done
 
     async def _fill_tenant(self, tenant_id: TenantId, generation_id: GenerationId) -> int:
@@ -103,7 +123,9 @@ class EmbeddingBackfill:
             await self._backlog.recheck(tenant_id, generation_id)
             self._checked.add(key)
         for _ in range(_PAGES):
-            page = await self._backlog.documents(tenant_id, generation_id, self._places.get(key, BacklogPosition()), _DOCUMENTS)
+            page = await self._backlog.documents(
+                tenant_id, generation_id, self._places.get(key, BacklogPosition()), _DOCUMENTS
+            )
             if not page:
                 self._places.pop(key, None)  # from the newest on, the next time
                 break
@@ -115,24 +137,40 @@ class EmbeddingBackfill:
             log.info("%d more documents have the vectors of the embedding model in use", done)
         return done
 
-    async def _embed(self, tenant_id: TenantId, generation_id: GenerationId, documents: Sequence[int]) -> dict[PassageId, str]:
+    async def _embed(
+        self, tenant_id: TenantId, generation_id: GenerationId, documents: Sequence[int]
+    ) -> dict[PassageId, str]:
         """Embed what documents lack; why some of it is refused."""
         refused: dict[PassageId, str] = {}
         after, most = 0, _PASSAGES * self._at_once
-        while lacking := await self._backlog.lacking(tenant_id, generation_id, documents, after, most):
+        while lacking := await self._backlog.lacking(
+            tenant_id, generation_id, documents, after, most
+        ):
             after = lacking[-1][0]
-            refused |= {p: why for p, _ in lacking if (why := self._refused.get((generation_id, p))) is not None}
+            refused |= {
+                p: why
+                for p, _ in lacking
+                if (why := self._refused.get((generation_id, p))) is not None
+            }
             wanted = [(p, text) for p, text in lacking if p not in refused]
             parts = [wanted[at : at + _PASSAGES] for at in range(0, len(wanted), _PASSAGES)]
-            for found in await asyncio.gather(*(self._embed_part(tenant_id, generation_id, part) for part in parts)):
+            for found in await asyncio.gather(
+                *(self._embed_part(tenant_id, generation_id, part) for part in parts)
+            ):
                 for passage_id, error in found.items():
                     refused[passage_id] = str(error)
-                    log.error("a stored passage has no vector of the model in use, and is found by its words alone: %s", error)
+                    log.error(
+                        "a stored passage has no vector of the model in use, and is found by "
+                        "its words alone: %s",
+                        error,
+                    )
                     if len(self._refused) < _MOST_REFUSED:
                         self._refused[(generation_id, passage_id)] = str(error)
         return refused
 
-    async def _embed_part(self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages) -> dict[PassageId, RejectedError]:
+    async def _embed_part(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages
+    ) -> dict[PassageId, RejectedError]:
         with suppress(ClaimLostError):  # what is left of them is found again
             return await self._gatherer.embed_available(tenant_id, generation_id, passages)
         return {}

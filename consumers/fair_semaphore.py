@@ -1,4 +1,6 @@
-"""Slots for work that tenants share: whoever holds fewest is next, and one tenant alone never holds them all."""
+"""Slots for work that tenants share: whoever holds fewest is next, and one tenant alone never
+holds them all.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from contextlib import asynccontextmanager
 class FairSemaphore:
     """Limits how much is worked on at once, over all tenants and for each.
 
-    A slot that becomes free goes to the waiting tenant that holds the fewest, tenants with equally many in turn; within a tenant, first come
-    first served. `reserve` slots beyond `most` are for others than the tenant that holds `most`, so a tenant with little to do never waits for
-    one with much to do to finish something.
+    A slot that becomes free goes to the waiting tenant that holds the fewest, tenants with equally
+    many in turn; within a tenant, first come first served. `reserve` slots beyond `most` are for
+    others than the tenant that holds `most`, so a tenant with little to do never waits for one with
+    much to do to finish something.
 
     Args:
         most: slots that one tenant holds at most, >= 1.
@@ -55,7 +58,8 @@ class FairSemaphore:
             turns = self._waiting.pop(tenant_id)
             turn = turns.popleft()
             if turns:
-                self._waiting[tenant_id] = turns  # behind the others: tenants that hold equally many take turns
+                # behind the others: tenants that hold equally many take turns
+                self._waiting[tenant_id] = turns
             if turn.done():
                 continue
             self._free -= 1

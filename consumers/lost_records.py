@@ -1,4 +1,6 @@
-"""What is done where a broker lost records before they were read: everything that the database and the folders still know of is published again."""
+"""What is done where a broker lost records before they were read: everything that the database and
+the folders still know of is published again.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,12 @@ class RecordRecovery:
         self._database, self._operations, self._broker = database, operations, broker
 
     async def republish(self, *, older_than_s: float | None = None) -> Republished:
-        """Publish again what is under way and has no record any more, as far as that can be told; a record too many changes nothing.
+        """Publish again what is under way and has no record any more, as far as that can be told; a
+        record too many changes nothing.
 
         Args:
-            older_than_s: since the change was accepted, >= 0; what is younger is on its way. None: half a minute.
+            older_than_s: since the change was accepted, >= 0; what is younger is on its way. None:
+                half a minute.
 
         Raises:
             OutageError, RetryableError: as the database and the broker do.
@@ -84,10 +88,14 @@ class RecordRecovery:
             await self._operations.request_scan()
         return Republished(steps, deletes, files)
 
-    async def _pages(self, name: str, tenant_id: TenantId, older_than_s: float) -> AsyncIterator[list[Any]]:
+    async def _pages(
+        self, name: str, tenant_id: TenantId, older_than_s: float
+    ) -> AsyncIterator[list[Any]]:
         behind = ""
         while True:
-            async with self._database.tenant(tenant_id, "documents whose records were lost") as connection:
+            async with self._database.tenant(
+                tenant_id, "documents whose records were lost"
+            ) as connection:
                 rows = await connection.fetch(sql(name), tenant_id, older_than_s, behind, _PAGE)
             if rows:
                 yield rows
@@ -113,20 +121,27 @@ class RecordLossMonitor:
         tell: notes in the health what happened and what to do.
     """
 
-    def __init__(self, records: RecordRecovery, metrics: Metrics, tell: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self, records: RecordRecovery, metrics: Metrics, tell: Callable[[str, str | None], None]
+    ) -> None:
         self._records, self._metrics, self._tell = records, metrics, tell
         self._lost: dict[str, int] = {}
         self._news = asyncio.Event()
 
     def lost(self, stage: str, count: int) -> None:
-        """Note that records of a stage were removed before it read them; 0: nobody knows how many."""
+        """Record that Kafka removed records before a stage read them (0: an unknown number)."""
         self._metrics.records_expired_total.labels(stage).inc(count)
         self._lost[stage] = self._lost.get(stage, 0) + count
-        counts = ", ".join(f"{number or 'an unknown number'} of the stage {name}" for name, number in sorted(self._lost.items()))
+        counts = ", ".join(
+            f"{number or 'an unknown number'} of the stage {name}"
+            for name, number in sorted(self._lost.items())
+        )
         self._tell(
             COMPONENT,
-            f"records were removed from Kafka before they were read ({counts}): files are published again by themselves; documents that were sent "
-            "by API, webhook or Kafka have to be sent again. Raise the retention of the topics (LIVEDEX_KAFKA_RETENTION_DAYS), or run more processes",
+            f"records were removed from Kafka before they were read ({counts}): files are "
+            "published again by themselves; documents that were sent "
+            "by API, webhook or Kafka have to be sent again. Raise the retention of the "
+            "topics (LIVEDEX_KAFKA_RETENTION_DAYS), or run more processes",
         )
         self._news.set()
 
@@ -147,7 +162,9 @@ class RecordLossMonitor:
                 await asyncio.sleep(_UNDER_WAY_S)
                 await self._republish()  # what was too young before
             except LivedexError as exc:
-                log.warning("what was lost could not be published again, it is tried again: %s", exc)
+                log.warning(
+                    "what was lost could not be published again, it is tried again: %s", exc
+                )
                 await self._later()
             except Exception:
                 log.exception("what was lost could not be published again; it is tried again")
@@ -155,7 +172,12 @@ class RecordLossMonitor:
 
     async def _republish(self) -> None:
         done = await self._records.republish()
-        log.warning("published again: %d steps, %d deletes; %d files are read again", done.steps, done.deletes, done.files)
+        log.warning(
+            "published again: %d steps, %d deletes; %d files are read again",
+            done.steps,
+            done.deletes,
+            done.files,
+        )
 
     async def _later(self) -> None:
         await asyncio.sleep(_AGAIN_S)
@@ -174,7 +196,12 @@ async def run_record_loss_monitor(watch: RecordLossMonitor) -> AsyncIterator[Non
 
 
 def _step(tenant_id: TenantId, row: Any) -> Event[ManifestRef]:
-    data = ManifestRef(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], digest=row["digest"].hex())
+    data = ManifestRef(
+        tenant_id=tenant_id,
+        document_id=row["document_id"],
+        version=row["version"],
+        digest=row["digest"].hex(),
+    )
     return Event[ManifestRef](
         id=uuid4().hex,
         source="/recovery",
@@ -188,5 +215,11 @@ def _step(tenant_id: TenantId, row: Any) -> Event[ManifestRef]:
 
 def _delete(tenant_id: TenantId, row: Any) -> Event[Changed]:
     return change_event(
-        Changed(tenant_id=tenant_id, document_id=row["document_id"], version=row["version"], deleted=True, source=row["source"])
+        Changed(
+            tenant_id=tenant_id,
+            document_id=row["document_id"],
+            version=row["version"],
+            deleted=True,
+            source=row["source"],
+        )
     )

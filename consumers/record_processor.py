@@ -1,7 +1,8 @@
 """From a record to its durable outcome: the loop around a stage, the same for every broker.
 
-Invariants: a record is given back as done only after its outcome is durable (the next event is published, or the dead letter is
-written); an outage pauses the stage and blames no record; a cancellation is no outcome.
+Invariants: a record is given back as done only after its outcome is durable (the next event is
+published, or the dead letter is written); an outage pauses the stage and blames no record; a
+cancellation is no outcome.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from livedex.pipeline.events.event import Changed, Event, HeaderValue
 from livedex.pipeline.flow import Stage
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares, metered
-from livedex.pipeline.stages.outcome import DeadLettered, Finished, Forward, Outcome, Pause, Retry, outcome_of
+from livedex.pipeline.stages.outcome import (
+    DeadLettered,
+    Finished,
+    Forward,
+    Outcome,
+    Pause,
+    Retry,
+    outcome_of,
+)
 from livedex.pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
@@ -56,12 +65,24 @@ class OutcomeSink(Protocol):
         """Publish an event of the next stage; returns once the broker holds it."""
         ...
 
-    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
-        """Write a dead letter; the same record again changes nothing. A record that a letter was sent through again as makes that letter anew."""
+    async def bury(
+        self,
+        record: Record,
+        stage: str,
+        dead: DeadLettered,
+        event: Event[Any] | None,
+        attempts: int,
+    ) -> None:
+        """Write a dead letter; the same record again changes nothing.
+
+        A record that a letter was sent through again as makes that letter anew.
+        """
         ...
 
     async def end_replay(self, record: Record, event: Event[Any]) -> None:
-        """Take away the letter that a record was sent through again of, now that it has had its effect."""
+        """Take away the letter that a record was sent through again of, now that it has had its
+        effect.
+        """
         ...
 
 
@@ -87,7 +108,8 @@ class RecordProcessor:
 
     Args:
         run: the stage, with its surroundings bound.
-        on_pause: told the component and the reason when a dependency is away, and with None once it works again.
+        on_pause: told the component and the reason when a dependency is away, and with None once it
+            works again.
         shares: of tenants in the time of this process; None: of this stage alone.
 
     Attributes:
@@ -119,14 +141,23 @@ class RecordProcessor:
         self._stopping.set()
 
     def is_replaced(self, record: Record, newer: Record) -> bool:
-        """Return whether a newer record of the same key makes this one pointless, whatever becomes of the newer one."""
+        """Return whether a newer record of the same key makes this one pointless, whatever becomes
+        of the newer one.
+        """
         if _URL_FIELD not in (record.payload or b"") or _URL_FIELD not in (newer.payload or b""):
             return False
         try:
-            older_data, newer_data = self.read(record, self.stage).data, self.read(newer, self.stage).data
+            older_data, newer_data = (
+                self.read(record, self.stage).data,
+                self.read(newer, self.stage).data,
+            )
         except RejectedError:
             return False  # it becomes a dead letter in its turn
-        return isinstance(older_data, Changed) and isinstance(newer_data, Changed) and supersedes(newer_data, older_data)
+        return (
+            isinstance(older_data, Changed)
+            and isinstance(newer_data, Changed)
+            and supersedes(newer_data, older_data)
+        )
 
     def end_replaced(self, record: Record) -> None:
         """Count a record as superseded, and forget its attempts."""
@@ -189,20 +220,26 @@ class RecordProcessor:
                 isinstance(failed, Retry) and not failed.counted
             ):  # away, or of a tenant that is no more
                 return failed
-            return Retry(1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}")
+            return Retry(
+                1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}"
+            )
         return outcome
 
     async def _run_in_turn(self, event: Event[Any]) -> Forward | Finished:
         await self._shares.admit(event.tenant_id, "ingest")
         return await self._run(event)
 
-    async def _carry_out(self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int) -> None:
+    async def _carry_out(
+        self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int
+    ) -> None:
         count = self._metrics.events_total.labels
         if isinstance(outcome, Forward):
             await self._outlet.forward(self.stage.leaves, outcome.event)
             count(self.stage.name, "done").inc()
             if self.stage.name == "sync":
-                self._metrics.freshness_seconds.observe((outcome.event.time - outcome.event.accepted).total_seconds())
+                self._metrics.freshness_seconds.observe(
+                    (outcome.event.time - outcome.event.accepted).total_seconds()
+                )
         elif isinstance(outcome, Finished):
             count(self.stage.name, "superseded" if outcome.superseded else "done").inc()
         elif isinstance(outcome, DeadLettered):
@@ -213,7 +250,11 @@ class RecordProcessor:
             return
         else:
             assert_never(outcome)
-        if isinstance(outcome, Forward | Finished) and event is not None and REPLAY_HEADER in record.headers:
+        if (
+            isinstance(outcome, Forward | Finished)
+            and event is not None
+            and REPLAY_HEADER in record.headers
+        ):
             await self._outlet.end_replay(record, event)
 
     def _pause(self, pause: Pause) -> None:

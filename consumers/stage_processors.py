@@ -24,7 +24,12 @@ from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.outcome import DeadLettered
 from livedex.pipeline.stages.patch import PatchStore
 from livedex.pipeline.stages.remote_content import RemoteContent
-from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore, dead_letter_event, dead_letter_id
+from livedex.pipeline.store.dead_letter_store import (
+    DeadLetter,
+    DeadLetterStore,
+    dead_letter_event,
+    dead_letter_id,
+)
 from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
 from livedex.pipeline.store.embedding_claims import EmbeddingClaims
 from livedex.pipeline.store.protocol import BlobStore, VectorStore
@@ -54,12 +59,18 @@ class BrokerOutcomeSink:
 
     Args:
         replays: what letters are sent through again.
-        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read `livedex.synced` and `livedex.dead`:
-            who wants to know is a subscriber, for whom the transactions themselves write a notice, on every broker.
+        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read
+            `livedex.synced` and `livedex.dead`:
+            who wants to know is a subscriber, for whom the transactions themselves write a notice,
+            on every broker.
     """
 
     def __init__(
-        self, letters: DeadLetterStore, replays: DeadLetterReplays, *, topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD})
+        self,
+        letters: DeadLetterStore,
+        replays: DeadLetterReplays,
+        *,
+        topics_without_reader: frozenset[str] = frozenset({SYNCED, DEAD}),
     ) -> None:
         self._letters = letters
         self._replays = replays
@@ -77,15 +88,31 @@ class BrokerOutcomeSink:
         assert self._broker is not None
         await self._broker.put(topic, event)
 
-    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(
+        self,
+        record: Record,
+        stage: str,
+        dead: DeadLettered,
+        event: Event[Any] | None,
+        attempts: int,
+    ) -> None:
         """Write a dead letter; of a letter that failed again, the same one."""
         payload = record.payload or b""
         headers = {name: value for name, value in record.headers.items() if name != REPLAY_HEADER}
         letter = DeadLetter(
-            letter_id=dead_letter_id(record.id, payload), tenant_id=event.tenant_id if event else UNKNOWN_TENANT, stage=stage,
-            document_id=event.document_id if event else None, version=event.data.version if event else None, reason=dead.reason,
-            detail=dead.detail, attempts=attempts, topic=record.topic, place=record.place, headers=headers, payload=payload,
-        )  # fmt: skip
+            letter_id=dead_letter_id(record.id, payload),
+            tenant_id=event.tenant_id if event else UNKNOWN_TENANT,
+            stage=stage,
+            document_id=event.document_id if event else None,
+            version=event.data.version if event else None,
+            reason=dead.reason,
+            detail=dead.detail,
+            attempts=attempts,
+            topic=record.topic,
+            place=record.place,
+            headers=headers,
+            payload=payload,
+        )
         if REPLAY_HEADER in record.headers:
             letter = await self._replays.merge_failure(str(record.headers[REPLAY_HEADER]), letter)
         try:
@@ -103,17 +130,23 @@ class BrokerOutcomeSink:
 
     async def end_replay(self, record: Record, event: Event[Any]) -> None:
         """Take away the letter that a record was sent through again of."""
-        await self._replays.complete(str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id])
+        await self._replays.complete(
+            str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id]
+        )
 
     async def _tell(self, letter: DeadLetter) -> None:
-        """Tell of a letter, which is kept by now: with less, or not at all, where the topic does not take it."""
+        """Tell of a letter, which is kept by now: with less, or not at all, where the topic does
+        not take it.
+        """
         try:
             await self.forward(DEAD, dead_letter_event(letter))
         except RejectedError:
             try:
                 await self.forward(DEAD, dead_letter_event(letter, brief=True))
             except RejectedError as exc:
-                log.error("the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc)
+                log.error(
+                    "the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc
+                )
 
 
 @asynccontextmanager
@@ -147,13 +180,33 @@ async def open_stage_processors(
             if name == "chunk":
                 found.append(
                     await stack.enter_async_context(
-                        open_chunk_processor(store, blobs, cutting, metrics, outlet, on_pause, shares, linked, patches)
+                        open_chunk_processor(
+                            store,
+                            blobs,
+                            cutting,
+                            metrics,
+                            outlet,
+                            on_pause,
+                            shares,
+                            linked,
+                            patches,
+                        )
                     )
                 )
             elif name == "embed":
                 found.append(
                     await stack.enter_async_context(
-                        open_embed_processor(store, generations, embeddings, claims, metrics, outlet, on_pause, shares, backlog)
+                        open_embed_processor(
+                            store,
+                            generations,
+                            embeddings,
+                            claims,
+                            metrics,
+                            outlet,
+                            on_pause,
+                            shares,
+                            backlog,
+                        )
                     )
                 )
             else:

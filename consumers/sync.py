@@ -25,7 +25,9 @@ def sync_processor(
     on_pause: Callable[[str, str | None], None],
     shares: TenantShares | None = None,
 ) -> RecordProcessor:
-    """The sync stage; versions of documents that end at the same time become visible in one transaction."""
+    """The sync stage; versions of documents that end at the same time become visible in one
+    transaction.
+    """
     syncer = BatchedVersionPublisher(store)
 
     async def run(event: Event[Any]) -> Forward | Finished:

@@ -1,7 +1,9 @@
-"""MkDocs hook: publish the documents of the repository's root as pages, and resolve links as GitHub does.
+"""MkDocs hook: publish the documents of the repository's root as pages, and resolve links as GitHub
+does.
 
-Pages link to other files by their path in the repository (`../ARCHITECTURE.md`), so the links work on GitHub too. On the site, a link to a
-published file leads to its page or its copy; a link to any other file of the repository is shown as plain text, since the site doesn't have it.
+Pages link to other files by their path in the repository (`../ARCHITECTURE.md`), so the links work
+on GitHub too. On the site, a link to a published file leads to its page or its copy; a link to any
+other file of the repository is shown as plain text, since the site doesn't have it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ PAGES = {
     "README.md": "index.md",
 }
 """Where a document of the root stands on the site."""
-COPIES = ("docker-compose.yml", ".env.example", "LICENSE", "deploy/livedex.toml", "deploy/asyncapi.json")
+COPIES = (
+    "docker-compose.yml",
+    ".env.example",
+    "LICENSE",
+    "deploy/livedex.toml",
+    "deploy/asyncapi.json",
+)
 """Files that pages link to and that the site offers for download."""
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -43,12 +51,17 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     path = names.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     parts = re.split(r"(^ *```.*?^ *```$)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(
-        part if n % 2 else _LINK.sub(lambda found: _resolved(found, path, page.file.src_uri), part) for n, part in enumerate(parts)
+        part if n % 2 else _LINK.sub(lambda found: _resolved(found, path, page.file.src_uri), part)
+        for n, part in enumerate(parts)
     )
 
 
 def _resolved(found: re.Match[str], path: str, uri: str) -> str:
-    text, target, anchor = found[1], posixpath.normpath(posixpath.join(posixpath.dirname(path), found[2])), found[3] or ""
+    text, target, anchor = (
+        found[1],
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), found[2])),
+        found[3] or "",
+    )
     if target.startswith("docs/"):
         there = target.removeprefix("docs/")
     elif target in PAGES:

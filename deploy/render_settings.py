@@ -1,4 +1,6 @@
-"""Write the settings, as `livedex.pipeline.settings.settings` describes them, into docs/settings.md and docker-compose.yml: `make settings`."""
+"""Write the settings, as `livedex.pipeline.settings.settings` describes them, into
+docs/settings.md and docker-compose.yml: `make settings`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ PROJECT = Path(__file__).parents[1]
 SETTINGS_PAGE = "docs/settings.md"
 COMPOSE_FILE = "docker-compose.yml"
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "database": ("database_url", "owner_database_url", "role_prefix", "max_connections", "vector_index_rows"),
+    "database": (
+        "database_url",
+        "owner_database_url",
+        "role_prefix",
+        "max_connections",
+        "vector_index_rows",
+    ),
     "broker": ("broker_url",),
     "embedding": ("embedder", "embedder_url", "embedder_api_key", "dimensions"),
     "documents": (
@@ -37,12 +45,19 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "logging": ("log_level",),
 }
-"""The tables of the settings page and their rows, by the name in `livedex.toml`. Settings with a group (`kafka`, `jwt`, `fetch`) have a table of their own."""
+"""The tables of the settings page and their rows, by the name in `livedex.toml`.
+
+Settings with a group (`kafka`, `jwt`, `fetch`) have a table of their own.
+"""
 _IN_COMPOSE = {
-    "LIVEDEX_DATABASE_URL": "${LIVEDEX_DATABASE_URL:-postgresql://livedex_app:${APP_PASSWORD:?set it in .env}@postgres:5432/livedex}",
+    "LIVEDEX_DATABASE_URL": "${LIVEDEX_DATABASE_URL:-postgresql://"
+    "livedex_app:${APP_PASSWORD:?set it in "
+    ".env}@postgres:5432/livedex}",
     "LIVEDEX_BROKER_URL": "${LIVEDEX_BROKER_URL:-kafka://kafka:19092}",
 }
-"""Values in the containers that differ from the default; every other setting is passed on from .env."""
+"""Values in the containers that differ from the default; every other setting is passed on from
+.env.
+"""
 _OWNER_ONLY = ("LIVEDEX_OWNER_DATABASE_URL",)
 """Passed only to the services that migrate and build indexes."""
 
@@ -52,7 +67,8 @@ def rendered(name: str, text: str) -> str:
 
     Args:
         name: `docs/settings.md` or `docker-compose.yml`.
-        text: the current content; each generated part stands between a `begin settings` and an `end settings` line.
+        text: the current content; each generated part stands between a `begin settings` and an `end
+            settings` line.
 
     Raises:
         ValueError: a part has no markers, or a setting belongs to no section.
@@ -60,10 +76,18 @@ def rendered(name: str, text: str) -> str:
     settings = catalog()
     if name == SETTINGS_PAGE:
         for section, rows in _sections(settings).items():
-            text = _between(text, f"<!-- begin settings: {section} -->", "<!-- end settings -->", _table(rows))
+            text = _between(
+                text, f"<!-- begin settings: {section} -->", "<!-- end settings -->", _table(rows)
+            )
         return text
-    lines = [f"  {s.variable}: {_IN_COMPOSE.get(s.variable, f'${{{s.variable}:-}}')}" for s in settings if s.variable not in _OWNER_ONLY]
-    return _between(text, "  # begin settings: made by `make settings`", "  # end settings", "\n".join(lines))
+    lines = [
+        f"  {s.variable}: {_IN_COMPOSE.get(s.variable, f'${{{s.variable}:-}}')}"
+        for s in settings
+        if s.variable not in _OWNER_ONLY
+    ]
+    return _between(
+        text, "  # begin settings: made by `make settings`", "  # end settings", "\n".join(lines)
+    )
 
 
 def _sections(settings: Iterable[Setting]) -> dict[str, list[Setting]]:
@@ -84,7 +108,9 @@ def _table(settings: Iterable[Setting]) -> str:
 
 
 def _between(text: str, begin: str, end: str, content: str) -> str:
-    pattern = re.compile(rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(
+        rf"(?<=^{re.escape(begin)}\n).*?(?=^{re.escape(end)}$)", re.MULTILINE | re.DOTALL
+    )
     if not pattern.search(text):
         raise ValueError(f"no part begins with {begin!r}")
     return pattern.sub(lambda _: content + "\n", text, count=1)

@@ -1,7 +1,9 @@
-"""Who may read a document: principals on the document, compared to the letter with those on whose behalf somebody reads.
+"""Who may read a document: principals on the document, compared to the letter with those on whose
+behalf somebody reads.
 
-A document without a list is for everybody of its tenant. One with a list is for whoever has one of its principals, and with an empty list for
-nobody. What reads on nobody's behalf, such as the stages and an operator, sees everything; see `livedex.pipeline.model.Reader`.
+A document without a list is for everybody of its tenant. One with a list is for whoever has one of
+its principals, and with an empty list for nobody. What reads on nobody's behalf, such as the stages
+and an operator, sees everything; see `livedex.pipeline.model.Reader`.
 """
 
 from __future__ import annotations
@@ -19,21 +21,32 @@ MAX_PRINCIPAL_LENGTH = 256
 
 
 def is_principal(name: object) -> bool:
-    """Whether somebody can be called so: neither empty nor too long, no space around it, and nothing in it that is not printed."""
-    return isinstance(name, str) and 1 <= len(name) <= MAX_PRINCIPAL_LENGTH and name.isprintable() and name == name.strip()
+    """Whether somebody can be called so: neither empty nor too long, no space around it, and
+    nothing in it that is not printed.
+    """
+    return (
+        isinstance(name, str)
+        and 1 <= len(name) <= MAX_PRINCIPAL_LENGTH
+        and name.isprintable()
+        and name == name.strip()
+    )
 
 
 def _principal(name: str) -> str:
     if not is_principal(name):
         raise PydanticCustomError(
-            "principal", f"a principal has 1 to {MAX_PRINCIPAL_LENGTH} printable characters, without white space around them"
+            "principal",
+            f"a principal has 1 to {MAX_PRINCIPAL_LENGTH} printable characters, without "
+            "white space around them",
         )
     return name
 
 
 def _not_wildcard(name: str) -> str:
     if name == ANYONE:
-        raise PydanticCustomError("principal", "nobody is called *: that stands for everybody, in the list of a document")
+        raise PydanticCustomError(
+            "principal", "nobody is called *: that stands for everybody, in the list of a document"
+        )
     return name
 
 
@@ -52,11 +65,17 @@ def normalize_acl(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if acl is None or ANYONE in acl else acl
 
 
-Principal = Annotated[str, Field(min_length=1, max_length=MAX_PRINCIPAL_LENGTH), AfterValidator(_principal)]
+Principal = Annotated[
+    str, Field(min_length=1, max_length=MAX_PRINCIPAL_LENGTH), AfterValidator(_principal)
+]
 _Listed = Field(max_length=MAX_PRINCIPALS, fail_fast=True)
 
-Acl = Annotated[tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_sorted_unique)]
-"""The principals that may read a document, each once and in order, so that the same rights are always the same list."""
+Acl = Annotated[
+    tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_sorted_unique)
+]
+"""The principals that may read a document, each once and in order, so that the same rights are
+always the same list.
+"""
 
 Principals = Annotated[
     tuple[Annotated[Principal, AfterValidator(_not_wildcard)], ...],

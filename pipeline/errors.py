@@ -8,15 +8,15 @@
     │   ├── SlowReadError       a read took longer than it may: ask for less
     │   ├── ThrottledError      asked for patience: slow down, no input is to blame
     │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
-    │   ├── MissingError        nothing stands there, or not for us: it may still come, or be gone for good
-    │   └── DoubtfulError       no answer to what was asked: a login page, other credentials wanted; it may pass
+    │   ├── MissingError        not found, or not visible to us: it may appear later
+    │   └── DoubtfulError       an unexpected response, such as a login page; may pass
     │       └── ScopeError      the credential is good, and may not ask this
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
     ├── ConfigError             refuse to start
     ├── TenantRequiredError     a call without a tenant (HTTP 403)
-    ├── TenantDeletedError      a call for a tenant that was deleted (HTTP 403); its events have no effect any more
+    ├── TenantDeletedError      the tenant was deleted (HTTP 403); its events have no effect
     ├── ForbiddenError          the credential does not allow it (HTTP 403)
     ├── NotFoundError           what was named is not there (HTTP 404)
     └── ConflictError           what is there already leaves no room for it (HTTP 409)
@@ -28,7 +28,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-NoTextState = Literal["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable"]
+NoTextState = Literal[
+    "empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable"
+]
 
 
 def error_text(error: BaseException) -> str:
@@ -46,15 +48,19 @@ class RetryableError(LivedexError):
     Args:
         message: what happened, without text of documents.
         retry_after_s: seconds to wait at least, >= 0, where the other side said so.
-        first_wait_s: before the second attempt, where attempts should lie further apart than usual; the waits grow from there.
+        first_wait_s: before the second attempt, where attempts should lie further apart than usual;
+            the waits grow from there.
 
     Attributes:
-        lasts_s: seconds for which it is tried again at least, where that is longer than usual; said by who knows how patient to be.
+        lasts_s: seconds for which it is tried again at least, where that is longer than usual; said
+            by who knows how patient to be.
     """
 
     retry_for_s: float = 0.0
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None, first_wait_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_s: float | None = None, first_wait_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.first_retry_delay_s = first_wait_s
@@ -67,24 +73,37 @@ class OutageError(RetryableError):
         component: `database`, `broker`, `embedder` or `blobs`.
         message: what happened, for the log.
         retry_after_s: seconds to wait at least, where known.
-        cause: why, in a few words without ids, names and addresses, for the health; default: the message.
+        cause: why, in a few words without ids, names and addresses, for the health; default: the
+            message.
     """
 
-    def __init__(self, component: str, message: str, *, retry_after_s: float | None = None, cause: str | None = None) -> None:
+    def __init__(
+        self,
+        component: str,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        cause: str | None = None,
+    ) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.component = component
         self.cause = cause or message
 
 
 class ClaimLostError(OutageError):
-    """The claim on a text ran out before the text was sent: another process may embed it by now. Claim it again."""
+    """The claim on a text ran out before the text was sent: another process may embed it by now.
+
+    Claim it again.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__("embedder", message, retry_after_s=0.1)
 
 
 class PartialOutageError(OutageError):
-    """A part of a dependency does not work (a partition of a Kafka topic): what needs that part waits, and nothing else does."""
+    """A part of a dependency does not work (a partition of a Kafka topic): what needs that part
+    waits, and nothing else does.
+    """
 
 
 class ReadTimeoutError(RetryableError):
@@ -96,15 +115,22 @@ class RateLimitedError(RetryableError):
 
 
 class NotScheduledError(RetryableError):
-    """Nothing was tried, since it is not its turn: come back after `retry_after_s`. It is no attempt."""
+    """Nothing was tried, since it is not its turn: come back after `retry_after_s`.
+
+    It is no attempt.
+    """
 
 
 class ContentNotFoundError(RetryableError):
-    """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come, and it may have been deleted."""
+    """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come,
+    and it may have been deleted.
+    """
 
 
 class UnexpectedResponseError(RetryableError):
-    """Another system answered, and not to what was asked: a login page, a value of another type, that other credentials are wanted."""
+    """Another system answered, and not to what was asked: a login page, a value of another type,
+    that other credentials are wanted.
+    """
 
 
 class InsufficientScopeError(UnexpectedResponseError):
@@ -145,7 +171,9 @@ class NoTextError(LivedexError):
 
 
 class ConfigError(LivedexError):
-    """The settings or the surroundings do not allow a start; the message names the setting and what to do."""
+    """The settings or the surroundings do not allow a start; the message names the setting and
+    what to do.
+    """
 
 
 class TenantRequiredError(LivedexError):
@@ -153,7 +181,9 @@ class TenantRequiredError(LivedexError):
 
 
 class TenantDeletedError(LivedexError):
-    """The tenant was deleted: nothing is written for it, and an event of it that was under way has no effect."""
+    """The tenant was deleted: nothing is written for it, and an event of it that was under way has
+    no effect.
+    """
 
 
 class ForbiddenError(LivedexError):

@@ -1,8 +1,10 @@
-"""The stage table: read first. Each stage takes events from one topic and leaves events on the next.
+"""The stage table: read first. Each stage takes events from one topic and leaves events on the
+next.
 
-    livedex.changed ─► chunk ─► livedex.chunked ─► embed ─► livedex.embedded ─► sync ─► livedex.synced
+    changed ─► chunk ─► chunked ─► embed ─► embedded ─► sync ─► synced   (topics: livedex.NAME)
 
-A stage is a plain async function from events to outcomes (pipeline/stages). It does not know which broker carries them.
+A stage is a plain async function from events to outcomes (pipeline/stages). It does not know which
+broker carries them.
 """
 
 from __future__ import annotations

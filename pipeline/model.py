@@ -21,17 +21,48 @@ NO_NUL_PATTERN = r"^[^\x00]*$"
 """A pattern for names: PostgreSQL keeps any text but one with NUL."""
 
 DocumentState = Literal[
-    "pending", "synced", "empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout", "unreadable", "dead"
+    "pending",
+    "synced",
+    "empty",
+    "no_text",
+    "unsupported",
+    "encrypted",
+    "corrupt",
+    "too_large",
+    "timeout",
+    "unreadable",
+    "dead",
 ]
-TextFormat = Literal["markdown", "rst", "org", "asciidoc", "latex", "textile", "mediawiki", "man", "plain", "lines", "records", "rows"]
-"""How a text is read: a markup; or prose (`plain`), code and data (`lines`), a log (`records`), a table with separators (`rows`)."""
+TextFormat = Literal[
+    "markdown",
+    "rst",
+    "org",
+    "asciidoc",
+    "latex",
+    "textile",
+    "mediawiki",
+    "man",
+    "plain",
+    "lines",
+    "records",
+    "rows",
+]
+"""How a text is read: a markup; or prose (`plain`), code and data (`lines`), a log (`records`), a
+table with separators (`rows`).
+"""
 
 _MOST_SHOWN = 200
 
 
 def shorten_id(document_id: str) -> str:
-    """An id as log lines and errors name it: all of it, or its begin and its end around `…` where it has more than 200 characters."""
-    return document_id if len(document_id) <= _MOST_SHOWN else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
+    """An id as log lines and errors name it: all of it, or its begin and its end around `…` where
+    it has more than 200 characters.
+    """
+    return (
+        document_id
+        if len(document_id) <= _MOST_SHOWN
+        else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
+    )
 
 
 class Chunk(NamedTuple):
@@ -53,7 +84,8 @@ class ManifestEntry(NamedTuple):
 
     Attributes:
         passage_id: the passage shown.
-        gap: code points from the end of the entry before to this start; negative where they overlap.
+        gap: code points from the end of the entry before to this start; negative where they
+            overlap.
         length: code points of the passage, > 0.
         heading: the heading path.
     """
@@ -70,7 +102,8 @@ class Fence:
 
     Attributes:
         version: grows with each change at the source, 0 <= version < 2**63.
-        digest: at equal versions a delete beats content, and then the greater SHA-256 of the event's content wins;
+        digest: at equal versions a delete beats content, and then the greater SHA-256 of the
+            event's content wins;
             33 bytes: one for the delete, 32 of the hash.
     """
 
@@ -80,11 +113,12 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When and where a broker took a record: what decides between a change and a delete without a version, and no time that a sender gives.
+    """When and where a broker took a record: what decides between a change and a delete without a
+    version, and no time that a sender gives.
 
     Attributes:
-        at: aware; by the broker's clock where it has one.
-        partition, offset: on Kafka, where records of one partition are in the order of their offsets.
+        at: aware; by the broker's clock where it has one. partition, offset: on Kafka, where
+            records of one partition are in the order of their offsets.
     """
 
     at: datetime
@@ -94,7 +128,9 @@ class Arrival:
     @property
     def place(self) -> list[int] | None:
         """Partition and offset, as statements take them."""
-        return None if self.partition is None or self.offset is None else [self.partition, self.offset]
+        return (
+            None if self.partition is None or self.offset is None else [self.partition, self.offset]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +142,8 @@ class Attributes:
         source: the source it comes from.
         metadata: JSON object; no NUL, no lone surrogates.
         changed_at: when it changed at its source, aware.
-        acl: the principals that may read it, each once, in order; None: everybody of the tenant; see `livedex.pipeline.acl`.
+        acl: the principals that may read it, each once, in order; None: everybody of the tenant;
+            see `livedex.pipeline.acl`.
     """
 
     collection: str = DEFAULT_COLLECTION
@@ -125,7 +162,8 @@ class Reader:
 
     Attributes:
         tenant_id: whose documents.
-        principals: on whose behalf: only documents without rights, and those that one of these may read. None: every document.
+        principals: on whose behalf: only documents without rights, and those that one of these may
+            read. None: every document.
     """
 
     tenant_id: TenantId
@@ -159,7 +197,8 @@ class CacheValidator:
     """What an unchanged resource is recognised by; one of the two.
 
     Attributes:
-        place: names where the answer came from, redirects followed: the same validator of another place means nothing.
+        place: names where the answer came from, redirects followed: the same validator of another
+            place means nothing.
         etag: as its server said it.
         last_modified: a date, as its server said it.
     """

@@ -22,5 +22,8 @@ def require_unreserved(name: str) -> str:
         ValueError: it is reserved.
     """
     if is_reserved(name):
-        raise ValueError(f"the name {name} is reserved for records that do not say whose they are: choose another one")
+        raise ValueError(
+            f"the name {name} is reserved for records that do not say whose they are: choose "
+            "another one"
+        )
     return name

@@ -31,19 +31,35 @@ DIMENSIONS = 16
 
 
 @asynccontextmanager
-async def tenant_probes(database: Database, url: str, tenants: int, seed: int) -> AsyncIterator[list[TenantProbe]]:
-    """Tenants that have nothing yet, each with a key that reads and writes everything, and one that reads on somebody's behalf."""
+async def tenant_probes(
+    database: Database, url: str, tenants: int, seed: int
+) -> AsyncIterator[list[TenantProbe]]:
+    """Tenants that have nothing yet, each with a key that reads and writes everything, and one
+    that reads on somebody's behalf.
+    """
     generation = await PgVectorStore(database).ensure_generation("counting", DIMENSIONS)
     metrics, space = Metrics(), FakeVectorSpace(generation, DIMENSIONS)
     intake = InlinePipeline(database, generation, DIMENSIONS)
     async with AsyncExitStack() as stack:
         ring = await stack.enter_async_context(open_api_key_cache(ApiKeyStore(database), url))
         services = ApiServices(
-            SearchEngine(database, space, space, metrics=metrics), DocumentQueries(database), InstallationStatus(database), QueueBacklog(database), metrics,
-            CollectionStore(database), intake=intake, tenancy=CredentialAuthenticator(ring),
-        )  # fmt: skip
+            SearchEngine(database, space, space, metrics=metrics),
+            DocumentQueries(database),
+            InstallationStatus(database),
+            QueueBacklog(database),
+            metrics,
+            CollectionStore(database),
+            intake=intake,
+            tenancy=CredentialAuthenticator(ring),
+        )
         app = create_app(
-            services, [*READ_ROUTERS, *routers(RequestIngester(VersionAllocator(database), intake), max_document_bytes=100_000)]
+            services,
+            [
+                *READ_ROUTERS,
+                *routers(
+                    RequestIngester(VersionAllocator(database), intake), max_document_bytes=100_000
+                ),
+            ],
         )
         await stack.enter_async_context(app.router.lifespan_context(app))
         made = []
@@ -51,7 +67,13 @@ async def tenant_probes(database: Database, url: str, tenants: int, seed: int) -
             tenant_id, asking = TenantId(f"tenant {number}"), []
             for scopes in (["search", "documents:write", "documents:all"], ["search", "act_as"]):
                 key = generate_key()
-                await ApiKeyStore(database).create(tenant_id, key.key_id, "test", key.sha256, scopes, None)
-                asking.append(await stack.enter_async_context(asgi_client(app, headers={"X-API-Key": key.key})))
+                await ApiKeyStore(database).create(
+                    tenant_id, key.key_id, "test", key.sha256, scopes, None
+                )
+                asking.append(
+                    await stack.enter_async_context(
+                        asgi_client(app, headers={"X-API-Key": key.key})
+                    )
+                )
             made.append(TenantProbe(number, *asking, random.Random(seed * 1000 + number)))
         yield made

@@ -14,7 +14,9 @@ def asgi_client(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     Args:
         options: of httpx.
     """
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://livedex", **options)
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=app), base_url="http://livedex", **options
+    )
 
 
 def assert_problem(answer: httpx.Response, status: int) -> dict[str, Any]:

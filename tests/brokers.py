@@ -37,17 +37,38 @@ class StageHarness:
         health: what the broker and the stage told, in order.
     """
 
-    def __init__(self, broker: Broker, backlog: ConsumerLag, letters: DeadLetterStore, health: list[tuple[str, str | None]]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        backlog: ConsumerLag,
+        letters: DeadLetterStore,
+        health: list[tuple[str, str | None]],
+    ) -> None:
         self.broker, self.backlog, self.letters, self.health = broker, backlog, letters, health
 
     async def publish(self, *names: str) -> None:
         """Put a delete of each of these documents on the first topic."""
-        await self.broker.publish([change_event(Changed(tenant_id="t", document_id=name, version=1, deleted=True)) for name in names])
+        await self.broker.publish(
+            [
+                change_event(Changed(tenant_id="t", document_id=name, version=1, deleted=True))
+                for name in names
+            ]
+        )
 
     async def put(self, payload: bytes, place: dict[str, Any] | None = None) -> None:
         """Put exact bytes on the first topic."""
         letter = DeadLetter(
-            "", UNKNOWN_TENANT, "chunk", None, None, "", "", 1, topic=CHANGED, place=place or {"key": "t/d"}, payload=payload
+            "",
+            UNKNOWN_TENANT,
+            "chunk",
+            None,
+            None,
+            "",
+            "",
+            1,
+            topic=CHANGED,
+            place=place or {"key": "t/d"},
+            payload=payload,
         )
         await self.broker.put_again(letter)
 
@@ -63,7 +84,9 @@ class StageHarness:
 
 
 class StartStage(Protocol):
-    """Runs a function as the chunk stage for as long as the block lasts; what it left stands there at the next call."""
+    """Runs a function as the chunk stage for as long as the block lasts; what it left stands there
+    at the next call.
+    """
 
     def __call__(self, run: Run) -> AbstractAsyncContextManager[StageHarness]: ...
 
@@ -80,7 +103,9 @@ def stage_on_postgres(owner_url: str, database: Database) -> StartStage:
             outlet.connect(broker)
             broker.add(settler)
             async with broker.running():
-                yield StageHarness(broker, QueueBacklog(database), DeadLetterStore(database), health)
+                yield StageHarness(
+                    broker, QueueBacklog(database), DeadLetterStore(database), health
+                )
 
     return start
 
@@ -90,7 +115,9 @@ def kafka_settings(**given: Any) -> KafkaSettings:
     return KafkaSettings(**{"prefix": f"t{os.getpid()}-{next(_NUMBERS)}.", "partitions": 3} | given)
 
 
-def stage_on_kafka(servers: str, database: Database, settings: KafkaSettings | None = None) -> StartStage:
+def stage_on_kafka(
+    servers: str, database: Database, settings: KafkaSettings | None = None
+) -> StartStage:
     """The stage on Kafka, on topics of its own."""
     chosen, addresses = settings or kafka_settings(), tuple(servers.split(","))
 
@@ -101,7 +128,9 @@ def stage_on_kafka(servers: str, database: Database, settings: KafkaSettings | N
         async with AsyncExitStack() as stack:
             backlog = KafkaConsumerLag(chosen, addresses)
             stack.push_async_callback(backlog.close)
-            broker = KafkaBroker(chosen, addresses, lambda component, reason: health.append((component, reason)))
+            broker = KafkaBroker(
+                chosen, addresses, lambda component, reason: health.append((component, reason))
+            )
             outlet.connect(broker)
             broker.add(settler)
             await stack.enter_async_context(broker.running())
@@ -110,6 +139,14 @@ def stage_on_kafka(servers: str, database: Database, settings: KafkaSettings | N
     return start
 
 
-def _settler(database: Database, run: Run, health: list[tuple[str, str | None]]) -> tuple[BrokerOutcomeSink, RecordProcessor]:
+def _settler(
+    database: Database, run: Run, health: list[tuple[str, str | None]]
+) -> tuple[BrokerOutcomeSink, RecordProcessor]:
     outlet = BrokerOutcomeSink(DeadLetterStore(database), DeadLetterReplays(database))
-    return outlet, RecordProcessor(stage("chunk"), run, outlet, Metrics(), lambda component, reason: health.append((component, reason)))
+    return outlet, RecordProcessor(
+        stage("chunk"),
+        run,
+        outlet,
+        Metrics(),
+        lambda component, reason: health.append((component, reason)),
+    )

@@ -29,7 +29,9 @@ class CertificateAuthority:
         self._folder, self._name = folder, _named(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self.file = folder / f"{name}.pem"
-        made = self._builder(self._name, self._key).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        made = self._builder(self._name, self._key).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
         self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
 
     def issue(self, name: str, password: str | None = None) -> tuple[Path, Path]:
@@ -39,8 +41,14 @@ class CertificateAuthority:
             password: encrypts the key.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._builder(_named(name), key).add_extension(x509.SubjectAlternativeName([_alternative(name)]), critical=False)
-        locked = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+        made = self._builder(_named(name), key).add_extension(
+            x509.SubjectAlternativeName([_alternative(name)]), critical=False
+        )
+        locked = (
+            serialization.BestAvailableEncryption(password.encode())
+            if password
+            else serialization.NoEncryption()
+        )
         certificate, secret = self._folder / f"{name}.cert.pem", self._folder / f"{name}.key.pem"
         certificate.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
         secret.write_bytes(key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, locked))
@@ -52,12 +60,19 @@ class CertificateAuthority:
         context.load_cert_chain(*self.issue(name))
         return context
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
+    ) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
-            x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key.public_key())
-            .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-        )  # fmt: skip
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+        )
 
 
 def _named(name: str) -> x509.Name:

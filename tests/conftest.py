@@ -1,4 +1,6 @@
-"""What every test may ask for: a real PostgreSQL, in it a migrated database of the test's own, and a real Kafka."""
+"""What every test may ask for: a real PostgreSQL, in it a migrated database of the test's own, and
+a real Kafka.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ _LEFT_OUT = "left out, for want of Kafka: "
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Temporary folders of this run alone: below the one that all runs of a user share, the next run would shut the door on our servers."""
+    """Temporary folders of this run alone: below the one that all runs of a user share, the next
+    run would shut the door on our servers.
+    """
     if config.option.basetemp is None:
-        config.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="livedex-tests-", ignore_cleanup_errors=True)
+        config.stash[_FOLDER] = tempfile.TemporaryDirectory(
+            prefix="livedex-tests-", ignore_cleanup_errors=True
+        )
         config.option.basetemp = Path(config.stash[_FOLDER].name) / "run"
 
 
@@ -46,14 +52,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say aloud what could not be tested here."""
-    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if _LEFT_OUT in report.longrepr[2]]
+    reasons = [
+        report.longrepr[2]
+        for report in terminalreporter.stats.get("skipped", [])
+        if _LEFT_OUT in report.longrepr[2]
+    ]
     for reason, tests in Counter(reasons).items():
-        terminalreporter.write_line(f"LEFT OUT: {tests} Kafka tests: {reason.partition(_LEFT_OUT)[2]}", red=True, bold=True)
+        terminalreporter.write_line(
+            f"LEFT OUT: {tests} Kafka tests: {reason.partition(_LEFT_OUT)[2]}", red=True, bold=True
+        )
 
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """Give back the levels and handlers of logging: a command that is called in this process sets them for good."""
+    """Give back the levels and handlers of logging: a command that is called in this process sets
+    them for good.
+    """
     loggers = [logging.getLogger(name) for name in (None, "livedex", "aiokafka")]
     levels, handlers = [each.level for each in loggers], list(loggers[0].max_rows)
     yield
@@ -64,13 +78,17 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The URL of a server, as a role that may do everything: `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel."""
+    """The URL of a server, as a role that may do everything:
+
+    `LIVEDEX_TEST_DATABASE_URL`, or PostgreSQL from the wheel.
+    """
     given = os.environ.get("LIVEDEX_TEST_DATABASE_URL")
     if given:
         asyncio.run(make_template(given))
         yield given
         return
-    # Not below pytest's own folder: each pytest that starts closes that to the user that PostgreSQL runs as.
+    # Not below pytest's own folder: each pytest that starts closes that to the user that PostgreSQL
+    # runs as.
     with scratch_folder() as folder, asyncio.Runner() as runner:
         context = embedded_postgres(folder)
         url = runner.run(context.__aenter__())
@@ -106,7 +124,9 @@ async def database(owner_url: str) -> AsyncIterator[Database]:
 
 @contextmanager
 def _own_kafka(kafka: KafkaAny, missing: str = "") -> Iterator[KafkaAny]:
-    """A Kafka of the test run's own; where none can be had, its tests are left out, or fail with `REQUIRE_KAFKA=1` in the environment."""
+    """A Kafka of the test run's own; where none can be had, its tests are left out, or fail with
+    `REQUIRE_KAFKA=1` in the environment.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(kafka)
@@ -119,7 +139,10 @@ def _own_kafka(kafka: KafkaAny, missing: str = "") -> Iterator[KafkaAny]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[str]:
-    """The bootstrap servers of a Kafka that all tests of a run share: `KAFKA_BOOTSTRAP_SERVERS`, or one that is started."""
+    """The bootstrap servers of a Kafka that all tests of a run share:
+
+    `KAFKA_BOOTSTRAP_SERVERS`, or one that is started.
+    """
     if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield given
         return
@@ -143,8 +166,10 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def unreplicated_cluster() -> Iterator[KafkaCluster]:
-    """Three nodes of this test's own; topics may have one replica, and groups outlive any one node."""
-    with _own_kafka(KafkaCluster(3, {"min.insync.replicas": "1", "default.replication.factor": "1"})) as cluster:
+    """Three nodes for one test: topics may have one replica, groups outlive any node."""
+    with _own_kafka(
+        KafkaCluster(3, {"min.insync.replicas": "1", "default.replication.factor": "1"})
+    ) as cluster:
         yield cluster
 
 

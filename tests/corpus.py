@@ -1,4 +1,6 @@
-"""Documents for tests of the search, stored through the store's own statements, chunk by chunk as given."""
+"""Documents for tests of the search, stored through the store's own statements, chunk by chunk as
+given.
+"""
 
 from __future__ import annotations
 
@@ -68,34 +70,63 @@ class SearchIndex:
     async def reopened(cls, url: str, filled: SearchIndex) -> AsyncIterator[SearchIndex]:
         """One that was filled before, for as long as the block lasts."""
         async with open_database(url) as database:
-            yield cls(database, FakeVectorSpace(filled.space.generation_id, filled.space.dimensions))
+            yield cls(
+                database, FakeVectorSpace(filled.space.generation_id, filled.space.dimensions)
+            )
 
     async def add(
-        self, document_id: str, chunks: str | Sequence[str], *, tenant: TenantId = TENANT, collection: str = "default",
-        heading: tuple[str, ...] = (), acl: tuple[str, ...] | None = None, **metadata: Any,
-    ) -> None:  # fmt: skip
+        self,
+        document_id: str,
+        chunks: str | Sequence[str],
+        *,
+        tenant: TenantId = TENANT,
+        collection: str = "default",
+        heading: tuple[str, ...] = (),
+        acl: tuple[str, ...] | None = None,
+        **metadata: Any,
+    ) -> None:
         """Store a document, or its next version; one blank line is between its chunks."""
         texts = [chunks] if isinstance(chunks, str) else list(chunks)
         self._version += 1
         fence = Fence(self._version, b"\0" + hashlib.sha256(repr(texts).encode()).digest())
-        attributes = Attributes(collection=collection, title=document_id.rsplit("/", 1)[-1], metadata=metadata, acl=acl)
-        pieces = [DraftChunk(hashlib.sha256(text.encode()).digest(), text, 2 if n else 0, heading) for n, text in enumerate(texts)]
+        attributes = Attributes(
+            collection=collection, title=document_id.rsplit("/", 1)[-1], metadata=metadata, acl=acl
+        )
+        pieces = [
+            DraftChunk(hashlib.sha256(text.encode()).digest(), text, 2 if n else 0, heading)
+            for n, text in enumerate(texts)
+        ]
         name, generation = DocumentId(document_id), self.space.generation_id
         await self.store.accept(tenant, name, fence, attributes, NOW)
-        await self.store.save_drafts([Draft(tenant, name, fence, "synced", attributes, NOW, pieces)])
+        await self.store.save_drafts(
+            [Draft(tenant, name, fence, "synced", attributes, NOW, pieces)]
+        )
         if generation is not None:
             missing = await self.store.missing_vectors(tenant, name, fence, generation)
-            await self.store.upsert_vectors(tenant, generation, {passage: self.space.embedder.vector(text) for passage, text in missing})
+            await self.store.upsert_vectors(
+                tenant,
+                generation,
+                {passage: self.space.embedder.vector(text) for passage, text in missing},
+            )
         await self.store.sync_document(tenant, name, fence, generation)
 
     async def delete(self, document_id: str, *, tenant: TenantId = TENANT) -> None:
         self._version += 1
-        await self.store.delete_document(tenant, DocumentId(document_id), Fence(self._version, b"\1" + bytes(32)))
+        await self.store.delete_document(
+            tenant, DocumentId(document_id), Fence(self._version, b"\1" + bytes(32))
+        )
 
     async def ask(
-        self, query: str | None = None, *, tenant: TenantId = TENANT, principals: frozenset[str] | None = None, **body: Any
+        self,
+        query: str | None = None,
+        *,
+        tenant: TenantId = TENANT,
+        principals: frozenset[str] | None = None,
+        **body: Any,
     ) -> SearchResult:
-        return await self.engine.search(Reader(tenant, principals), SearchRequest(query=query, **body))
+        return await self.engine.search(
+            Reader(tenant, principals), SearchRequest(query=query, **body)
+        )
 
     async def search(self, query: str | None = None, **body: Any) -> list[Any]:
         """The hits."""

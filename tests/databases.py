@@ -45,7 +45,9 @@ async def make_template(url: str) -> None:
 
 
 async def disable_durability(url: str) -> None:
-    """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the plug."""
+    """Do not wait for the disk: a database a test lives for seconds, and no test here pulls the
+    plug.
+    """
     connection = await asyncpg.connect(url)
     try:
         for name in ("fsync", "full_page_writes", "synchronous_commit"):
@@ -71,8 +73,11 @@ async def new_database(server_url: str) -> AsyncIterator[str]:
 
 
 @contextmanager
-def read_only_database(server_url: str, fill: Callable[[Database], Awaitable[T]]) -> Iterator[tuple[str, T]]:
-    """A database for several tests that only read: filled once, and from then on PostgreSQL refuses whatever would write there.
+def read_only_database(
+    server_url: str, fill: Callable[[Database], Awaitable[T]]
+) -> Iterator[tuple[str, T]]:
+    """A database for several tests that only read: filled once, and from then on PostgreSQL refuses
+    whatever would write there.
 
     Yields:
         Its URL, as its owner, and what `fill` returned.

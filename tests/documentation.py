@@ -18,10 +18,14 @@ from pathlib import Path
 from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[1]
-LONG_RUNNING_COMMANDS = re.compile(r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b")
+LONG_RUNNING_COMMANDS = re.compile(
+    r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b"
+)
 """Command lines that stay until they are ended."""
 DRY_RUN_COMMANDS = re.compile(r"^\s*(?:make (?!run\b)\w|\.ci/run)")
-"""Command lines that would run this test again, run for minutes, or install into the environment of these tests: their targets are only looked up."""
+"""Command lines that would run this test again, run for minutes, or install into the environment
+of these tests: their targets are only looked up.
+"""
 SKIPPED = re.compile(r"^\s*(?:pip install|docker) ")
 """Command lines that need a network or Docker: only their syntax is checked."""
 CLIENTS = re.compile(r"(?:^|[\s(|])(?:(?:\.venv/bin/)?livedex (?!up |run |hooks |--version)|curl )")
@@ -87,8 +91,12 @@ class WorkingFolder:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of what is run: the program and our curl come first, settings of whoever runs the tests do not come in."""
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
+        """Of what is run: the program and our curl come first, settings of whoever runs the tests
+        do not come in.
+        """
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")
+        }
         return clean | {
             "PATH": f"{self.path / 'bin'}:{self.path / '.venv/bin'}:{os.environ['PATH']}",
             "CURL_LOG": str(self.path / "curl.log"),
@@ -110,8 +118,16 @@ class WorkingFolder:
         Returns:
             What was printed.
         """
-        lines = [line for text in texts for line in self.substitute(text).replace("\\\n", " ").splitlines()]
-        script = [_PRELUDE, *([f"serve livedex up deploy/sample-docs --port {self.port}"] if server else []), *map(self._line, lines)]
+        lines = [
+            line
+            for text in texts
+            for line in self.substitute(text).replace("\\\n", " ").splitlines()
+        ]
+        script = [
+            _PRELUDE,
+            *([f"serve livedex up deploy/sample-docs --port {self.port}"] if server else []),
+            *map(self._line, lines),
+        ]
         (self.path / "script.sh").write_text("\n".join(script) + "\n", "utf-8")
         with _ended_with_its_children(["bash", "script.sh"], self) as process:
             out, _ = process.communicate(timeout=2 * TIMEOUT_S)
@@ -136,12 +152,20 @@ class WorkingFolder:
     def refusals(self) -> list[str]:
         """Return the statuses of HTTP other than 2xx that curl was answered with, in order."""
         log = self.path / "curl.log"
-        return [status for status in (log.read_text("utf-8").split() if log.exists() else []) if not status.startswith("2")]
+        return [
+            status
+            for status in (log.read_text("utf-8").split() if log.exists() else [])
+            if not status.startswith("2")
+        ]
 
     def _its_port(self, command: str) -> str:
         if command.startswith("make run"):
             return f" PORT={self.port} PIP=true INSTALL_LIVEDEX=true"
-        return f" --port {self.port}" if "--port" not in command and {"up", "api", "webhook", "all"} & set(command.split()) else ""
+        return (
+            f" --port {self.port}"
+            if "--port" not in command and {"up", "api", "webhook", "all"} & set(command.split())
+            else ""
+        )
 
     def _line(self, line: str) -> str:
         command = line.split("  #")[0].rstrip()
@@ -159,27 +183,49 @@ class WorkingFolder:
 
 
 @contextmanager
-def working_folder(path: Path, replaced: Mapping[str, str] | None = None, settings: str = "") -> Iterator[WorkingFolder]:
+def working_folder(
+    path: Path, replaced: Mapping[str, str] | None = None, settings: str = ""
+) -> Iterator[WorkingFolder]:
     """Make a checkout with the sample documents.
 
     Args:
         replaced: see `WorkingFolder`.
         settings: of its `livedex.toml`.
     """
-    for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements-dev.txt", ".env.example"):
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "requirements.txt",
+        "requirements-dev.txt",
+        ".env.example",
+    ):
         shutil.copy(ROOT / name, path / name)
     shutil.copytree(ROOT / "deploy", path / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / ".ci", path / ".ci")
     (path / ".venv").symlink_to(sys.prefix)
     (path / "bin").mkdir()
     (path / "bin" / "curl").write_text(
-        f'#!/bin/sh\nexec {shutil.which("curl")} --write-out \'%{{stderr}}%{{http_code}}\\n\' "$@" 2>>"$CURL_LOG"\n', "utf-8"
+        f"#!/bin/sh\nexec {shutil.which('curl')} --write-out "
+        f'\'%{{stderr}}%{{http_code}}\\n\' "$@" 2>>"$CURL_LOG"\n',
+        "utf-8",
     )
     (path / "bin" / "curl").chmod(0o755)
     if settings:
         (path / "livedex.toml").write_text(settings, "utf-8")
-    git = ["git", "-c", "user.name=reader", "-c", "user.email=reader@example.org", "-c", "init.defaultBranch=main"]
-    for arguments in (["init", "--quiet"], ["add", "deploy"], ["commit", "--quiet", "--message", "as it came"]):
+    git = [
+        "git",
+        "-c",
+        "user.name=reader",
+        "-c",
+        "user.email=reader@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    ]
+    for arguments in (
+        ["init", "--quiet"],
+        ["add", "deploy"],
+        ["commit", "--quiet", "--message", "as it came"],
+    ):
         subprocess.run([*git, *arguments], cwd=path, check=True, timeout=TIMEOUT_S)
     yield WorkingFolder(path, free_port(2), replaced or {})
 
@@ -192,7 +238,8 @@ serve() {{
     served=$((served + 1))
     "$@" > "served-$served.log" 2>&1 &
     for _ in $(seq {TIMEOUT_S * 10}); do
-        if grep --quiet --extended-regexp '^(ready|running) ' "served-$served.log" || [ "${{2:-}}" = subscribers ]; then return 0; fi
+        if grep --quiet --extended-regexp '^(ready|running) ' "served-$served.log" \\
+            || [ "${{2:-}}" = subscribers ]; then return 0; fi
         if ! kill -0 $! 2>/dev/null; then break; fi
         sleep 0.1
     done
@@ -203,7 +250,9 @@ serve() {{
 
 
 @contextmanager
-def _ended_with_its_children(command: Sequence[str], folder: WorkingFolder) -> Iterator[subprocess.Popen[str]]:
+def _ended_with_its_children(
+    command: Sequence[str], folder: WorkingFolder
+) -> Iterator[subprocess.Popen[str]]:
     """A process in a group of its own, which is ended as a whole however the block ends."""
     process = subprocess.Popen(
         command,
@@ -248,7 +297,10 @@ def anchors(document: str) -> set[str]:
         if heading := re.match(r"^#+ (.+)$", line):
             text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).lower()
             found.append(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
-    return {name if not found[:n].count(name) else f"{name}-{found[:n].count(name)}" for n, name in enumerate(found)}
+    return {
+        name if not found[:n].count(name) else f"{name}-{found[:n].count(name)}"
+        for n, name in enumerate(found)
+    }
 
 
 def broken_links(document: str) -> list[str]:
@@ -261,6 +313,10 @@ def broken_links(document: str) -> list[str]:
                 continue
             target = (ROOT / document).parent / name if name else ROOT / document
             inside = target.exists() and ROOT in target.resolve().parents
-            if not inside or (anchor and target.suffix == ".md" and anchor not in anchors(str(target.resolve().relative_to(ROOT)))):
+            if not inside or (
+                anchor
+                and target.suffix == ".md"
+                and anchor not in anchors(str(target.resolve().relative_to(ROOT)))
+            ):
                 broken.append(link)
     return broken

@@ -1,4 +1,6 @@
-"""On whose behalf somebody reads, in tests: everything, or what some principals may read, and how the API is asked so."""
+"""On whose behalf somebody reads, in tests: everything, or what some principals may read, and how
+the API is asked so.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class ActingReader:
 
     Attributes:
         principals: None: everything is read.
-        said: whether the request names them; a key of which nothing is said reads what is for everybody.
+        said: whether the request names them; a key of which nothing is said reads what is for
+            everybody.
     """
 
     principals: frozenset[str] | None = None
@@ -52,7 +55,11 @@ class ActingReader:
     def told(self, acl: Acl) -> list[str] | None:
         """The rights as they are told it."""
         kept = stored_acl(acl)
-        return None if kept is None else [name for name in kept if self.principals is None or name in self.principals]
+        return (
+            None
+            if kept is None
+            else [name for name in kept if self.principals is None or name in self.principals]
+        )
 
     def forbidden(self, text: str) -> list[str]:
         """Words in a text that name rights under which it does not read."""
@@ -67,7 +74,11 @@ class ActingReader:
 
     def body(self) -> dict[str, Any]:
         """What the body of a search says of it."""
-        return {} if self.principals is None or not self.said else {"principals": sorted(self.principals)}
+        return (
+            {}
+            if self.principals is None or not self.said
+            else {"principals": sorted(self.principals)}
+        )
 
 
 FULL_ACCESS = ActingReader()

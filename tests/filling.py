@@ -1,4 +1,4 @@
-"""Documents in the states that the stages leave, brought into a store without running the stages."""
+"""Documents in the states that the stages produce, stored without running the stages."""
 
 from __future__ import annotations
 
@@ -24,18 +24,44 @@ class DocumentBuilder:
     def __init__(self, database: Database) -> None:
         self.store = PgVectorStore(database)
 
-    async def accept(self, document_id: str, version: int, *, tenant: str = "default", deleted: bool = False, **attributes: Any) -> None:
+    async def accept(
+        self,
+        document_id: str,
+        version: int,
+        *,
+        tenant: str = "default",
+        deleted: bool = False,
+        **attributes: Any,
+    ) -> None:
         """A version is under way."""
-        await self.store.accept(tenant, document_id, fence(version, deleted=deleted), Attributes(**attributes), datetime.now(UTC))
+        await self.store.accept(
+            tenant,
+            document_id,
+            fence(version, deleted=deleted),
+            Attributes(**attributes),
+            datetime.now(UTC),
+        )
 
     async def sync(
-        self, document_id: str, version: int, *texts: str, gap: int = 2, outcome: str = "synced", error: str | None = None,
-        tenant: str = "default", **attributes: Any,
-    ) -> None:  # fmt: skip
+        self,
+        document_id: str,
+        version: int,
+        *texts: str,
+        gap: int = 2,
+        outcome: str = "synced",
+        error: str | None = None,
+        tenant: str = "default",
+        **attributes: Any,
+    ) -> None:
         """A version is visible, with these chunks `gap` characters apart."""
         await self.accept(document_id, version, tenant=tenant, **attributes)
         pieces = [
-            DraftChunk(hashlib.sha256(text.encode()).digest(), text, gap if n else 0, ("Title", f"Part {n}"))
+            DraftChunk(
+                hashlib.sha256(text.encode()).digest(),
+                text,
+                gap if n else 0,
+                ("Title", f"Part {n}"),
+            )
             for n, text in enumerate(texts)
         ]
         draft = Draft(

@@ -1,4 +1,6 @@
-"""A folder connector on a real folder and a real ledger, with an intake that keeps what was published."""
+"""A folder connector on a real folder and a real ledger, with an intake that keeps what was
+published.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +43,31 @@ class RecordingIntake(Ingester):
             raise OutageError("broker", "away")
         for change in changes:
             data = change.data
-            before = [c.data.version for c in self.changes if c.data.document_id == data.document_id]
-            assert all(version < data.version for version in before), f"{data.document_id}: version {data.version} after {before}"
+            before = [
+                c.data.version for c in self.changes if c.data.document_id == data.document_id
+            ]
+            assert all(version < data.version for version in before), (
+                f"{data.document_id}: version {data.version} after {before}"
+            )
             self.changes.append(change)
             if data.deleted:
                 self.now.pop(data.document_id, None)
             elif data.unreadable is None:
-                self.now[data.document_id] = b"too large" if change.content is None else change.content
+                self.now[data.document_id] = (
+                    b"too large" if change.content is None else change.content
+                )
 
     def versions(self, document_id: str) -> list[bytes | None]:
         """What was published of a document, in order; None for a delete."""
-        return [None if c.data.deleted else c.content for c in self.changes if c.data.document_id == document_id]
+        return [
+            None if c.data.deleted else c.content
+            for c in self.changes
+            if c.data.document_id == document_id
+        ]
 
-    async def until(self, condition: Callable[[dict[str, bytes]], bool], timeout_s: float = 20) -> None:
+    async def until(
+        self, condition: Callable[[dict[str, bytes]], bool], timeout_s: float = 20
+    ) -> None:
         """Wait until what was published is so."""
         end = time.monotonic() + timeout_s
         while not condition(self.now):
@@ -62,7 +76,9 @@ class RecordingIntake(Ingester):
 
 
 class FolderHarness:
-    """Makes connectors on one folder, one after the other or side by side, that share a ledger and an intake."""
+    """Makes connectors on one folder, one after the other or side by side, that share a ledger and
+    an intake.
+    """
 
     def __init__(self, database: Database, root: Path) -> None:
         self.root = root
@@ -78,9 +94,13 @@ class FolderHarness:
             self.health.append((state, detail))
 
         return FolderConnector(
-            made, ledger=SourceFileStore(self.database, TenantId(made.tenant), made.name), intake=self.intake, readable=is_readable,
-            options=FolderOptions(**options), on_health=on_health,
-        )  # fmt: skip
+            made,
+            ledger=SourceFileStore(self.database, TenantId(made.tenant), made.name),
+            intake=self.intake,
+            readable=is_readable,
+            options=FolderOptions(**options),
+            on_health=on_health,
+        )
 
     @asynccontextmanager
     async def running(self, **options: Any) -> AsyncIterator[FolderConnector]:
@@ -109,7 +129,11 @@ class FolderHarness:
     async def until_health(self, state: str, detail: str | None, timeout_s: float = 20) -> None:
         """Wait until the source says this of itself; `detail` is a part of what it says."""
         end = time.monotonic() + timeout_s
-        while not self.health or self.health[-1][0] != state or (detail or "None") not in str(self.health[-1][1]):
+        while (
+            not self.health
+            or self.health[-1][0] != state
+            or (detail or "None") not in str(self.health[-1][1])
+        ):
             assert time.monotonic() < end, self.health
             await asyncio.sleep(0.005)
 
@@ -120,13 +144,20 @@ class FolderHarness:
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in files:
                 path = Path(folder) / name
-                if is_readable(name) and not name.startswith(".") and path.is_file() and not path.is_symlink():
+                if (
+                    is_readable(name)
+                    and not name.startswith(".")
+                    and path.is_file()
+                    and not path.is_symlink()
+                ):
                     found[f"docs/{path.relative_to(self.root)}"] = path.read_bytes()
         return found
 
 
-async def scan_once(folders: FolderHarness, connector: FolderConnector | None = None, **how: bool) -> ScanReport:
-    """One reconcile of a connector that does not run, once the files are old enough to be at rest."""
+async def scan_once(
+    folders: FolderHarness, connector: FolderConnector | None = None, **how: bool
+) -> ScanReport:
+    """Scan once with a connector that does not run, when the files are old enough."""
     await asyncio.sleep(0.03)
     return await (connector or folders.connector()).reconcile(**how)
 

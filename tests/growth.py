@@ -1,6 +1,7 @@
 """Texts that make slow regular expressions slow, and how the time grows with them.
 
-`python -m tests.growth patterns` pumps the patterns of all packages, `documents` takes documents apart: in a process of its own, which may be ended.
+`python -m tests.growth patterns` pumps the patterns of all packages, `documents` takes documents
+apart: in a process of its own, which may be ended.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ _FLOOR_S = 0.003  # what takes less at `LARGE` is not measured further
 _LIMIT_S = 5.0  # of the clock, for one call of milliseconds: what takes more grows without end
 _TRIES = 3
 _SAMPLES = {
-    kinds.CATEGORY_SPACE: " \t\n", kinds.CATEGORY_DIGIT: "07", kinds.CATEGORY_WORD: "aZ0_", kinds.CATEGORY_NOT_SPACE: "a0-",
-    kinds.CATEGORY_NOT_DIGIT: "a -", kinds.CATEGORY_NOT_WORD: " -\n",
-}  # fmt: skip
+    kinds.CATEGORY_SPACE: " \t\n",
+    kinds.CATEGORY_DIGIT: "07",
+    kinds.CATEGORY_WORD: "aZ0_",
+    kinds.CATEGORY_NOT_SPACE: "a0-",
+    kinds.CATEGORY_NOT_DIGIT: "a -",
+    kinds.CATEGORY_NOT_WORD: " -\n",
+}
 _MATCHED = {
-    "livedex.pipeline.chunking.light_markup:_MARKUPS", "livedex.pipeline.settings.webhook_source_checks:_REPOSITORIES", "livedex.connectors.filesystem.credential_files:_NAMES",
-}  # fmt: skip
+    "livedex.pipeline.chunking.light_markup:_MARKUPS",
+    "livedex.pipeline.settings.webhook_source_checks:_REPOSITORIES",
+    "livedex.connectors.filesystem.credential_files:_NAMES",
+}
 """Tables whose patterns are tried at the beginning of a text alone."""
 _OTHERS = "aA0 -_.,:;=<>\"'()[]{}#*`\\/|~^+!\n\té中"
 _ANY = {"match", "finditer"}
@@ -47,7 +54,9 @@ class TooSlowError(Exception):
 
 
 def patterns() -> dict[str, tuple[re.Pattern[Any], set[str]]]:
-    """Return every compiled pattern that a module holds, in containers too, by its place, with the methods that its module calls on it."""
+    """Return every compiled pattern that a module holds, in containers too, by its place, with the
+    methods that its module calls on it.
+    """
     found: dict[str, tuple[re.Pattern[Any], set[str]]] = {}
     seen: set[int] = set()
     for package in PACKAGES:
@@ -60,8 +69,17 @@ def patterns() -> dict[str, tuple[re.Pattern[Any], set[str]]]:
                 for n, pattern in enumerate(_inside(value)):
                     if id(pattern) not in seen:
                         seen.add(id(pattern))
-                        methods = _methods(module, name) if pattern is value else {"match"} if f"{info.name}:{name}" in _MATCHED else _ANY
-                        found[f"{info.name}:{name}{f'[{n}]' if pattern is not value else ''}"] = pattern, methods
+                        methods = (
+                            _methods(module, name)
+                            if pattern is value
+                            else {"match"}
+                            if f"{info.name}:{name}" in _MATCHED
+                            else _ANY
+                        )
+                        found[f"{info.name}:{name}{f'[{n}]' if pattern is not value else ''}"] = (
+                            pattern,
+                            methods,
+                        )
     return found
 
 
@@ -75,7 +93,9 @@ def _inside(value: object) -> Iterator[re.Pattern[Any]]:
 
 
 def _methods(module: ModuleType, name: str) -> set[str]:
-    """`match` alone where the module calls nothing else on a name of its own: such a pattern is not tried at every place of a text."""
+    """`match` alone where the module calls nothing else on a name of its own: such a pattern is
+    not tried at every place of a text.
+    """
     source = Path(module.__file__ or "").read_text("utf-8")
     uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b(?!\s*=|:)(?:\.(\w+))?", source)
     is_own = name.startswith("_") and uses and all(use in ("match", "fullmatch") for use in uses)
@@ -117,7 +137,9 @@ def _sample(tree: Any, rng: random.Random, groups: dict[Any, str]) -> str:
             out += _sample(value, rng, groups)
         elif kind in _REPEATS:
             low, high = int(value[0]), min(int(value[1]), max(int(value[0]), 3))
-            out += "".join(_sample(value[2], rng, groups) for _ in range(min(400, rng.choice((low, high)))))
+            out += "".join(
+                _sample(value[2], rng, groups) for _ in range(min(400, rng.choice((low, high))))
+            )
         elif kind is kinds.GROUPREF:
             out += groups.get(value, "")
     return out
@@ -142,10 +164,16 @@ def _repeats(tree: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[An
 
 
 def pumped(pattern: re.Pattern[Any], most: int = 60) -> list[tuple[str, str, str]]:
-    """Return beginnings, units that are repeated behind them, and ends: each repeat of the pattern is fed with what it takes."""
-    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    """Return beginnings, units that are repeated behind them, and ends: each repeat of the pattern
+    is fed with what it takes.
+    """
+    text = (
+        pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    )
     rng, found = random.Random(1), dict[tuple[str, str], None]()
-    tree = parser.parse(text, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags)
+    tree = parser.parse(
+        text, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
+    )
     for path, body in _repeats(tree):
         for _ in range(3):
             groups: dict[Any, str] = {}
@@ -157,7 +185,9 @@ def pumped(pattern: re.Pattern[Any], most: int = 60) -> list[tuple[str, str, str
 
 
 def growth(call: Callable[[int], object]) -> float:
-    """How many times longer a call takes for `LARGE` than for `SMALL`; the least of several tries, 1 where it takes next to no time."""
+    """How many times longer a call takes for `LARGE` than for `SMALL`; the least of several tries,
+    1 where it takes next to no time.
+    """
     least = float("inf")
     for _ in range(_TRIES):
         large = seconds(lambda: call(LARGE))
@@ -171,7 +201,8 @@ def growth(call: Callable[[int], object]) -> float:
 
 def seconds(call: Callable[[], object]) -> float:
     """Time of the processor that a call takes; `inf` where it does not end."""
-    signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)  # one of the processor would make its clock coarse
+    # one of the processor would make its clock coarse
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)
     began = time.process_time()
     try:
         call()
@@ -182,36 +213,55 @@ def seconds(call: Callable[[], object]) -> float:
     return max(time.process_time() - began, 1e-7)
 
 
-def _applied(pattern: re.Pattern[Any], method: str, case: tuple[str, str, str]) -> Callable[[int], object]:
+def _applied(
+    pattern: re.Pattern[Any], method: str, case: tuple[str, str, str]
+) -> Callable[[int], object]:
     start, unit, end = case
 
     def call(size: int) -> object:
         text = start + unit * max(1, size // len(unit)) + end
-        found = getattr(pattern, method)(text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace"))
+        found = getattr(pattern, method)(
+            text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
+        )
         return sum(1 for _ in found) if method == "finditer" else found
 
     return call
 
 
 def slow_patterns() -> Iterator[str]:
-    """The place of each pattern whose time grows faster than the text, and what it was fed; then how many patterns there are."""
+    """The place of each pattern whose time grows faster than the text, and what it was fed; then
+    how many patterns there are.
+    """
     found = patterns()
     for place, (pattern, methods) in found.items():
         calls = ((method, case) for case in pumped(pattern) for method in sorted(methods))
-        slow = ((method, case, factor) for method, case in calls if (factor := growth(_applied(pattern, method, case))) > MOST_GROWTH)
+        slow = (
+            (method, case, factor)
+            for method, case in calls
+            if (factor := growth(_applied(pattern, method, case))) > MOST_GROWTH
+        )
         for method, case, factor in itertools.islice(slow, 1):
             yield f"{place} {method} x{factor:.0f} {tuple(part[:40] for part in case)}"
     yield f"{len(found)} in all"
 
 
 def slow_documents() -> Iterator[str]:
-    """The number of each document in the table that comes as JSON, whose time grows faster than it; then how many there are."""
+    """The number of each document in the table that comes as JSON, whose time grows faster than
+    it; then how many there are.
+    """
     table = json.loads(sys.stdin.read())
     for n, (name, *case) in enumerate(table):
         start, unit, end = case
 
-        def call(size: int, name: str = name, start: str = start, unit: str = unit, end: str = end) -> object:
-            return chunk_document((start + unit * (5 * size // len(unit)) + end).encode(), name, None, ChunkerConfig(overlap=100))
+        def call(
+            size: int, name: str = name, start: str = start, unit: str = unit, end: str = end
+        ) -> object:
+            return chunk_document(
+                (start + unit * (5 * size // len(unit)) + end).encode(),
+                name,
+                None,
+                ChunkerConfig(overlap=100),
+            )
 
         if (factor := growth(call)) > MOST_GROWTH:
             yield f"{n} x{factor:.0f} {name} {tuple(part[:40] for part in case)}"

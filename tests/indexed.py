@@ -11,17 +11,28 @@ from livedex.app.verify.checks import Discrepancy, Verification, verify_index
 from livedex.app.verify.repair import repair_index
 from livedex.app.wiring import AppContext, open_app_context
 
-WORDS = "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron engine cobalt river mosaic".split()
+WORDS = (
+    "harbour signal ledger copper meadow orbit velvet anchor timber lantern glacier saffron "
+    "engine cobalt river mosaic"
+).split()
 
 
 def paragraph(seed: int) -> str:
     """A paragraph of about 400 characters that no other seed gives."""
-    return f"Marker{seed} " + " ".join(WORDS[(seed * 7 + n * (n + seed)) % len(WORDS)] for n in range(60)) + "."
+    return (
+        f"Marker{seed} "
+        + " ".join(WORDS[(seed * 7 + n * (n + seed)) % len(WORDS)] for n in range(60))
+        + "."
+    )
 
 
 def page(seed: int, sections: int = 4) -> str:
     """Markdown with a section for each paragraph, so that each is a chunk."""
-    return f"# Page {seed}\n\n" + "\n\n".join(f"## Section {n}\n\n{paragraph(seed * 100 + n)}" for n in range(sections)) + "\n"
+    return (
+        f"# Page {seed}\n\n"
+        + "\n\n".join(f"## Section {n}\n\n{paragraph(seed * 100 + n)}" for n in range(sections))
+        + "\n"
+    )
 
 
 @dataclass
@@ -29,7 +40,8 @@ class IndexedFolder:
     """A watched folder and its index.
 
     Attributes:
-        s: to look at the index; whatever sends texts to the embedder opens its own, as a command does.
+        s: to look at the index; whatever sends texts to the embedder opens its own, as a command
+            does.
         embedded: texts sent to the embedder so far.
     """
 
@@ -48,7 +60,9 @@ class IndexedFolder:
         """Surroundings of their own; the texts that they send are counted."""
         async with open_app_context(self.s.settings, self.s.data, connections=8) as s:
             yield s
-            self.embedded += int(s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
+            self.embedded += int(
+                s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0
+            )
 
     async def repair(self) -> tuple[Verification, list[Discrepancy]]:
         """Repair; the proof after it, and what was found before."""

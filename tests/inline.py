@@ -33,21 +33,45 @@ class InlinePipeline:
         return self._generation_id
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
         """See `livedex.pipeline.stages.embed.PassageEmbedder`."""
-        await self._store.upsert_vectors(tenant_id, generation_id, {passage: self._embedder.vector(text) for passage, text in passages})
+        await self._store.upsert_vectors(
+            tenant_id,
+            generation_id,
+            {passage: self._embedder.vector(text) for passage, text in passages},
+        )
         return []
 
     async def accept(self, changes: Sequence[Change]) -> None:
         """Chunk, embed and sync each change."""
         for change in changes:
             content = None if change.content is None else base64.b64encode(change.content).decode()
-            event = change_event(change.data.model_copy(update={"content": content, "size_bytes": len(change.content or b"")}))
+            event = change_event(
+                change.data.model_copy(
+                    update={"content": content, "size_bytes": len(change.content or b"")}
+                )
+            )
             first = await chunk(
-                event, store=self._store, keeper=self._keeper, blobs=self._blobs, cutter=self._cutter, cutting=self._cutting, reused=lambda _: None
-            )  # fmt: skip
+                event,
+                store=self._store,
+                keeper=self._keeper,
+                blobs=self._blobs,
+                cutter=self._cutter,
+                cutting=self._cutting,
+                reused=lambda _: None,
+            )
             if isinstance(first, Forward):
-                second = await embed(first.event, store=self._store, generations=self, gatherer=self)
+                second = await embed(
+                    first.event, store=self._store, generations=self, gatherer=self
+                )
                 if isinstance(second, Forward):
-                    await self._store.sync_document(event.tenant_id, event.document_id, second.event.data.fence, self._generation_id)
+                    await self._store.sync_document(
+                        event.tenant_id,
+                        event.document_id,
+                        second.event.data.fence,
+                        self._generation_id,
+                    )

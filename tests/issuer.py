@@ -30,8 +30,16 @@ def private_key(kind: str, name: str = "one") -> Any:
 
 def public_jwk(kind: str, kid: str | None, name: str = "one", **more: Any) -> dict[str, Any]:
     """A key as it is published."""
-    algorithm = {"RSA": "RS256", "short": "RS256", "P-256": "ES256", "P-384": "ES384", "Ed25519": "EdDSA"}[kind]
-    made = jwt.algorithms.get_default_algorithms()[algorithm].to_jwk(private_key(kind, name).public_key(), as_dict=True)
+    algorithm = {
+        "RSA": "RS256",
+        "short": "RS256",
+        "P-256": "ES256",
+        "P-384": "ES384",
+        "Ed25519": "EdDSA",
+    }[kind]
+    made = jwt.algorithms.get_default_algorithms()[algorithm].to_jwk(
+        private_key(kind, name).public_key(), as_dict=True
+    )
     return {**made, **({"kid": kid} if kid is not None else {}), **more}
 
 
@@ -51,10 +59,29 @@ class Issuer:
 
 
 def signed_token(
-    kind: str = "RSA", kid: str | None = "a", *, name: str = "one", algorithm: str = "RS256", header: Any = None, **claims: Any
+    kind: str = "RSA",
+    kid: str | None = "a",
+    *,
+    name: str = "one",
+    algorithm: str = "RS256",
+    header: Any = None,
+    **claims: Any,
 ) -> str:
     """A signed token; claims of None are left out."""
     now = int(time.time())
-    said = {"iss": ISSUER, "aud": AUDIENCE, "exp": now + 60, "iat": now, "sub": "someone", "tenant": "acme", "scope": "search"} | claims
+    said = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "exp": now + 60,
+        "iat": now,
+        "sub": "someone",
+        "tenant": "acme",
+        "scope": "search",
+    } | claims
     headers = {**({"kid": kid} if kid is not None else {}), **(header or {})}
-    return jwt.encode({k: v for k, v in said.items() if v is not None}, private_key(kind, name), algorithm=algorithm, headers=headers)
+    return jwt.encode(
+        {k: v for k, v in said.items() if v is not None},
+        private_key(kind, name),
+        algorithm=algorithm,
+        headers=headers,
+    )

@@ -1,4 +1,6 @@
-"""An installation of all stages over Kafka whose processes come and go, with an embedder that counts what each of them sends."""
+"""An installation of all stages over Kafka whose processes come and go, with an embedder that
+counts what each of them sends.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def text(*seeds: int) -> str:
 def change(document_id: str, version: int, content: str | bytes = "", **more: Any) -> Change:
     """A change as a connector makes it."""
     data = Changed(tenant_id=TENANT, document_id=document_id, version=version, name="a.md", **more)
-    return Change(data, None if data.deleted else content.encode() if isinstance(content, str) else content)
+    return Change(
+        data, None if data.deleted else content.encode() if isinstance(content, str) else content
+    )
 
 
 class InstallationProcess:
@@ -57,7 +61,9 @@ class InstallationProcess:
 
     async def ended(self) -> None:
         """Wait until all that was accepted has ended."""
-        found = await wait_for_catch_up(self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False)
+        found = await wait_for_catch_up(
+            self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False
+        )
         assert found.all, found.left
 
     async def wait_stage_processed(self, stage: StageName) -> None:
@@ -75,14 +81,17 @@ class InstallationProcess:
 
     async def chunks(self, document_id: str) -> list[str]:
         """Contents of the visible chunks of a document."""
-        found = await DocumentQueries(self.s.database).chunks(Reader(TENANT), DocumentId(document_id))
+        found = await DocumentQueries(self.s.database).chunks(
+            Reader(TENANT), DocumentId(document_id)
+        )
         return [] if found is None else [chunk.content for chunk in found.chunks]
 
     async def chunk_rows(self, document_id: str) -> list[tuple[int, int]]:
         """Position and passage of each of a document's rows, in order."""
         async with self.s.database.tenant(TENANT, "look at chunks") as connection:
             rows = await connection.fetch(
-                "select position, passage_id from chunks join documents using (doc_id) where document_id = $1 order by position",
+                "select position, passage_id from chunks join documents using (doc_id) where "
+                "document_id = $1 order by position",
                 document_id,
             )
         return [(row["position"], row["passage_id"]) for row in rows]
@@ -110,33 +119,63 @@ class KafkaInstallation:
         outside: sees its Kafka from outside.
     """
 
-    def __init__(self, owner_url: str, servers: str, kafka: KafkaSettings, folder: Path, embedder: EmbeddingServer) -> None:
-        self.owner_url, self.servers, self.kafka, self._folder, self.embedder = owner_url, servers, kafka, folder, embedder
+    def __init__(
+        self,
+        owner_url: str,
+        servers: str,
+        kafka: KafkaSettings,
+        folder: Path,
+        embedder: EmbeddingServer,
+    ) -> None:
+        self.owner_url, self.servers, self.kafka, self._folder, self.embedder = (
+            owner_url,
+            servers,
+            kafka,
+            folder,
+            embedder,
+        )
         self.external_client = ExternalKafkaClient(servers, kafka.prefix)
 
     @property
     def environment(self) -> dict[str, str]:
         """Its settings, for a program."""
         given = self.kafka.model_dump(exclude_defaults=True)
-        plain = {name: value.get_secret_value() if isinstance(value, SecretStr) else str(value) for name, value in given.items()}
+        plain = {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            for name, value in given.items()
+        }
         kafka = {f"LIVEDEX_KAFKA_{name.upper()}": value for name, value in plain.items()}
         return {
-            "LIVEDEX_DATABASE_URL": self.owner_url, "LIVEDEX_BROKER_URL": f"kafka://{self.servers}", "LIVEDEX_EMBEDDER": "openai:counting",
-            "LIVEDEX_EMBEDDER_URL": self.embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none", "LIVEDEX_DIMENSIONS": "32", **kafka,
-        }  # fmt: skip
+            "LIVEDEX_DATABASE_URL": self.owner_url,
+            "LIVEDEX_BROKER_URL": f"kafka://{self.servers}",
+            "LIVEDEX_EMBEDDER": "openai:counting",
+            "LIVEDEX_EMBEDDER_URL": self.embedder.url,
+            "LIVEDEX_EMBEDDER_API_KEY": "none",
+            "LIVEDEX_DIMENSIONS": "32",
+            **kafka,
+        }
 
     @property
     def settings(self) -> Settings:
         """Its settings, as a program reads them."""
         given: dict[str, Any] = {
-            "database_url": self.owner_url, "broker_url": f"kafka://{self.servers}", "embedder": "openai:counting",
-            "embedder_url": self.embedder.url, "embedder_api_key": "none", "dimensions": 32, "kafka": self.kafka,
-        }  # fmt: skip
+            "database_url": self.owner_url,
+            "broker_url": f"kafka://{self.servers}",
+            "embedder": "openai:counting",
+            "embedder_url": self.embedder.url,
+            "embedder_api_key": "none",
+            "dimensions": 32,
+            "kafka": self.kafka,
+        }
         return Settings(**given)
 
     @asynccontextmanager
-    async def process(self, stages: Sequence[StageName] = STAGES) -> AsyncIterator[InstallationProcess]:
+    async def process(
+        self, stages: Sequence[StageName] = STAGES
+    ) -> AsyncIterator[InstallationProcess]:
         """A process of it that runs these stages."""
         async with AsyncExitStack() as stack:
-            s = await stack.enter_async_context(open_app_context(self.settings, self._folder, connections=8))
+            s = await stack.enter_async_context(
+                open_app_context(self.settings, self._folder, connections=8)
+            )
             yield InstallationProcess(s, await stack.enter_async_context(open_broker(s, stages)))

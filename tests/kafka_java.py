@@ -17,33 +17,55 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kafka_nodes import HEAP, STOP_S, TAIL_CHARACTERS, VERSION, KafkaNode, KafkaUnavailableError, ReservedPort, form_cluster
+from tests.kafka_nodes import (
+    HEAP,
+    STOP_S,
+    TAIL_CHARACTERS,
+    VERSION,
+    KafkaNode,
+    KafkaUnavailableError,
+    ReservedPort,
+    form_cluster,
+)
 
 FETCH_S = 600.0
 JAVA = ("java", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO")
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>livedex</groupId> <artifactId>kafka-for-tests</artifactId> <version>1</version> <packaging>pom</packaging>
+  <groupId>livedex</groupId> <artifactId>kafka-for-tests</artifactId>
+  <version>1</version> <packaging>pom</packaging>
   <dependencies>
-    <dependency> <groupId>org.apache.kafka</groupId> <artifactId>kafka_2.13</artifactId> <version>{VERSION}</version> </dependency>
-    <dependency> <groupId>org.apache.logging.log4j</groupId> <artifactId>log4j-slf4j-impl</artifactId> <version>2.25.3</version> </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId> <artifactId>kafka_2.13</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId> <artifactId>log4j-slf4j-impl</artifactId>
+      <version>2.25.3</version>
+    </dependency>
   </dependencies>
 </project>
 """
-# Of the shell that becomes Java, with the same pid: what it leaves behind kills that pid when our end of the pipe closes without a word.
+# Of the shell that becomes Java, with the same pid: what it leaves behind kills that pid when our
+# end of the pipe closes without a word.
 KILL_WITH_PARENT = "exec 3<&0 </dev/null; (read -r word <&3 || kill -9 $$) &"
 
 
 @functools.cache
 def java_command() -> Sequence[str]:
-    """How to run a class of Kafka: `java` with the jars, which are fetched first unless an earlier run did; runs at the same time wait.
+    """How to run a class of Kafka: `java` with the jars, which are fetched first unless an earlier
+    run did; runs at the same time wait.
 
     Raises:
         NoKafkaError: there is no Java, or no Maven to fetch the jars with, or Maven failed.
     """
     if shutil.which("java") is None:
         raise KafkaUnavailableError("no Docker, no java")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "livedex" / f"kafka-{VERSION}"
+    home = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "livedex"
+        / f"kafka-{VERSION}"
+    )
     command = [*JAVA, "-cp", f"{home / 'jars'}/*"]
     archive, complete = home / "classes.jsa", home / "complete"
     if not complete.exists():
@@ -54,7 +76,11 @@ def java_command() -> Sequence[str]:
                 _fetch_jars(home)
                 _archive_classes(command, archive)
                 complete.touch()
-    return [command[0], f"-XX:SharedArchiveFile={archive}", *command[1:]] if archive.exists() else command
+    return (
+        [command[0], f"-XX:SharedArchiveFile={archive}", *command[1:]]
+        if archive.exists()
+        else command
+    )
 
 
 def _fetch_jars(home: Path) -> None:
@@ -62,18 +88,39 @@ def _fetch_jars(home: Path) -> None:
         raise KafkaUnavailableError("no Docker, no mvn")
     shutil.rmtree(home / "jars", ignore_errors=True)
     (home / "pom.xml").write_text(POM, "utf-8")
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={home / 'jars'}"]
-    done = subprocess.run(command, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False)
+    command = [
+        "mvn",
+        "-q",
+        "-B",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={home / 'jars'}",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=FETCH_S,
+        check=False,
+    )
     if done.returncode:
         lines = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
-        raise KafkaUnavailableError(f"no Docker, and mvn could not fetch Kafka: {lines[0] if lines else done.stderr[-TAIL_CHARACTERS:]}")
+        raise KafkaUnavailableError(
+            "no Docker, and mvn could not fetch Kafka: "
+            f"{lines[0] if lines else done.stderr[-TAIL_CHARACTERS:]}"
+        )
 
 
 def _archive_classes(command: Sequence[str], archive: Path) -> None:
-    """Keep the classes of a server as Java has them once loaded: the next ones start in half the time. Without it they start all the same."""
+    """Keep the classes of a server as Java has them once loaded: the next ones start in half the
+    time. Without it they start all the same.
+    """
     with tempfile.TemporaryDirectory(prefix="livedex-kafka-") as folder:
         unfinished = Path(folder) / archive.name
-        node = JavaNode(1, Path(folder), [command[0], f"-XX:ArchiveClassesAtExit={unfinished}", *command[1:]])
+        node = JavaNode(
+            1, Path(folder), [command[0], f"-XX:ArchiveClassesAtExit={unfinished}", *command[1:]]
+        )
         try:
             form_cluster([node])
             node.start()
@@ -116,15 +163,26 @@ class JavaNode(KafkaNode):
     def launch(self, properties: Mapping[str, str], cluster_id: str) -> None:
         file = self._folder / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8")
-        make = shlex.join([*self._java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file)])
+        make = shlex.join(
+            [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(file)]
+        )
         made = shlex.quote(str(self._folder / "data" / "meta.properties"))
-        script = f"{KILL_WITH_PARENT} [ -e {made} ] || {make} && exec {shlex.join([*self._java, 'kafka.Kafka', str(file)])}"
+        script = (
+            f"{KILL_WITH_PARENT} [ -e {made} ] || {make} && exec "
+            f"{shlex.join([*self._java, 'kafka.Kafka', str(file)])}"
+        )
         for port in self._ports:
             port.release_to_process()
         self._said_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             # A session of its own: Ctrl-C is for the tests, which end it then.
-            self._process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                ["sh", "-c", script],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None

@@ -1,4 +1,6 @@
-"""What one node of a Kafka can do, and the node that is a container; `tests/kafka_server.py` makes servers and clusters of nodes."""
+"""What one node of a Kafka can do, and the node that is a container; `tests/kafka_server.py` makes
+servers and clusters of nodes.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,11 @@ class KafkaStartError(Exception):
 
 
 class ReservedPort:
-    """A free port of the loopback that no other program is given while this is open, yet that one program can listen on.
+    """A free port of the loopback that no other program is given while this is open, yet that one
+    program can listen on.
 
-    Linux lets two sockets share a port while at most one of them listens; elsewhere the port is free from `lend` on, for anybody.
+    Linux lets two sockets share a port while at most one of them listens; elsewhere the port is
+    free from `lend` on, for anybody.
     """
 
     def __init__(self) -> None:
@@ -93,7 +97,10 @@ class KafkaNode(ABC):
 
     def configure(self, properties: Mapping[str, str], cluster_id: str) -> None:
         """Remember what it is started with."""
-        self._properties, self._cluster_id = {**properties, **self.listeners, "node.id": str(self.number)}, cluster_id
+        self._properties, self._cluster_id = (
+            {**properties, **self.listeners, "node.id": str(self.number)},
+            cluster_id,
+        )
 
     def start(self) -> None:
         """Start it and wait until it serves.
@@ -118,12 +125,17 @@ class KafkaNode(ABC):
         deadline = time.monotonic() + START_S
         while READY not in self.log():
             if not self.running() or time.monotonic() > deadline:
-                raise KafkaStartError(f"Kafka node {self.number} did not start; its log ends with:\n{self.log()[-TAIL_CHARACTERS:]}")
+                raise KafkaStartError(
+                    f"Kafka node {self.number} did not start; its log ends with:\n"
+                    f"{self.log()[-TAIL_CHARACTERS:]}"
+                )
             time.sleep(0.03)
 
 
 def form_cluster(nodes: Sequence[KafkaNode], given: Mapping[str, str] | None = None) -> None:
-    """Tell nodes that have not been started of each other, and what tests want of them, unless `given` wants something else."""
+    """Tell nodes that have not been started of each other, and what tests want of them, unless
+    `given` wants something else.
+    """
     properties = {
         **_properties(min(len(nodes), MAX_REPLICAS)),
         "controller.quorum.voters": ",".join(f"{node.number}@{node.inside}" for node in nodes),
@@ -140,7 +152,8 @@ def _properties(copies: int) -> dict[str, str]:
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INTERNAL",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
@@ -151,7 +164,8 @@ def _properties(copies: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": str(copies),
         "transaction.state.log.min.isr": str(in_sync),
         "transaction.state.log.num.partitions": "4",
-        # How long a killed node is waited for before it may come back, or another one takes over: 2 to 3 s instead of 11 s.
+        # How long a killed node is waited for before it may come back, or another one takes over: 2
+        # to 3 s instead of 11 s.
         "broker.session.timeout.ms": "2000",
         "broker.heartbeat.interval.ms": "500",
         # Small, since several run side by side.
@@ -164,7 +178,10 @@ def _properties(copies: int) -> dict[str, str]:
 
 
 class ContainerNode(KafkaNode):
-    """A node as a container, with its data inside. Its ports for clients are the machine's, so they stay over a restart."""
+    """A node as a container, with its data inside.
+
+    Its ports for clients are the machine's, so they stay over a restart.
+    """
 
     def __init__(self, number: int, network: Network, host: str) -> None:
         self.number, self._port = number, ReservedPort()
@@ -174,7 +191,12 @@ class ContainerNode(KafkaNode):
             "listeners": "PLAINTEXT://:9092,INTERNAL://:19092,CONTROLLER://:9093",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap},INTERNAL://{name}:19092",
         }
-        self._container = DockerContainer(IMAGE).with_network(network).with_network_aliases(name).with_bind_ports(9092, self._port.number)
+        self._container = (
+            DockerContainer(IMAGE)
+            .with_network(network)
+            .with_network_aliases(name)
+            .with_bind_ports(9092, self._port.number)
+        )
         self._launched, self._since = False, 0.0
 
     @property
@@ -187,7 +209,9 @@ class ContainerNode(KafkaNode):
         if self._launched:
             self._wrapped.start()
             return
-        variables = {f"KAFKA_{name.replace('.', '_').upper()}": value for name, value in properties.items()}
+        variables = {
+            f"KAFKA_{name.replace('.', '_').upper()}": value for name, value in properties.items()
+        }
         self._container.with_envs(**variables, CLUSTER_ID=cluster_id, KAFKA_HEAP_OPTS=HEAP).start()
         self._launched = True
 

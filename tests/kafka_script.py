@@ -17,9 +17,19 @@ TOPIC = "livedex.changed"
 Place = tuple[int, int]
 
 
-def consumer_record(partition: int, offset: int, key: bytes | None = None, value: bytes = b"x") -> Any:
+def consumer_record(
+    partition: int, offset: int, key: bytes | None = None, value: bytes = b"x"
+) -> Any:
     """A record as aiokafka delivers it."""
-    return SimpleNamespace(topic=TOPIC, partition=partition, offset=offset, key=key, value=value, headers=(), timestamp=0)
+    return SimpleNamespace(
+        topic=TOPIC,
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        headers=(),
+        timestamp=0,
+    )
 
 
 def topic_partition(partition: int) -> TopicPartition:
@@ -61,7 +71,9 @@ class ScriptedProcessor:
         """It ends without being worked on."""
         self.ended.append((record.place["partition"], record.place["offset"]))
 
-    async def end(self, partition: int, offset: int, outcome: Retry | Exception | None = None) -> None:
+    async def end(
+        self, partition: int, offset: int, outcome: Retry | Exception | None = None
+    ) -> None:
         """Give a record an outcome."""
         future = self.working[partition, offset]
         if isinstance(outcome, Exception):
@@ -78,10 +90,14 @@ async def yield_to_event_loop() -> None:
 
 
 def window(
-    script: ScriptedProcessor, *, most_bytes: int = 10_000, progressed: Callable[[], None] = lambda: None, owned: Iterable[int] = (0,)
+    script: ScriptedProcessor,
+    *,
+    most_bytes: int = 10_000,
+    progressed: Callable[[], None] = lambda: None,
+    owned: Iterable[int] = (0,),
 ) -> InFlightWindow:
     """A window that owns some partitions."""
-    made = InFlightWindow(script, "", most_bytes=most_bytes, progressed=progressed)  # type: ignore[arg-type]
+    made = InFlightWindow(script, "", most_bytes=most_bytes, progressed=progressed)
     made.assign([topic_partition(n) for n in owned])
     return made
 

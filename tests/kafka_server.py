@@ -5,11 +5,13 @@
         server.kill()                     # kill -9
         server.restart()                  # the same port, the same data
 
-    with KafkaCluster(3) as cluster:      # what is written there is on three nodes, and acknowledged by two
+    with KafkaCluster(3) as cluster:      # what is written there is on three nodes, and
+    acknowledged by two
         cluster.nodes[0].kill()           # the node whose `node.id` is 1
 
-Its nodes are containers of the official image where Docker answers and has it, else Java on this machine with the jars that Maven fetches once
-into the cache folder. Calls block, for seconds: a test that is async says `await asyncio.to_thread(server.restart)`.
+Its nodes are containers of the official image where Docker answers and has it, else Java on this
+machine with the jars that Maven fetches once into the cache folder. Calls block, for seconds: a
+test that is async says `await asyncio.to_thread(server.restart)`.
 """
 
 from __future__ import annotations
@@ -85,7 +87,12 @@ class KafkaCluster:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
 
@@ -114,9 +121,12 @@ def _make_nodes(count: int, stack: ExitStack) -> list[KafkaNode]:
 
 @functools.cache
 def _docker_host() -> str | None:
-    """Where the ports of containers are reached, if Docker answers and has the image or can fetch it."""
+    """Where the ports of containers are reached, if Docker answers and has the image or can fetch
+    it.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # a client that finds no Docker leaves its socket to the garbage collector
+        # a client that finds no Docker leaves its socket to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
         try:
             docker = DockerClient()
             if not docker.client.images.list(IMAGE):

@@ -37,9 +37,15 @@ async def authenticated_api(
     metrics, model = Metrics(), UnavailableEmbedder()
     async with open_api_key_cache(ApiKeyStore(database), url) as ring:
         services = ApiServices(
-            engine or SearchEngine(database, model, model, metrics=metrics), DocumentQueries(database), InstallationStatus(database), QueueBacklog(database), metrics,
-            CollectionStore(database), tenancy=CredentialAuthenticator(ring, without_key, tokens=tokens), **more,
-        )  # fmt: skip
+            engine or SearchEngine(database, model, model, metrics=metrics),
+            DocumentQueries(database),
+            InstallationStatus(database),
+            QueueBacklog(database),
+            metrics,
+            CollectionStore(database),
+            tenancy=CredentialAuthenticator(ring, without_key, tokens=tokens),
+            **more,
+        )
         made = create_app(services)
         async with made.router.lifespan_context(made):
             yield made

@@ -1,4 +1,6 @@
-"""How libpq itself reads a connection string: the library of the PostgreSQL in the wheel, asked by ctypes."""
+"""How libpq itself reads a connection string: the library of the PostgreSQL in the wheel, asked by
+ctypes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from livedex.pipeline.store.embedded.binaries import binary_path
 
 class _Option(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_char_p) for name in ("keyword", "envvar", "compiled", "val", "label", "dispchar")),
+        *(
+            (name, ctypes.c_char_p)
+            for name in ("keyword", "envvar", "compiled", "val", "label", "dispchar")
+        ),
         ("dispsize", ctypes.c_int),
     )
 
@@ -19,7 +24,9 @@ class _Option(ctypes.Structure):
 @cache
 def _library() -> ctypes.CDLL:
     folder = binary_path("postgres").parents[1] / "lib"
-    library = ctypes.CDLL(str(folder / ("libpq.5.dylib" if sys.platform == "darwin" else "libpq.so.5")))
+    library = ctypes.CDLL(
+        str(folder / ("libpq.5.dylib" if sys.platform == "darwin" else "libpq.so.5"))
+    )
     library.PQconninfoParse.restype = ctypes.POINTER(_Option)
     library.PQconninfoParse.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
     library.PQconndefaults.restype = ctypes.POINTER(_Option)
@@ -30,7 +37,10 @@ def _options(found: ctypes._Pointer[_Option]) -> dict[str, tuple[str | None, str
     options, n = {}, 0
     while found[n].keyword:
         option = found[n]
-        options[option.keyword.decode()] = (None if option.val is None else option.val.decode(), option.envvar and option.envvar.decode())
+        options[option.keyword.decode()] = (
+            None if option.val is None else option.val.decode(),
+            option.envvar and option.envvar.decode(),
+        )
         n += 1
     return options
 
@@ -43,5 +53,9 @@ def parse_with_libpq(text: str) -> dict[str, str] | None:
 
 
 def libpq_environment_variables() -> dict[str, str]:
-    """Every variable of the environment that libpq looks at, with the parameter that it stands for."""
-    return {variable: name for name, (_, variable) in _options(_library().PQconndefaults()).items() if variable}
+    """Every environment variable that libpq reads, with the parameter that it sets."""
+    return {
+        variable: name
+        for name, (_, variable) in _options(_library().PQconndefaults()).items()
+        if variable
+    }

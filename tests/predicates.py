@@ -1,4 +1,6 @@
-"""A switch for tests: every statement without what it says of the tenant and of rights, so that the database alone sees to both."""
+"""A switch for tests: every statement without what it says of the tenant and of rights, so that
+the database alone sees to both.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _RIGHTS = re.compile(r"\breadable\((?:\w+\.)?acl, (?:\w+\.)?next_acl, \$(\d+)\)"
 
 
 def strip_tenant_predicates(text: str) -> str:
-    """A statement whose conditions on the tenant and on rights are always true; its parameters stay."""
+    """A statement whose conditions on the tenant and on rights are always true; its parameters
+    stay.
+    """
     text = _RIGHTS.sub(r"($\1::text[] is null or true)", text)
     return _SETTING.sub("true", _JOIN.sub("true", _VALUE.sub(r"($\1::text is not null)", text)))
 
@@ -29,7 +33,8 @@ def without_tenant_predicates() -> Iterator[list[str]]:
     """
     kept = statements.all_statements
     found = {name: strip_tenant_predicates(text) for name, text in kept().items()}
-    statements.all_statements = lambda: found  # type: ignore[assignment]  # it is found by its name at each call
+    # it is found by its name at each call
+    statements.all_statements = lambda: found  # type: ignore[assignment]
     statements.sql.cache_clear()
     try:
         yield sorted(name for name, text in kept().items() if found[name] != text)

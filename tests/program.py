@@ -22,7 +22,9 @@ class LivedexCommand:
 
     async def run(self, *arguments: str) -> Any:
         """Call it; how it ended."""
-        return await asyncio.to_thread(livedex, self.folder, *self._command, *arguments, LIVEDEX_DATABASE_URL=self.url)
+        return await asyncio.to_thread(
+            livedex, self.folder, *self._command, *arguments, LIVEDEX_DATABASE_URL=self.url
+        )
 
     async def told(self, *arguments: str) -> str:
         """Call it, which succeeds without a complaint; what it said."""

@@ -1,8 +1,10 @@
-"""Random reads and writes of several tenants over the API, each held against what that tenant alone has written.
+"""Random reads and writes of several tenants over the API, each held against what that tenant alone
+has written.
 
-All use the same ids and mostly the same texts. Whatever only one has carries its mark, and the mark of another tenant must be in no answer,
-be it a row, a name, a header or the text of an error. Counts must be those of the tenant's own documents. Reads are on random behalfs: what
-stands under rights names them, and is in no answer to who lacks them.
+All use the same ids and mostly the same texts. Whatever only one has carries its mark, and the mark
+of another tenant must be in no answer, be it a row, a name, a header or the text of an error.
+Counts must be those of the tenant's own documents. Reads are on random behalfs: what stands under
+rights names them, and is in no answer to who lacks them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,16 @@ TEXTS = [
     "",
 ]
 COLLECTIONS = ["default", "notes", "no'tes"]
-KEYS = ["kind", "lang' = 'en' or true --", "$.tenant_id", "tenant_id", "a.b", "", 'q"uote', "k" * 300]
+KEYS = [
+    "kind",
+    "lang' = 'en' or true --",
+    "$.tenant_id",
+    "tenant_id",
+    "a.b",
+    "",
+    'q"uote',
+    "k" * 300,
+]
 VALUES: list[Any] = ["note", "O'Brien", "z') or true --", 7, None, True, "$1", "\\"]
 _PATIENCE = 5
 MARK = re.compile(r"mark[0-9]+q")
@@ -105,23 +116,47 @@ class TenantProbe:
         self.asked[act.__name__] += 1
         await act()
 
-    async def ask(self, method: str, path: str, allowed: Sequence[int], *, eye: ActingReader = FULL_ACCESS, **more: Any) -> httpx.Response:
-        """Ask, and hold the whole answer against the marks of others and what is hidden; one that was asked for may be said back."""
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        allowed: Sequence[int],
+        *,
+        eye: ActingReader = FULL_ACCESS,
+        **more: Any,
+    ) -> httpx.Response:
+        """Ask, and hold the whole answer against the marks of others and what is hidden; one that
+        was asked for may be said back.
+        """
         http = self.http if eye.principals is None else self.behalf
         if method == "GET":
             more["params"] = [*more.get("params", {}).items(), *eye.query()] or None
         answer = await http.request(method, path, **more)
-        for _ in range(_PATIENCE):  # the machine may be slow, and whatever is asked here may be asked again
+        # the machine may be slow, and whatever is asked here may be asked again
+        for _ in range(_PATIENCE):
             if answer.status_code != 503:
                 break
             answer = await http.request(method, path, **more)
         said = answer.text + str(answer.headers)
         if hidden := set(eye.forbidden(said)) - set(eye.forbidden(f"{path} {more.get('json')}")):
-            self.leaks.append(f"{method} {path[:60]!r} {more.get('json')} for {eye}: {sorted(hidden)} in the answer {said[:300]}")
-        if foreign := set(MARK.findall(said)) - {self.mark} - set(MARK.findall(f"{path} {more.get('json')}")):
-            self.leaks.append(f"{method} {path[:60]!r} {more.get('json')}: {sorted(foreign)} in the answer {said[:300]}")
+            self.leaks.append(
+                f"{method} {path[:60]!r} {more.get('json')} for {eye}: {sorted(hidden)} in "
+                f"the answer {said[:300]}"
+            )
+        if (
+            foreign := set(MARK.findall(said))
+            - {self.mark}
+            - set(MARK.findall(f"{path} {more.get('json')}"))
+        ):
+            self.leaks.append(
+                f"{method} {path[:60]!r} {more.get('json')}: {sorted(foreign)} in the answer "
+                f"{said[:300]}"
+            )
         if answer.status_code not in allowed:
-            self.leaks.append(f"{method} {path[:60]!r} {more.get('json')}: {answer.status_code}, not {allowed}: {answer.text[:300]}")
+            self.leaks.append(
+                f"{method} {path[:60]!r} {more.get('json')}: {answer.status_code}, not "
+                f"{allowed}: {answer.text[:300]}"
+            )
         return answer
 
     def check(self, right: bool, what: str) -> None:
@@ -131,10 +166,14 @@ class TenantProbe:
 
     def seen(self, eye: ActingReader) -> dict[str, StoredDocument]:
         """What it has, as far as somebody may read it."""
-        return {name: written for name, written in self.documents.items() if eye.may_read(written.acl)}
+        return {
+            name: written for name, written in self.documents.items() if eye.may_read(written.acl)
+        }
 
     def some_id(self) -> str:
-        return self.rng.choice([*IDS, f"{self.mark}/own", f"{self.rng.choice(self.others).mark}/own"])
+        return self.rng.choice(
+            [*IDS, f"{self.mark}/own", f"{self.rng.choice(self.others).mark}/own"]
+        )
 
     def some_collection(self) -> str:
         return self.rng.choice([*COLLECTIONS, f"{self.mark} own"])
@@ -146,7 +185,11 @@ class TenantProbe:
         acl = random_acl(self.rng)
         metadata |= {"rights": acl_marker(acl)}
         made = StoredDocument(
-            f"{text} {acl_marker(acl)}".strip(), self.some_collection(), metadata, f"title {self.mark} {acl_marker(acl)}", acl
+            f"{text} {acl_marker(acl)}".strip(),
+            self.some_collection(),
+            metadata,
+            f"title {self.mark} {acl_marker(acl)}",
+            acl,
         )
         body = {
             "text": made.text,
@@ -172,7 +215,10 @@ class TenantProbe:
         if MARK.match(name) and self.mark not in name:
             # The id itself is another's mark, and this tenant has nothing of that name.
             answer = await self.http.get(_path(name))
-            self.check(answer.status_code == 404 and not MARK.search(answer.text), f"a document of another: {answer.text[:200]}")
+            self.check(
+                answer.status_code == 404 and not MARK.search(answer.text),
+                f"a document of another: {answer.text[:200]}",
+            )
             return
         eye = random_reader(self.rng)
         written = self.seen(eye).get(name)
@@ -184,10 +230,16 @@ class TenantProbe:
                 == (written.metadata, written.collection, written.title, eye.told(written.acl)),
                 f"{name!r} is not what was written, for {eye}: {answer.text[:300]}",
             )
-        chunks = await self.ask("GET", _path(name) + "/chunks", [200] if written or name + "/chunks" in self.seen(eye) else [404], eye=eye)
+        chunks = await self.ask(
+            "GET",
+            _path(name) + "/chunks",
+            [200] if written or name + "/chunks" in self.seen(eye) else [404],
+            eye=eye,
+        )
         if written and chunks.status_code == 200 and name + "/chunks" not in self.seen(eye):
             self.check(
-                "".join(c["content"] for c in chunks.json()["chunks"]) == written.text.strip(), f"{name!r} shows {chunks.text[:300]}"
+                "".join(c["content"] for c in chunks.json()["chunks"]) == written.text.strip(),
+                f"{name!r} shows {chunks.text[:300]}",
             )
 
     async def page(self) -> None:
@@ -203,9 +255,16 @@ class TenantProbe:
         body = answer.json()
         names = [d["document_id"] for d in body["documents"]]
         self.check(set(names) <= set(self.seen(eye)), f"documents that {eye} has not: {names}")
-        wanted = [name for name, w in self.seen(eye).items() if params.get("collection") in (None, w.collection)]
+        wanted = [
+            name
+            for name, w in self.seen(eye).items()
+            if params.get("collection") in (None, w.collection)
+        ]
         if "cursor" not in params and params["limit"] == 1000:
-            self.check(sorted(names) == sorted(wanted), f"{len(names)} documents, not {len(wanted)}, for {eye}")
+            self.check(
+                sorted(names) == sorted(wanted),
+                f"{len(names)} documents, not {len(wanted)}, for {eye}",
+            )
         if body["next_cursor"] and not any(MARK.search(name) for name in names):
             self.cursors.append(body["next_cursor"])
 
@@ -228,10 +287,14 @@ class TenantProbe:
             "limit": self.rng.choice([1, 8, 1000]),
             **eye.body(),
         }
-        body["include"] = self.rng.choice([["content", "metadata"], ["content", "metadata", "explain", "embedding"]])
+        body["include"] = self.rng.choice(
+            [["content", "metadata"], ["content", "metadata", "explain", "embedding"]]
+        )
         if self.rng.random() < 0.4:
             body["where"] = {
-                self.rng.choice(KEYS): self.rng.choice([*VALUES[:4], {"exists": True}, {"in": ["note", "O'Brien"]}, {"not": "note"}])
+                self.rng.choice(KEYS): self.rng.choice(
+                    [*VALUES[:4], {"exists": True}, {"in": ["note", "O'Brien"]}, {"not": "note"}]
+                )
             }
         elif self.rng.random() < 0.2:
             body["where"] = {"rights": acl_marker(acl)}
@@ -247,21 +310,35 @@ class TenantProbe:
             await self._compare(eye, body, hits)
         for hit in hits:
             written = seen.get(hit["document_id"])
-            self.check(written is not None and hit["content"] in written.text, f"a hit that {eye} has not: {hit}")
+            self.check(
+                written is not None and hit["content"] in written.text,
+                f"a hit that {eye} has not: {hit}",
+            )
             if written is not None:
                 own = (written.metadata, written.collection, written.title, f"urn:{self.mark}")
-                self.check((hit["metadata"], hit["collection"], hit["title"], hit["uri"]) == own, f"a hit with what it has not: {hit}")
+                self.check(
+                    (hit["metadata"], hit["collection"], hit["title"], hit["uri"]) == own,
+                    f"a hit with what it has not: {hit}",
+                )
 
-    async def _compare(self, eye: ActingReader, body: dict[str, Any], hits: list[dict[str, Any]]) -> None:
-        """Hold all hits of the vector leg against those of who reads everything: rights take hits away, and move none."""
+    async def _compare(
+        self, eye: ActingReader, body: dict[str, Any], hits: list[dict[str, Any]]
+    ) -> None:
+        """Hold all hits of the vector leg against those of who reads everything: rights take hits
+        away, and move none.
+        """
         whole = {name: value for name, value in body.items() if name != "principals"}
         everything = (await self.ask("POST", "/v1/search", [200], json=whole)).json()["hits"]
-        told, wanted = ([(h["document_id"], h["chunk_index"], h["score"]) for h in some] for some in (hits, everything))
+        told, wanted = (
+            [(h["document_id"], h["chunk_index"], h["score"]) for h in some]
+            for some in (hits, everything)
+        )
         wanted = [place for place in wanted if place[0] in self.seen(eye)]
         self.check(told == wanted, f"{eye} finds by {body}: {told}, not {wanted}")
         if not body.keys() & {"where", "collection", "document_ids"}:
             self.check(
-                {place[0] for place in told} == set(self.seen(eye)), f"{eye} finds by {body}: {told}, not all of {set(self.seen(eye))}"
+                {place[0] for place in told} == set(self.seen(eye)),
+                f"{eye} finds by {body}: {told}, not all of {set(self.seen(eye))}",
             )
 
     async def groups(self) -> None:
@@ -283,9 +360,16 @@ class TenantProbe:
             eye = random_reader(self.rng)
             answer = await self.ask("GET", path, [200] if there else [404], eye=eye)
             count = sum(w.collection == name for w in self.seen(eye).values())
-            self.check(not there or answer.json()["documents"] == count, f"{answer.text}, not {count}, for {eye}")
+            self.check(
+                not there or answer.json()["documents"] == count,
+                f"{answer.text}, not {count}, for {eye}",
+            )
         elif kind < 0.9:
-            if (await self.ask("POST", "/v1/collections", [409] if there else [201], json={"name": name})).status_code == 201:
+            if (
+                await self.ask(
+                    "POST", "/v1/collections", [409] if there else [201], json={"name": name}
+                )
+            ).status_code == 201:
                 self.collections.add(name)
         elif (await self.ask("DELETE", path, [202] if there else [404])).status_code == 202:
             self.documents = {n: w for n, w in self.documents.items() if w.collection != name}
@@ -295,10 +379,14 @@ class TenantProbe:
         other = self.rng.choice(self.others)
         if other.tokens:
             token, eye = self.rng.choice(list(other.tokens)), random_reader(self.rng)
-            answer = await self.ask("GET", f"/v1/sync/{token}", [200] if other is self else [404], eye=eye)
+            answer = await self.ask(
+                "GET", f"/v1/sync/{token}", [200] if other is self else [404], eye=eye
+            )
             if other is self and (name := self.tokens[token]) in self.documents:
                 ended = ("synced", "superseded") if name in self.seen(eye) else ("pending",)
-                self.check(answer.json()["state"] in ended, f"a token that is {answer.text} for {eye}")
+                self.check(
+                    answer.json()["state"] in ended, f"a token that is {answer.text} for {eye}"
+                )
 
     async def odd(self) -> None:
         other = self.rng.choice([o for o in self.others if o is not self])
@@ -306,7 +394,12 @@ class TenantProbe:
             ("POST", "/v1/search", [422], {"json": {"query": "a", "tenant_id": "t"}}),
             ("POST", "/v1/search", [422], {"json": {"query": "a", "where": {"k": {"or 1=1": 1}}}}),
             ("POST", "/v1/search", [422], {"json": {"query": "a", "document_ids": ["\x00"]}}),
-            ("POST", "/v1/search", [422], {"json": {"query": "a", "mode": "keyword", "after": "nonsense"}}),
+            (
+                "POST",
+                "/v1/search",
+                [422],
+                {"json": {"query": "a", "mode": "keyword", "after": "nonsense"}},
+            ),
             ("PUT", _path("a"), [422], {"json": {"text": "x", "tenant_id": "t"}}),
             ("PUT", _path("a"), [422], {"json": {"text": "x", "collection": "\x00"}}),
             ("GET", "/v1/documents", [200], {"headers": {"X-Tenant": "t", "X-Tenant-ID": "t"}}),
@@ -315,12 +408,32 @@ class TenantProbe:
             ("GET", "/v1/sync/x?principals=ann", [403], {}),
             ("PUT", _path("a"), [422], {"json": {"text": "x", "acl": [" ann"]}}),
             ("DELETE", _path("a"), [403], {"eye": ActingReader(frozenset(PRINCIPALS))}),
-            ("POST", "/v1/search", [422], {"json": {"query": "a", "principals": ["*"]}, "eye": ActingReader(frozenset())}),
-            ("POST", "/v1/search?principals=ann", [422], {"json": {"query": "a"}, "eye": ActingReader(frozenset())}),
+            (
+                "POST",
+                "/v1/search",
+                [422],
+                {"json": {"query": "a", "principals": ["*"]}, "eye": ActingReader(frozenset())},
+            ),
+            (
+                "POST",
+                "/v1/search?principals=ann",
+                [422],
+                {"json": {"query": "a"}, "eye": ActingReader(frozenset())},
+            ),
             ("GET", "/v1/documents?cursor=%00", [422], {}),
             ("GET", "/v1/documents/%00", [404], {}),
-            ("GET", "/v1/documents", [401], {"headers": {"X-API-Key": str(other.http.headers["x-api-key"])[:-1] + "x"}}),
-            ("GET", "/v1/documents", [401], {"headers": {"Authorization": f"Bearer {other.http.headers['x-api-key']}"}}),
+            (
+                "GET",
+                "/v1/documents",
+                [401],
+                {"headers": {"X-API-Key": str(other.http.headers["x-api-key"])[:-1] + "x"}},
+            ),
+            (
+                "GET",
+                "/v1/documents",
+                [401],
+                {"headers": {"Authorization": f"Bearer {other.http.headers['x-api-key']}"}},
+            ),
         ]
         method, path, allowed, more = self.rng.choice(asks)
         await self.ask(method, path, allowed, **more)

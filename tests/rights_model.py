@@ -1,4 +1,6 @@
-"""A small model of rights: documents with random rights, and what a reader must find among them, in whatever way it asks."""
+"""A small model of rights: documents with random rights, and what a reader must find among them,
+in whatever way it asks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _LATER = 10**9  # the version that is under way where one is
 
 @dataclass(frozen=True, slots=True)
 class ModelDocument:
-    """A document as it was written; `acl` and `coming`: its rights, and those of a version that is under way, None for everybody."""
+    """A document as it was written; `acl` and `coming`: its rights, and those of a version that is
+    under way, None for everybody.
+    """
 
     name: str
     chunks: tuple[str, ...]
@@ -31,11 +35,17 @@ class ModelDocument:
     pending_acl: tuple[str, ...] | None
 
     def is_for(self, principals: frozenset[str] | None) -> bool:
-        return principals is None or all(acl is None or bool(principals & set(acl)) for acl in (self.acl, self.pending_acl))
+        return principals is None or all(
+            acl is None or bool(principals & set(acl)) for acl in (self.acl, self.pending_acl)
+        )
 
 
 def _some_acl(rng: random.Random) -> tuple[str, ...] | None:
-    return None if rng.random() < 0.3 else tuple(sorted(rng.sample(PRINCIPALS, rng.choice([0, 1, 1, 2, 3]))))
+    return (
+        None
+        if rng.random() < 0.3
+        else tuple(sorted(rng.sample(PRINCIPALS, rng.choice([0, 1, 1, 2, 3]))))
+    )
 
 
 def make_documents(rng: random.Random, count: int) -> list[ModelDocument]:
@@ -43,11 +53,15 @@ def make_documents(rng: random.Random, count: int) -> list[ModelDocument]:
     texts = [" ".join(rng.sample(WORDS, 3)) for _ in range(count)]
     return [
         ModelDocument(
-            f"doc {n:02}", tuple(rng.sample(texts, rng.choice([1, 1, 2, 3]))), rng.choice(COLLECTIONS), rng.choice("xy"), _some_acl(rng),
+            f"doc {n:02}",
+            tuple(rng.sample(texts, rng.choice([1, 1, 2, 3]))),
+            rng.choice(COLLECTIONS),
+            rng.choice("xy"),
+            _some_acl(rng),
             _some_acl(rng) if rng.random() < 0.2 else None,
         )
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 async def fill(library: SearchIndex, documents: Sequence[ModelDocument]) -> None:
@@ -56,7 +70,9 @@ async def fill(library: SearchIndex, documents: Sequence[ModelDocument]) -> None
         await library.add(d.name, d.chunks, collection=d.collection, acl=d.acl, kind=d.kind)
         if d.pending_acl is not None:
             attributes = Attributes(acl=d.pending_acl)
-            await library.store.accept(TENANT, DocumentId(d.name), Fence(_LATER, bytes(33)), attributes, datetime.now(UTC))
+            await library.store.accept(
+                TENANT, DocumentId(d.name), Fence(_LATER, bytes(33)), attributes, datetime.now(UTC)
+            )
 
 
 @dataclass
@@ -79,7 +95,10 @@ class ReaderCheck:
 
     async def _search(self) -> list[str]:
         rng = self.rng
-        query, mode = " ".join(rng.sample(WORDS, rng.choice([1, 2]))), rng.choice(["vector", "keyword", "hybrid"])
+        query, mode = (
+            " ".join(rng.sample(WORDS, rng.choice([1, 2]))),
+            rng.choice(["vector", "keyword", "hybrid"]),
+        )
         body: dict[str, Any] = {
             "query": query,
             "mode": mode,
@@ -99,18 +118,37 @@ class ReaderCheck:
         hits = await self.library.search(principals=self.principals, **body)
         right = {(d.name, n): text for d in wanted for n, text in enumerate(d.chunks)}
         if mode == "keyword":
-            right = {place: text for place, text in right.items() if set(query.split()) & set(text.split())}
+            right = {
+                place: text
+                for place, text in right.items()
+                if set(query.split()) & set(text.split())
+            }
         told = {place: hit["content"] for place, hit in zip(hit_positions(hits), hits, strict=True)}
         wrong = []
         if not told.items() <= right.items() or len(hits) != min(body["limit"], len(right)):
             wrong.append(
-                f"{self.principals} {body}: {len(hits)} of {len(right)} hits; not to be seen: {sorted(told.keys() - right.keys())}"
+                f"{self.principals} {body}: {len(hits)} of {len(right)} hits; not to be "
+                f"seen: {sorted(told.keys() - right.keys())}"
             )
         everything = await self.library.search(**{**body, "limit": 1000})
-        if mode == "vector" and [h["document_id"] for h in hits] != [h["document_id"] for h in everything if (h["document_id"], h["chunk_index"]) in right][: body["limit"]]:  # fmt: skip
+        if (
+            mode == "vector"
+            and [h["document_id"] for h in hits]
+            != [
+                h["document_id"]
+                for h in everything
+                if (h["document_id"], h["chunk_index"]) in right
+            ][: body["limit"]]
+        ):
             wrong.append(f"{self.principals} {body}: another order than without rights")
-        if mode == "hybrid" and not any(set(query.split()) & set(text.split()) for text in right.values()):
-            wrong += [f"{self.principals} {body}: moved by what it may not read" for hit in hits if hit["explain"]["feedback"]]
+        if mode == "hybrid" and not any(
+            set(query.split()) & set(text.split()) for text in right.values()
+        ):
+            wrong += [
+                f"{self.principals} {body}: moved by what it may not read"
+                for hit in hits
+                if hit["explain"]["feedback"]
+            ]
         return wrong
 
     async def _documents(self) -> list[str]:
@@ -125,9 +163,15 @@ class ReaderCheck:
         if listed != sorted(d.name for d in self.documents if d.is_for(self.principals)):
             wrong.append(f"{self.principals} is told of {listed}")
         for d in self.documents:
-            document, view = await store.get(self.reader, DocumentId(d.name)), await store.chunks(self.reader, DocumentId(d.name))
+            document, view = (
+                await store.get(self.reader, DocumentId(d.name)),
+                await store.chunks(self.reader, DocumentId(d.name)),
+            )
             shown = None if view is None else tuple(chunk.content for chunk in view.chunks)
-            if (document is not None, shown) != (d.is_for(self.principals), d.chunks if d.is_for(self.principals) else None):
+            if (document is not None, shown) != (
+                d.is_for(self.principals),
+                d.chunks if d.is_for(self.principals) else None,
+            ):
                 wrong.append(f"{self.principals} is shown {d.name}: {document} {shown}")
             if (
                 document is not None
@@ -139,7 +183,10 @@ class ReaderCheck:
         return wrong
 
     async def _collections(self) -> list[str]:
-        told = {c.name: c.documents for c in await DocumentQueries(self.library.database).collections(self.reader)}
+        told = {
+            c.name: c.documents
+            for c in await DocumentQueries(self.library.database).collections(self.reader)
+        }
         right = Counter(d.collection for d in self.documents if d.is_for(self.principals))
         return (
             []

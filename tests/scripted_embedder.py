@@ -1,4 +1,6 @@
-"""An embedding server on loopback that speaks OpenAI's protocol, counts what it answers, and fails as it is told to."""
+"""An embedding server on loopback that speaks OpenAI's protocol, counts what it answers, and fails
+as it is told to.
+"""
 
 from __future__ import annotations
 
@@ -80,12 +82,23 @@ class EmbeddingServer(ScriptedServer):
 
     def data(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """The items of a right answer."""
-        return [{"object": "embedding", "index": i, "embedding": [float(x) for x in self.vector(text)]} for i, text in enumerate(texts)]
+        return [
+            {"object": "embedding", "index": i, "embedding": [float(x) for x in self.vector(text)]}
+            for i, text in enumerate(texts)
+        ]
 
     def reply_to(self, request: HttpRequest) -> HttpResponse:
-        reply = self.respond({**json.loads(request.body), "path": request.path}, dict(request.headers))
+        reply = self.respond(
+            {**json.loads(request.body), "path": request.path}, dict(request.headers)
+        )
         raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        return HttpResponse(reply.status, raw, {"content-type": "application/json", **reply.headers}, reply.missing_bytes, reply.hang_up)
+        return HttpResponse(
+            reply.status,
+            raw,
+            {"content-type": "application/json", **reply.headers},
+            reply.missing_bytes,
+            reply.hang_up,
+        )
 
     def respond(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         """The reply to a request."""

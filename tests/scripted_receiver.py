@@ -1,4 +1,6 @@
-"""A subscriber on loopback that checks every signature, remembers what it was told, and answers as it is told to."""
+"""A subscriber on loopback that checks every signature, remembers what it was told, and answers as
+it is told to.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +111,10 @@ class SubscriberServer(ScriptedServer):
 def incoming_verifier(secret: str) -> Verify:
     """What Livedex itself checks signatures of Standard Webhooks with."""
     source = WebhookSource(
-        name="s", secret_env=("S",), signature="standard-webhooks", map={"document_id": "id", "text": "text"}, order="arrival"
+        name="s",
+        secret_env=("S",),
+        signature="standard-webhooks",
+        map={"document_id": "id", "text": "text"},
+        order="arrival",
     )
     return make_verifier(source, signing_secrets(source, {"S": secret}))

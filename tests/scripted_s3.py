@@ -1,4 +1,6 @@
-"""A server on loopback that speaks as much of S3 as content needs, holds its objects in memory, and fails as it is told to."""
+"""A server on loopback that speaks as much of S3 as content needs, holds its objects in memory,
+and fails as it is told to.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ HANG_UP = Answer(hang_up=True)
 
 def error_response(status: int, code: str) -> Answer:
     """An answer as S3 refuses."""
-    return Answer(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no {SECRET}</Message></Error>".encode())
+    return Answer(
+        status,
+        f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no "
+        f"{SECRET}</Message></Error>".encode(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +90,21 @@ class S3Server(ScriptedServer):
     @property
     def environment(self) -> dict[str, str]:
         """The variables that lead a client here."""
-        return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1"}
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "eu-central-1",
+        }
 
     def reply_to(self, request: HttpRequest) -> HttpResponse:
         parts = urlsplit(request.path)
         bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
         query = parse_qs(parts.query, keep_blank_values=True)
         answer = self.respond(Request(request.method, bucket, key, query, request.body))
-        return HttpResponse(answer.status, answer.body, answer.headers, answer.missing_bytes, answer.hang_up)
+        return HttpResponse(
+            answer.status, answer.body, answer.headers, answer.missing_bytes, answer.hang_up
+        )
 
     def respond(self, request: Request) -> Answer:
         """The answer to a request."""
@@ -105,7 +118,9 @@ class S3Server(ScriptedServer):
         if request.bucket != BUCKET:
             return error_response(404, "NoSuchBucket")
         with self._lock:
-            return {"put": self._put, "get": self._get, "list": self._list, "delete": self._delete}[request.what](request)
+            return {"put": self._put, "get": self._get, "list": self._list, "delete": self._delete}[
+                request.what
+            ](request)
 
     def _put(self, request: Request) -> Answer:
         self.objects[request.key] = request.body, datetime.now(UTC)
@@ -115,7 +130,11 @@ class S3Server(ScriptedServer):
         if request.key not in self.objects:
             return error_response(404, "NoSuchKey")
         content, modified = self.objects[request.key]
-        return Answer(200, content, {"ETag": '"1"', "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")})
+        return Answer(
+            200,
+            content,
+            {"ETag": '"1"', "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")},
+        )
 
     def _list(self, request: Request) -> Answer:
         prefix = request.query.get("prefix", [""])[0]
@@ -123,16 +142,31 @@ class S3Server(ScriptedServer):
         keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
         more, shown = len(keys) > self.page, keys[: self.page]
         rows = "".join(
-            f"<Contents><Key>{escape(key)}</Key><LastModified>{self.objects[key][1].strftime('%Y-%m-%dT%H:%M:%S.%fZ')}</LastModified>"
+            f"<Contents><Key>{escape(key)}</Key><LastModified>"
+            f"{self.objects[key][1].strftime('%Y-%m-%dT%H:%M:%S.%fZ')}</LastModified>"
             f'<ETag>"1"</ETag><Size>{len(self.objects[key][0])}</Size></Contents>'
             for key in shown
         )
-        token = f"<NextContinuationToken>{escape(shown[-1])}</NextContinuationToken>" if more else ""
-        return Answer(200, f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{rows}</ListBucketResult>".encode())
+        token = (
+            f"<NextContinuationToken>{escape(shown[-1])}</NextContinuationToken>" if more else ""
+        )
+        return Answer(
+            200,
+            f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{rows}</"
+            "ListBucketResult>".encode(),
+        )
 
     def _delete(self, request: Request) -> Answer:
-        keys = [element.text or "" for element in ElementTree.fromstring(request.body).iter() if element.tag.endswith("}Key")]
+        keys = [
+            element.text or ""
+            for element in ElementTree.fromstring(request.body).iter()
+            if element.tag.endswith("}Key")
+        ]
         for key in keys:
             self.objects.pop(key, None)
         rows = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
-        return Answer(200, f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{rows}</DeleteResult>'.encode())
+        return Answer(
+            200,
+            f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{rows}</'
+            "DeleteResult>".encode(),
+        )

@@ -1,4 +1,6 @@
-"""An HTTP server on loopback, in threads of its own, that answers as a test wants and can fail in the middle of it."""
+"""An HTTP server on loopback, in threads of its own, that answers as a test wants and can fail in
+the middle of it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Loopback:
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self._server = server
         self.port = int(server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
 
     def __enter__(self) -> Self:

@@ -30,7 +30,11 @@ class WebResponse:
 
 @dataclass(frozen=True, slots=True)
 class WebRequest:
-    """A request: `target` is path and query, names of headers are in lower case; `server_name` is what TLS was told."""
+    """A request:
+
+    `target` is path and query, names of headers are in lower case; `server_name` is what TLS was
+    told.
+    """
 
     method: str
     target: str
@@ -71,7 +75,11 @@ class WebServer(Loopback):
             self.requests.append(visit)
         found = self.pages.get(visit.target, WebResponse(status=404))
         page = found(visit) if callable(found) else found
-        if page.status == 200 and "etag" in page.headers and visit.headers.get("if-none-match") == page.headers["etag"]:
+        if (
+            page.status == 200
+            and "etag" in page.headers
+            and visit.headers.get("if-none-match") == page.headers["etag"]
+        ):
             return WebResponse(status=304, headers={"etag": page.headers["etag"]})
         return page
 
@@ -93,7 +101,11 @@ class _Handler(QuietHandler):
     def do_GET(self) -> None:
         owner = self.server.owner
         name = owner.names[-1] if owner.names else None
-        page = owner.respond(WebRequest(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, name))
+        page = owner.respond(
+            WebRequest(
+                self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, name
+            )
+        )
         with contextlib.suppress(OSError):
             self.send_response(page.status)
             for header, value in page.headers.items():
@@ -104,7 +116,10 @@ class _Handler(QuietHandler):
     def _send(self, page: WebResponse) -> None:
         if isinstance(page.body, bytes):
             if page.status not in (204, 304):
-                self.send_header("content-length", str(len(page.body) if page.announced is None else page.announced))
+                self.send_header(
+                    "content-length",
+                    str(len(page.body) if page.announced is None else page.announced),
+                )
             self.end_headers()
             self.wfile.write(page.body)
             return

@@ -61,52 +61,96 @@ class StoreHarness:
     """
 
     def __init__(self, store: VectorStore, database: Database, generation_id: GenerationId) -> None:
-        self.store, self.generation_id, self.embedder = store, generation_id, FakeEmbedder(DIMENSIONS)
+        self.store, self.generation_id, self.embedder = (
+            store,
+            generation_id,
+            FakeEmbedder(DIMENSIONS),
+        )
         self.documents = DocumentQueries(database)
         space = FakeVectorSpace(generation_id, DIMENSIONS)
         self._engine = SearchEngine(database, space, space)
 
     def draft(
-        self, document_id: DocumentId, version: Fence, texts: Sequence[str], *, tenant: TenantId = ACME, heading: tuple[str, ...] = (),
-        outcome: str = "synced", **metadata: Any,
-    ) -> Draft:  # fmt: skip
-        pieces = [DraftChunk(sha(text), text, GAP if n else 0, heading) for n, text in enumerate(texts)]
-        return Draft(tenant, document_id, version, outcome, Attributes(metadata=metadata), NOW, pieces)
+        self,
+        document_id: DocumentId,
+        version: Fence,
+        texts: Sequence[str],
+        *,
+        tenant: TenantId = ACME,
+        heading: tuple[str, ...] = (),
+        outcome: str = "synced",
+        **metadata: Any,
+    ) -> Draft:
+        pieces = [
+            DraftChunk(sha(text), text, GAP if n else 0, heading) for n, text in enumerate(texts)
+        ]
+        return Draft(
+            tenant, document_id, version, outcome, Attributes(metadata=metadata), NOW, pieces
+        )
 
     async def prepare(self, draft: Draft) -> None:
         """All that precedes the sync."""
-        await self.store.accept(draft.tenant_id, draft.document_id, draft.fence, draft.attributes, NOW)
+        await self.store.accept(
+            draft.tenant_id, draft.document_id, draft.fence, draft.attributes, NOW
+        )
         await self.store.save_drafts([draft])
-        missing = await self.store.missing_vectors(draft.tenant_id, draft.document_id, draft.fence, self.generation_id)
+        missing = await self.store.missing_vectors(
+            draft.tenant_id, draft.document_id, draft.fence, self.generation_id
+        )
         if missing:
             vectors = await self.embedder.embed([text for _, text in missing], kind="document")
-            await self.store.upsert_vectors(draft.tenant_id, self.generation_id, dict(zip((i for i, _ in missing), vectors, strict=True)))
+            await self.store.upsert_vectors(
+                draft.tenant_id,
+                self.generation_id,
+                dict(zip((i for i, _ in missing), vectors, strict=True)),
+            )
 
     async def sync(self, draft: Draft) -> SyncResult:
-        return await self.store.sync_document(draft.tenant_id, draft.document_id, draft.fence, self.generation_id)
+        return await self.store.sync_document(
+            draft.tenant_id, draft.document_id, draft.fence, self.generation_id
+        )
 
-    async def put(self, document_id: DocumentId, version: int, texts: Sequence[str], **more: Any) -> SyncResult:
+    async def put(
+        self, document_id: DocumentId, version: int, texts: Sequence[str], **more: Any
+    ) -> SyncResult:
         draft = self.draft(document_id, fence(version), texts, **more)
         await self.prepare(draft)
         return await self.sync(draft)
 
-    async def visible_document(self, document_id: DocumentId, tenant: TenantId = ACME) -> VisibleDocument | None:
+    async def visible_document(
+        self, document_id: DocumentId, tenant: TenantId = ACME
+    ) -> VisibleDocument | None:
         """What is visible of a document; its places are checked against each other."""
-        document, view = await self.documents.get(Reader(tenant), document_id), await self.documents.chunks(Reader(tenant), document_id)
+        document, view = (
+            await self.documents.get(Reader(tenant), document_id),
+            await self.documents.chunks(Reader(tenant), document_id),
+        )
         if document is None or document.version is None:
             return None
-        assert view is not None and [c.chunk_index for c in view.chunks] == list(range(len(view.chunks)))
+        assert view is not None and [c.chunk_index for c in view.chunks] == list(
+            range(len(view.chunks))
+        )
         assert document.chunk_count == len(view.chunks)
         chunks = [(c.content, c.start, c.end, tuple(c.heading)) for c in view.chunks]
         return VisibleDocument(document.version, document.state, document.metadata, chunks)
 
     async def found(self, word: str, mode: Any, tenant: TenantId = ACME, **body: Any) -> list[str]:
         """The documents with a hit that holds this word."""
-        answer = await self._engine.search(Reader(tenant), SearchRequest(query=word, mode=mode, limit=50, **body))
-        return sorted({hit["document_id"] for hit in answer.hits if word in re.findall(r"\w+", hit["content"])})
+        answer = await self._engine.search(
+            Reader(tenant), SearchRequest(query=word, mode=mode, limit=50, **body)
+        )
+        return sorted(
+            {
+                hit["document_id"]
+                for hit in answer.hits
+                if word in re.findall(r"\w+", hit["content"])
+            }
+        )
 
 
-def expected_chunks(texts: Sequence[str], heading: tuple[str, ...] = ()) -> list[tuple[str, int, int, tuple[str, ...]]]:
+def expected_chunks(
+    texts: Sequence[str], heading: tuple[str, ...] = ()
+) -> list[tuple[str, int, int, tuple[str, ...]]]:
     """The chunks as they must be seen."""
     found, start = [], 0
     for text in texts:

@@ -1,4 +1,6 @@
-"""A whole installation in this process, with the receiver and the read API, on either broker; what it sends to the embedder is counted."""
+"""A whole installation in this process, with the receiver and the read API, on either broker; what
+it sends to the embedder is counted.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class InProcessInstallation:
         intake: what the receiver hands its changes to.
     """
 
-    def __init__(self, s: AppContext, http: httpx.AsyncClient, embedder: EmbeddingServer, intake: ChangeSink) -> None:
+    def __init__(
+        self, s: AppContext, http: httpx.AsyncClient, embedder: EmbeddingServer, intake: ChangeSink
+    ) -> None:
         self.s, self.http, self.embedder, self.intake = s, http, embedder, intake
 
     async def put(self, document_id: str, text: str, **more: Any) -> dict[str, Any]:
@@ -58,17 +62,27 @@ class InProcessInstallation:
 
     async def state(self, token: str, wait_s: float = 0) -> str:
         """What became of a change."""
-        return str((await self.http.get(f"/v1/sync/{token}", params={"wait_s": wait_s})).json()["state"])
+        return str(
+            (await self.http.get(f"/v1/sync/{token}", params={"wait_s": wait_s})).json()["state"]
+        )
 
     async def ended(self) -> None:
         """Wait until all that was accepted has ended."""
-        found = await wait_for_catch_up(self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False)
+        found = await wait_for_catch_up(
+            self.s.operations, self.s.backlog, deadline=time.monotonic() + TIMEOUT_S, scan=False
+        )
         assert found.all, found.left
 
     async def text(self, document_id: str) -> str | None:
-        """The visible chunks of a document, one below the other; None when there is no such document."""
+        """The visible chunks of a document, one below the other; None when there is no such
+        document.
+        """
         answer = await self.http.get(f"/v1/documents/{document_id}/chunks")
-        return None if answer.status_code == 404 else "\n".join(chunk["content"] for chunk in answer.json()["chunks"])
+        return (
+            None
+            if answer.status_code == 404
+            else "\n".join(chunk["content"] for chunk in answer.json()["chunks"])
+        )
 
     async def version(self, document_id: str) -> int | None:
         """The visible version of a document; None when there is none."""
@@ -77,22 +91,36 @@ class InProcessInstallation:
 
 
 def settings_for(
-    owner_url: str, servers: str | None, embedder: EmbeddingServer, kafka: KafkaSettings | None = None, **more: Any
+    owner_url: str,
+    servers: str | None,
+    embedder: EmbeddingServer,
+    kafka: KafkaSettings | None = None,
+    **more: Any,
 ) -> Settings:
     """Settings of an installation; on PostgreSQL's queue where `servers` is None."""
     given: dict[str, Any] = {
-        "database_url": owner_url, "embedder": "openai:counting", "embedder_url": embedder.url, "embedder_api_key": "none", "dimensions": 32,
+        "database_url": owner_url,
+        "embedder": "openai:counting",
+        "embedder_url": embedder.url,
+        "embedder_api_key": "none",
+        "dimensions": 32,
         "fetch": FetchSettings(retry_s=0),
-        **({"broker_url": f"kafka://{servers}", "kafka": kafka} if servers else {}), **more,
-    }  # fmt: skip
+        **({"broker_url": f"kafka://{servers}", "kafka": kafka} if servers else {}),
+        **more,
+    }
     return Settings(**given)
 
 
 @asynccontextmanager
 async def open_installation(
-    settings: Settings, folder: Path, embedder: EmbeddingServer, *, stages: Sequence[StageName] = STAGES,
-    intake_of: Callable[[ChangeSink], ChangeSink] = lambda intake: intake, fetcher: ContentFetcher | None = None,
-) -> AsyncIterator[InProcessInstallation]:  # fmt: skip
+    settings: Settings,
+    folder: Path,
+    embedder: EmbeddingServer,
+    *,
+    stages: Sequence[StageName] = STAGES,
+    intake_of: Callable[[ChangeSink], ChangeSink] = lambda intake: intake,
+    fetcher: ContentFetcher | None = None,
+) -> AsyncIterator[InProcessInstallation]:
     """An installation for as long as the block lasts.
 
     Args:
@@ -106,8 +134,15 @@ async def open_installation(
         running = await stack.enter_async_context(open_broker(s, stages))
         intake = intake_of(running.intake)
         services = ApiServices(
-            s.engine, DocumentQueries(s.database), s.operations, s.backlog, s.metrics, CollectionStore(s.database), intake, url=settings.database_url.get_secret_value() if settings.database_url else None,
-        )  # fmt: skip
+            s.engine,
+            DocumentQueries(s.database),
+            s.operations,
+            s.backlog,
+            s.metrics,
+            CollectionStore(s.database),
+            intake,
+            url=settings.database_url.get_secret_value() if settings.database_url else None,
+        )
         app = create_app(services, [*READ_ROUTERS, *webhook_routers(s, intake)])
         await stack.enter_async_context(app.router.lifespan_context(app))
         http = await stack.enter_async_context(asgi_client(app, timeout=60))

@@ -1,4 +1,6 @@
-"""TLS before a PostgreSQL that was built without it: answers the driver's request to encrypt, and passes the rest on."""
+"""TLS before a PostgreSQL that was built without it: answers the driver's request to encrypt, and
+passes the rest on.
+"""
 
 from __future__ import annotations
 

@@ -4,4 +4,10 @@ from livedex.connectors.filesystem.comparison import DocumentDifference, FolderC
 from livedex.connectors.filesystem.connector import FolderConnector, FolderOptions
 from livedex.connectors.filesystem.scan_report import ScanReport
 
-__all__ = ["DocumentDifference", "FolderComparison", "FolderConnector", "FolderOptions", "ScanReport"]
+__all__ = [
+    "DocumentDifference",
+    "FolderComparison",
+    "FolderConnector",
+    "FolderOptions",
+    "ScanReport",
+]

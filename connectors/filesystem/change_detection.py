@@ -1,4 +1,7 @@
-"""What is to be done about one path: the disk as it is now against what the ledger knows. Blocks: call it in a thread."""
+"""What is to be done about one path: the disk as it is now against what the ledger knows.
+
+Blocks: call it in a thread.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,33 @@ from typing import Literal
 from livedex.connectors.filesystem import safe_file_access as disk
 from livedex.connectors.filesystem.debouncer import ABSENT_QUIET_S, QUIET_S, remaining_quiet_s
 from livedex.connectors.filesystem.document_ids import is_too_long
-from livedex.connectors.filesystem.fingerprint import CONTENT, PROVISIONAL, TOO_LARGE, UNREADABLE, Fingerprint
+from livedex.connectors.filesystem.fingerprint import (
+    CONTENT,
+    PROVISIONAL,
+    TOO_LARGE,
+    UNREADABLE,
+    Fingerprint,
+)
 from livedex.connectors.filesystem.folder import Folder
 from livedex.connectors.filesystem.mount_points import is_below
 from livedex.pipeline.store.source_file_store import PublishedFile
 
 BATCH_BYTES = 8_000_000
 
-_TRANSIENT_ERRORS = frozenset({
-    errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EAGAIN, errno.EINTR, errno.ESTALE,  # swapped or locked at this very moment
-    errno.EMFILE, errno.ENFILE, errno.ENOMEM,  # no fault of the file
-})  # fmt: skip
+_TRANSIENT_ERRORS = frozenset(
+    {
+        # swapped or locked at this very moment
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.EAGAIN,
+        errno.EINTR,
+        errno.ESTALE,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,  # no fault of the file
+    }
+)
 _TRANSIENT_RETRY_S = 0.1
 
 Action = Literal["none", "wait", "record", "publish", "delete", "unnameable"]
@@ -40,7 +59,8 @@ class PathCheck:
         unchanged_s: how long it has been seen unchanged.
         absent_s: how long it has been seen absent; infinite when that is no matter.
         read_wait_s: a file that grew is not read for so long, see `read_budget`.
-        confirmed: somebody said that a document whose file is gone is to go, whatever may be the reason.
+        confirmed: somebody said that a document whose file is gone is to go, whatever may be the
+            reason.
     """
 
     path: bytes
@@ -87,7 +107,10 @@ class PathFinding:
 
 
 def detect_changes(
-    folder: Folder, expected: disk.FolderIdentity | None, requests: Sequence[PathCheck], known: Mapping[bytes, PublishedFile]
+    folder: Folder,
+    expected: disk.FolderIdentity | None,
+    requests: Sequence[PathCheck],
+    known: Mapping[bytes, PublishedFile],
 ) -> list[PathFinding]:
     """Examine paths in order, until the contents read amount to `BATCH_BYTES`; at least one.
 
@@ -111,7 +134,9 @@ def detect_changes(
     return findings
 
 
-def detect_change(folder: Folder, root: int, request: PathCheck, known: PublishedFile, lost: list[bytes]) -> PathFinding:
+def detect_change(
+    folder: Folder, root: int, request: PathCheck, known: PublishedFile, lost: list[bytes]
+) -> PathFinding:
     """Decide about one path.
 
     Args:
@@ -120,7 +145,11 @@ def detect_change(folder: Folder, root: int, request: PathCheck, known: Publishe
         lost: mount points that are not mounted: what is below cannot be seen.
     """
     seen = disk.inspect_path(root, request.path)
-    if seen.kind == "absent" and not request.confirmed and (known.withheld or is_below(request.path, lost)):
+    if (
+        seen.kind == "absent"
+        and not request.confirmed
+        and (known.withheld or is_below(request.path, lost))
+    ):
         return PathFinding(request.path, "none", "hidden")
     if seen.kind == "hidden":
         return PathFinding(request.path, "none", "hidden")
@@ -139,7 +168,9 @@ def _no_document(request: PathCheck, kind: disk.Kind, known: PublishedFile) -> P
     return PathFinding(request.path, "delete", kind)
 
 
-def _document(folder: Folder, root: int, request: PathCheck, found: os.stat_result, known: PublishedFile) -> PathFinding:
+def _document(
+    folder: Folder, root: int, request: PathCheck, found: os.stat_result, known: PublishedFile
+) -> PathFinding:
     before = _before(known)
     now = _of(folder, found)
     if now == before and not request.force:
@@ -147,17 +178,26 @@ def _document(folder: Folder, root: int, request: PathCheck, found: os.stat_resu
     wait_s = _wait_s(request, found, before, writing=False)
     if wait_s and not request.overdue:
         return PathFinding(request.path, "wait", "file", found, wait_s)
-    if request.read_wait_s > 0 and before is not None and before.attributes == now.attributes and found.st_size >= before.size > 0:
+    if (
+        request.read_wait_s > 0
+        and before is not None
+        and before.attributes == now.attributes
+        and found.st_size >= before.size > 0
+    ):
         return PathFinding(request.path, "wait", "file", found, request.read_wait_s)
     if now.how == TOO_LARGE:
         return _without_content(request, found, now, before)
-    reading = disk.read_file(root, request.path, max_bytes=folder.max_bytes, even_if_open=request.overdue)
+    reading = disk.read_file(
+        root, request.path, max_bytes=folder.max_bytes, even_if_open=request.overdue
+    )
     if reading.error is not None:
         return _not_read(folder, request, found, reading.error, before)
     return _as_read(folder, request, reading, known)
 
 
-def _as_read(folder: Folder, request: PathCheck, reading: disk.FileRead, known: PublishedFile) -> PathFinding:
+def _as_read(
+    folder: Folder, request: PathCheck, reading: disk.FileRead, known: PublishedFile
+) -> PathFinding:
     found, content = reading.stat, reading.content
     assert found is not None
     before = _before(known)
@@ -172,15 +212,26 @@ def _as_read(folder: Folder, request: PathCheck, reading: disk.FileRead, known: 
     resting = reading.whole and not _wait_s(request, found, before, writing=False)
     now = replace(now, how=CONTENT if resting else PROVISIONAL)
     sha256 = hashlib.sha256(content).digest()
-    same = before is not None and before.how in (CONTENT, PROVISIONAL) and before.attributes == now.attributes and known.sha256 == sha256
+    same = (
+        before is not None
+        and before.how in (CONTENT, PROVISIONAL)
+        and before.attributes == now.attributes
+        and known.sha256 == sha256
+    )
     later_s = None if resting else request.quiet_s
     if same and not request.force:
         return PathFinding(request.path, "record", "file", found, later_s, now.encode(), sha256)
-    return PathFinding(request.path, "publish", "file", found, later_s, now.encode(), sha256, content)
+    return PathFinding(
+        request.path, "publish", "file", found, later_s, now.encode(), sha256, content
+    )
 
 
 def _without_content(
-    request: PathCheck, found: os.stat_result, now: Fingerprint, before: Fingerprint | None, error: str | None = None
+    request: PathCheck,
+    found: os.stat_result,
+    now: Fingerprint,
+    before: Fingerprint | None,
+    error: str | None = None,
 ) -> PathFinding:
     same = before is not None and (before.how, before.attributes) == (now.how, now.attributes)
     if same and before == now and not request.force:
@@ -189,22 +240,43 @@ def _without_content(
     return PathFinding(request.path, action, "file", found, fingerprint=now.encode(), error=error)
 
 
-def _not_read(folder: Folder, request: PathCheck, found: os.stat_result, number: int, before: Fingerprint | None) -> PathFinding:
+def _not_read(
+    folder: Folder,
+    request: PathCheck,
+    found: os.stat_result,
+    number: int,
+    before: Fingerprint | None,
+) -> PathFinding:
     if number in _TRANSIENT_ERRORS:
-        return PathFinding(request.path, "wait", "file", found, wait_s=max(request.quiet_s, _TRANSIENT_RETRY_S))
-    error = f"{os.strerror(number)}: let the user that runs Livedex read the file; it is read again as soon as it changes."
-    return _without_content(request, found, Fingerprint.of(f"{UNREADABLE}{number}", found, folder.attributes), before, error)
+        return PathFinding(
+            request.path, "wait", "file", found, wait_s=max(request.quiet_s, _TRANSIENT_RETRY_S)
+        )
+    error = (
+        f"{os.strerror(number)}: let the user that runs Livedex read the file; it is read again "
+        "as soon as it changes."
+    )
+    return _without_content(
+        request,
+        found,
+        Fingerprint.of(f"{UNREADABLE}{number}", found, folder.attributes),
+        before,
+        error,
+    )
 
 
 def _of(folder: Folder, found: os.stat_result) -> Fingerprint:
-    return Fingerprint.of(TOO_LARGE if found.st_size > folder.max_bytes else CONTENT, found, folder.attributes)
+    return Fingerprint.of(
+        TOO_LARGE if found.st_size > folder.max_bytes else CONTENT, found, folder.attributes
+    )
 
 
 def _before(known: PublishedFile) -> Fingerprint | None:
     return Fingerprint.parse(known.fingerprint) if known.fingerprint else None
 
 
-def _wait_s(request: PathCheck, found: os.stat_result, before: Fingerprint | None, *, writing: bool | None) -> float:
+def _wait_s(
+    request: PathCheck, found: os.stat_result, before: Fingerprint | None, *, writing: bool | None
+) -> float:
     return remaining_quiet_s(
         found,
         now_ns=time.time_ns(),

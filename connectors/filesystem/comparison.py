@@ -1,4 +1,6 @@
-"""What a reconcile would find, without publishing anything: for `livedex plan` and `livedex verify`."""
+"""What a reconcile would find, without publishing anything: for `livedex plan` and `livedex
+verify`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class FolderComparison:
     Attributes:
         differences: by path, a moved document once.
         unchanged: files that are as they were, touched ones included.
-        hidden: files known in folders that cannot be listed, or below mount points that are not mounted.
+        hidden: files known in folders that cannot be listed, or below mount points that are not
+            mounted.
         left_out: files that are no documents, see `SkippedFiles`.
     """
 
@@ -55,8 +58,14 @@ class FolderComparison:
     left_out: SkippedFiles = field(default_factory=SkippedFiles)
 
     async def read(self, difference: DocumentDifference) -> bytes | None:
-        """The content of a file that differs; None where there is none to be had (deleted, unreadable, too large)."""
-        return None if difference.kind == "deleted" else await asyncio.to_thread(_read, self.folder, difference.path)
+        """The content of a file that differs; None where there is none to be had (deleted,
+        unreadable, too large).
+        """
+        return (
+            None
+            if difference.kind == "deleted"
+            else await asyncio.to_thread(_read, self.folder, difference.path)
+        )
 
 
 async def compare_folder(scanner: FolderScanner, *, index: bool = False) -> FolderComparison:
@@ -80,11 +89,22 @@ async def compare_folder(scanner: FolderScanner, *, index: bool = False) -> Fold
             result.unchanged += block.unchanged
             result.hidden += block.hidden
             gone += block.gone
-            added += [path for path, row in block.differing if row is None and not is_too_long(folder.document_id(path))]
+            added += [
+                path
+                for path, row in block.differing
+                if row is None and not is_too_long(folder.document_id(path))
+            ]
             await _compare_known(block, result)
         known = {row.path for row in gone}
-        strays = [path_from_document_id(folder.source.name, document) for document in await scanner.ledger.orphaned_documents(lost=index)]
-        gone += [ListedFile(path, "", None, False, False) for path in strays if path is not None and path not in known]
+        strays = [
+            path_from_document_id(folder.source.name, document)
+            for document in await scanner.ledger.orphaned_documents(lost=index)
+        ]
+        gone += [
+            ListedFile(path, "", None, False, False)
+            for path in strays
+            if path is not None and path not in known
+        ]
         seen = await asyncio.to_thread(_really_gone, folder, gone)
         gone = [row for row in seen if not is_below(row.path, lost)]
         result.hidden += len(seen) - len(gone)
@@ -98,14 +118,18 @@ async def compare_folder(scanner: FolderScanner, *, index: bool = False) -> Fold
 async def _compare_known(block: ScanBatch, result: FolderComparison) -> None:
     folder = result.folder
     for row, reason in block.outdated:
-        result.differences.append(DocumentDifference("changed", folder.document_id(row.path), row.path, reason))
+        result.differences.append(
+            DocumentDifference("changed", folder.document_id(row.path), row.path, reason)
+        )
     for path, listed in block.differing:
         if listed is not None:
             detail = await asyncio.to_thread(_how_it_differs, folder, listed)
             if detail is None:
                 result.unchanged += 1
             else:
-                result.differences.append(DocumentDifference("changed", folder.document_id(path), path, detail))
+                result.differences.append(
+                    DocumentDifference("changed", folder.document_id(path), path, detail)
+                )
 
 
 def _how_it_differs(folder: Folder, row: ListedFile) -> str | None:
@@ -115,12 +139,18 @@ def _how_it_differs(folder: Folder, row: ListedFile) -> str | None:
         return "the settings of its source have changed"
     content = _read(folder, row.path)
     if content is None:
-        return None if before.how not in (CONTENT, PROVISIONAL) else "the file can no longer be read, or is too large"
+        return (
+            None
+            if before.how not in (CONTENT, PROVISIONAL)
+            else "the file can no longer be read, or is too large"
+        )
     same = before.how in (CONTENT, PROVISIONAL) and hashlib.sha256(content).digest() == row.sha256
     return None if same else "the file holds something else"
 
 
-def _tell_moves(result: FolderComparison, added: Sequence[bytes], gone: Sequence[ListedFile]) -> None:
+def _tell_moves(
+    result: FolderComparison, added: Sequence[bytes], gone: Sequence[ListedFile]
+) -> None:
     """Pair files that are new with files that are gone and held the same."""
     folder = result.folder
     left: dict[bytes, list[ListedFile]] = {}
@@ -130,15 +160,27 @@ def _tell_moves(result: FolderComparison, added: Sequence[bytes], gone: Sequence
     for path in added:
         twin = _twin(folder, path, sizes, left)
         if twin is None:
-            result.differences.append(DocumentDifference("added", folder.document_id(path), path, "the file is new"))
+            result.differences.append(
+                DocumentDifference("added", folder.document_id(path), path, "the file is new")
+            )
         else:
             before = folder.document_id(twin.path)
-            result.differences.append(DocumentDifference("moved", folder.document_id(path), path, f"it was {before}", before))
+            result.differences.append(
+                DocumentDifference(
+                    "moved", folder.document_id(path), path, f"it was {before}", before
+                )
+            )
     for lost in (row for rows in left.values() for row in rows):
-        result.differences.append(DocumentDifference("deleted", folder.document_id(lost.path), lost.path, "the file is gone"))
+        result.differences.append(
+            DocumentDifference(
+                "deleted", folder.document_id(lost.path), lost.path, "the file is gone"
+            )
+        )
 
 
-def _twin(folder: Folder, path: bytes, sizes: set[int], left: dict[bytes, list[ListedFile]]) -> ListedFile | None:
+def _twin(
+    folder: Folder, path: bytes, sizes: set[int], left: dict[bytes, list[ListedFile]]
+) -> ListedFile | None:
     if not sizes:
         return None
     with disk.open_folder(folder.root) as root:
@@ -155,7 +197,11 @@ def _really_gone(folder: Folder, rows: Sequence[ListedFile]) -> list[ListedFile]
         return []
     with disk.open_folder(folder.root) as root:
         seen = [(row, disk.inspect_path(root, row.path)) for row in rows]
-    return [row for row, at in seen if at.kind != "hidden" and not (at.kind == "file" and folder.matcher.selects(row.path))]
+    return [
+        row
+        for row, at in seen
+        if at.kind != "hidden" and not (at.kind == "file" and folder.matcher.selects(row.path))
+    ]
 
 
 def _read(folder: Folder, path: bytes) -> bytes | None:

@@ -1,15 +1,18 @@
-"""The folder connector: keeps what is published of a folder true to its files, while it runs and whenever it starts.
+"""The folder connector: keeps what is published of a folder true to its files, while it runs and
+whenever it starts.
 
-Arm first, then scan: what changes during the scan is hinted at. A hint is a path and nothing more; the file decides, once it has come to
-rest (see `settling`). Hints get lost (a full queue of the kernel, a name that watchfiles cannot tell), so the whole folder is compared with
-the ledger at the start, whenever the watch was renewed, every `reconcile_interval_s`, and when asked.
+Arm first, then scan: what changes during the scan is hinted at. A hint is a path and nothing more;
+the file decides, once it has come to rest (see `settling`). Hints get lost (a full queue of the
+kernel, a name that watchfiles cannot tell), so the whole folder is compared with the ledger at the
+start, whenever the watch was renewed, every `reconcile_interval_s`, and when asked.
 
     watching ──hints──► settling ──at rest──► updating ──► intake, then ledger
                             ▲ new folders         ▲
                             └──── scanning ───────┘
 
-Versions are the wall clock in nanoseconds at the look, and always above the last version of the document, for the times of files go back.
-Links in the folder are no documents and are not followed; the folder itself may be a link.
+Versions are the wall clock in nanoseconds at the look, and always above the last version of the
+document, for the times of files go back. Links in the folder are no documents and are not followed;
+the folder itself may be a link.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ from livedex.connectors.filesystem.comparison import FolderComparison, compare_f
 from livedex.connectors.filesystem.debouncer import MAX_DELAY_S
 from livedex.connectors.filesystem.file_publisher import FilePublisher
 from livedex.connectors.filesystem.folder import open_source_folder
-from livedex.connectors.filesystem.folder_scanner import FolderScanner, count_files, list_directories
+from livedex.connectors.filesystem.folder_scanner import (
+    FolderScanner,
+    count_files,
+    list_directories,
+)
 from livedex.connectors.filesystem.pending_changes import PendingChanges
 from livedex.connectors.filesystem.safe_file_access import FolderUnavailableError
 from livedex.connectors.filesystem.scan_report import ScanReport
@@ -56,12 +63,15 @@ class FolderOptions:
 
     Attributes:
         max_document_bytes: a larger file is not read, its document says so.
-        max_delete_share: of all files of the source; a scan that finds more gone publishes none of these deletes.
+        max_delete_share: of all files of the source; a scan that finds more gone publishes none of
+            these deletes.
         reconcile_interval_s: seconds between two scans of the whole folder.
         max_delay_s: a file that never rests is published this often.
         ignored: paths that are never documents, such as the data directory.
-        cut: how texts are cut now, as in `documents.cut`; documents cut in another way are published anew. '' does not look.
-        generation: that vectors are made for now; documents of another are published anew. None does not look.
+        cut: how texts are cut now, as in `documents.cut`; documents cut in another way are
+            published anew. '' does not look.
+        generation: that vectors are made for now; documents of another are published anew. None
+            does not look.
     """
 
     max_document_bytes: int = 67_108_864
@@ -77,7 +87,8 @@ class FolderConnector:
     """One watched folder, or one watched file.
 
     Attributes:
-        ready: set once the watch is armed and the first scan has published all it found, what was being written after the longest
+        ready: set once the watch is armed and the first scan has published all it found, what was
+            being written after the longest
             delay at the latest; also when the folder is not there, which the health says.
     """
 
@@ -94,13 +105,16 @@ class FolderConnector:
         """Prepare; of the disk no more is asked than whether the path is a file.
 
         Args:
-            readable: whether there is a reader for a file of this name; asked where the source has no `include`.
+            readable: whether there is a reader for a file of this name; asked where the source has
+                no `include`.
 
         Raises:
             ConfigError: a glob without sense.
         """
         o = options or FolderOptions()
-        self._folder = open_source_folder(source, readable=readable, ignored=o.ignored, max_bytes=o.max_document_bytes)
+        self._folder = open_source_folder(
+            source, readable=readable, ignored=o.ignored, max_bytes=o.max_document_bytes
+        )
         self._scanner = FolderScanner(self._folder, ledger, o.cut, o.generation)
         self._interval_s = o.reconcile_interval_s
         self._following = WatchState()
@@ -116,7 +130,13 @@ class FolderConnector:
             on_root=self._is_watch_over.set,
             max_delay_s=o.max_delay_s,
         )
-        self._scanning = ScanScheduler(self._scanner, updating, self._following, self._hints, max_delete_share=o.max_delete_share)
+        self._scanning = ScanScheduler(
+            self._scanner,
+            updating,
+            self._following,
+            self._hints,
+            max_delete_share=o.max_delete_share,
+        )
         self._on_health = on_health
         self._health: tuple[str, str | None] | None = None
         self._logged: set[str] = set()
@@ -126,13 +146,18 @@ class FolderConnector:
         self.ready = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow the folder until `stop` is set; outages and a folder that is away are waited for."""
+        """Watch the folder until `stop` is set; wait out outages and an unmounted folder."""
         self._following.is_running = True
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(work())
-                    for work in (self._run_watch, self._hints.run, self._scanning.run_directory_scans, self._run_periodic_scans)
+                    for work in (
+                        self._run_watch,
+                        self._hints.run,
+                        self._scanning.run_directory_scans,
+                        self._run_periodic_scans,
+                    )
                 ]
                 await stop.wait()
                 for task in tasks:
@@ -141,7 +166,8 @@ class FolderConnector:
             self._following.is_running = False
 
     async def reconcile(self, *, repair: bool = False) -> ScanReport:
-        """Compare the whole folder and publish what is missing, files included that were still being written at the call.
+        """Compare the whole folder and publish what is missing, files included that were still
+        being written at the call.
 
         Works with and without `run`.
 
@@ -163,7 +189,9 @@ class FolderConnector:
         return report
 
     async def count_files(self) -> int:
-        """Return how many files of the folder count as documents, from their names alone; 0 where the folder is not there."""
+        """Return how many files of the folder count as documents, from their names alone; 0 where
+        the folder is not there.
+        """
         try:
             return await asyncio.to_thread(count_files, self._folder)
         except FolderUnavailableError:
@@ -173,7 +201,8 @@ class FolderConnector:
         """What `reconcile` would publish, without publishing it.
 
         Args:
-            index: also name files whose document the index lacks; true only while nothing is under way.
+            index: also name files whose document the index lacks; true only while nothing is under
+                way.
 
         Raises:
             OutageError: the folder or the database is away.
@@ -194,12 +223,16 @@ class FolderConnector:
                 await self._watch()
                 failures = 0
             except FolderUnavailableError as exc:
-                await self._tell("down", f"{exc}: no document is deleted; it goes on when the folder is back.")
+                await self._tell(
+                    "down", f"{exc}: no document is deleted; it goes on when the folder is back."
+                )
                 self.ready.set()
                 await asyncio.sleep(ROOT_CHECK_S)
             except WATCH_ERRORS as exc:
                 failures = failures + 1 if time.monotonic() - began < _LONG_LIVED_S else 0
-                self._log_once(f"the watch has ended ({exc}): it is armed again, and the folder scanned")
+                self._log_once(
+                    f"the watch has ended ({exc}): it is armed again, and the folder scanned"
+                )
                 if failures >= _PATIENCE or isinstance(exc, OSError) or is_watch_limit_error(exc):
                     await self._poll_without_watch(exc)
                 await asyncio.sleep(retry_delay_s(failures))
@@ -241,9 +274,14 @@ class FolderConnector:
 
     async def _poll_without_watch(self, cause: Exception) -> None:
         """Scan where nothing can be watched."""
-        self._deaf_cause = f"the folder cannot be watched ({cause}) and is scanned every few seconds: {watch_limit_advice(cause)}"
+        self._deaf_cause = (
+            f"the folder cannot be watched ({cause}) and is scanned every few seconds: "
+            f"{watch_limit_advice(cause)}"
+        )
         try:
-            self._following.identity = await asyncio.to_thread(disk.folder_identity, self._folder.root)
+            self._following.identity = await asyncio.to_thread(
+                disk.folder_identity, self._folder.root
+            )
             await self._report_scan(await self._scanning.scan_folder_with_retries())
         except FolderUnavailableError as exc:
             logger.warning("source %s: %s", self._folder.source.name, exc)
@@ -272,10 +310,15 @@ class FolderConnector:
         await self._report_current_health()
 
     async def _report_current_health(self) -> None:
-        """Tell what the last scan found, what could not be published since, and what cannot be watched."""
+        """Tell what the last scan found, what could not be published since, and what cannot be
+        watched.
+        """
         self._report.failed = dict(self._updating.problems)
         advice, unwatched = self._report.operator_message, self._watch_advice()
-        await self._tell("down" if advice or self._deaf_cause else "ok", " ".join(part for part in (advice, unwatched) if part) or None)
+        await self._tell(
+            "down" if advice or self._deaf_cause else "ok",
+            " ".join(part for part in (advice, unwatched) if part) or None,
+        )
 
     def _watch_advice(self) -> str | None:
         """What to do about folders that the system refused to watch; None where it watches all."""
@@ -287,7 +330,8 @@ class FolderConnector:
             return None
         total = len(watcher.folders | watcher.unwatchable)
         return (
-            f"{len(watcher.refused):,} of {total:,} folders are not watched and scanned every few seconds instead: {watch_limit_advice()}"
+            f"{len(watcher.refused):,} of {total:,} folders are not watched and scanned every "
+            f"few seconds instead: {watch_limit_advice()}"
         )
 
     async def _tell(self, state: str, detail: str | None) -> None:

@@ -1,9 +1,11 @@
 """When a path that was hinted at is looked at, and when what is seen there counts as finished.
 
-A hint says no more than that something may have happened: the path is looked at, and what stands there decides. A file is at rest when
-nobody has it open for writing and its change time, which is the kernel's own clock, lies `QUIET_S` back; so its fingerprint is certain too,
-since no later write can carry the same time. Where the system does not tell who writes, it must lie back longer. A file that is saved over
-and over gets more and more time; a file that never rests is published every `max_delay_s` all the same.
+A hint says no more than that something may have happened: the path is looked at, and what stands
+there decides. A file is at rest when nobody has it open for writing and its change time, which is
+the kernel's own clock, lies `QUIET_S` back; so its fingerprint is certain too, since no later write
+can carry the same time. Where the system does not tell who writes, it must lie back longer. A file
+that is saved over and over gets more and more time; a file that never rests is published every
+`max_delay_s` all the same.
 
 Nothing here looks at the disk or at a clock: times are handed in, monotonic and in seconds.
 """
@@ -26,8 +28,10 @@ MAX_DELAY_S = 3.0
 
 _AGAIN_S = 0.03
 
-# Each version of a file warms it by 1, or by more where it followed at once and so the one before came too early; warmth fades.
-# Below _HOT is what a person can do who saves and looks, four times a second and on; above are programs.
+# Each version of a file warms it by 1, or by more where it followed at once and so the one before
+# came too early; warmth fades.
+# Below _HOT is what a person can do who saves and looks, four times a second and on; above are
+# programs.
 _BACKOFF_THRESHOLD = 14.0
 _RATE_DECAY_S = 2.0
 _RAPID_REWRITE_S = 0.08
@@ -54,7 +58,11 @@ class PendingPath:
 
     def note(self, kind: str, found: os.stat_result | None, now: float) -> None:
         """Keep what was seen at a look, for the next one."""
-        seen = None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        seen = (
+            None
+            if found is None
+            else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        )
         if seen != self.seen:
             self.seen, self.seen_since = seen, now
         if kind != "absent":
@@ -64,7 +72,13 @@ class PendingPath:
 
 
 def remaining_quiet_s(
-    found: os.stat_result, *, now_ns: int, quiet_s: float, unchanged_s: float, emptied: bool, writing: bool | None
+    found: os.stat_result,
+    *,
+    now_ns: int,
+    quiet_s: float,
+    unchanged_s: float,
+    emptied: bool,
+    writing: bool | None,
 ) -> float:
     """How many seconds a file must still be left alone; 0 when it is at rest.
 
@@ -98,7 +112,9 @@ class Debouncer:
     _heat: dict[bytes, tuple[float, float]] = field(default_factory=dict)
 
     def schedule(self, path: bytes, now: float, *, delay_s: float = 0.0) -> None:
-        """Something may have happened at a path: it is looked at after `delay_s`; where it waits already, soon at the latest."""
+        """Something may have happened at a path: it is looked at after `delay_s`; where it waits
+        already, soon at the latest.
+        """
         waiting = self._waiting.get(path)
         if waiting is None:
             self._push(PendingPath(path, now, now + delay_s))
@@ -160,14 +176,25 @@ class Debouncer:
     def record_published(self, path: bytes, now: float) -> None:
         """A version of it was published."""
         if len(self._heat) > 10_000:
-            self._heat = {name: (heat, at) for name, (heat, at) in self._heat.items() if now - at < 5 * _RATE_DECAY_S}
+            self._heat = {
+                name: (heat, at)
+                for name, (heat, at) in self._heat.items()
+                if now - at < 5 * _RATE_DECAY_S
+            }
         at_once = path in self._heat and now - self._heat[path][1] < _RAPID_REWRITE_S
-        self._heat[path] = (self._heat_of(path, now) + (_RAPID_REWRITE_WEIGHT if at_once else 1.0), now)
+        self._heat[path] = (
+            self._heat_of(path, now) + (_RAPID_REWRITE_WEIGHT if at_once else 1.0),
+            now,
+        )
 
     def quiet_s(self, path: bytes, now: float) -> float:
         """How long this file must have rested: longer the more often it was published of late."""
         heat = self._heat_of(path, now)
-        return QUIET_S if heat < _BACKOFF_THRESHOLD else min(0.2 * 2.0 ** min((heat - _BACKOFF_THRESHOLD) / 2, 30.0), self.max_delay_s)
+        return (
+            QUIET_S
+            if heat < _BACKOFF_THRESHOLD
+            else min(0.2 * 2.0 ** min((heat - _BACKOFF_THRESHOLD) / 2, 30.0), self.max_delay_s)
+        )
 
     def _heat_of(self, path: bytes, now: float) -> float:
         heat, at = self._heat.get(path, (0.0, now))

@@ -1,7 +1,9 @@
-"""What a file's document is called: `SOURCE/relative/path`, always valid Unicode, never the same for two files.
+"""What a file's document is called: `SOURCE/relative/path`, always valid Unicode, never the same
+for two files.
 
-A name that is UTF-8 stands in the id as it is. A byte that is not is written `␛` (U+241B) and two hexadecimal digits: `bad\\xff.md` becomes
-`bad␛FF.md`. A file really called `bad␛FF.md` has its `␛` written as its own three bytes, `bad␛E2␛90␛9BFF.md`, and so the two never meet.
+A name that is UTF-8 stands in the id as it is. A byte that is not is written `␛` (U+241B) and two
+hexadecimal digits: `bad\\xff.md` becomes `bad␛FF.md`. A file really called `bad␛FF.md` has its `␛`
+written as its own three bytes, `bad␛E2␛90␛9BFF.md`, and so the two never meet.
 """
 
 from __future__ import annotations
@@ -30,12 +32,18 @@ def path_to_text(path: bytes) -> str:
     text = path.decode("utf-8", "surrogateescape")
     if _MARK in text:
         text = _LOOKS_ESCAPED.sub(_MARK_ESCAPED, text)
-    return text if text.isascii() else _SURROGATE.sub(lambda found: f"{_MARK}{ord(found[0]) - 0xDC00:02X}", text)
+    return (
+        text
+        if text.isascii()
+        else _SURROGATE.sub(lambda found: f"{_MARK}{ord(found[0]) - 0xDC00:02X}", text)
+    )
 
 
 def text_to_path(text: str) -> bytes:
     """The path of which `readable_path` made this text."""
-    return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), text).encode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), text).encode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def document_id(source: str, path: bytes) -> DocumentId:
@@ -49,7 +57,9 @@ def document_id(source: str, path: bytes) -> DocumentId:
 
 
 def path_from_document_id(source: str, document: DocumentId) -> bytes | None:
-    """The relative path of a document of this source, or None when the id is not of the source's making."""
+    """The relative path of a document of this source, or None when the id is not of the source's
+    making.
+    """
     head, _, rest = document.partition("/")
     if head != source or not rest:
         return None

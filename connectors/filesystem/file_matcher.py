@@ -1,9 +1,11 @@
 """Which files of a folder are documents.
 
-Globs are those of `.gitignore`, in `include` as in `exclude`: `*.md` stands for any depth, `/` at the front ties to the folder, `**` crosses folders, `!`
-makes an exception, the last line that matches counts, and nothing comes back from a folder that is left out as a whole. Whatever they say, what an editor
-or a download leaves for a moment is no document, nor is what lies in the data directory. Hidden files and folders, and files that hold credentials, are
-left out unless a line of `include` names them (see `glob_names`).
+Globs are those of `.gitignore`, in `include` as in `exclude`: `*.md` stands for any depth, `/` at
+the front ties to the folder, `**` crosses folders, `!` makes an exception, the last line that
+matches counts, and nothing comes back from a folder that is left out as a whole. Whatever they say,
+what an editor or a download leaves for a moment is no document, nor is what lies in the data
+directory. Hidden files and folders, and files that hold credentials, are left out unless a line of
+`include` names them (see `glob_names`).
 """
 
 from __future__ import annotations
@@ -23,16 +25,20 @@ from livedex.connectors.filesystem.hidden_file_rules import HiddenFileRules
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import FolderSource
 
+# backups, Office, Emacs, LibreOffice, and 4913, by which Vim tests whether it may write
 _TEMPORARY = re.compile(
-    rb"""(?: .*~ | ~\$.* | \#.*\# | \.\#.* | \.~lock\..* | 4913      # backups, Office, Emacs, LibreOffice, Vim's try whether it may write
-       | .*\.(?: sw[a-z] | tmp | temp | part | partial | crdownload | download | kate-swp | !ut | aria2 )
+    rb"""(?: .*~ | ~\$.* | \#.*\# | \.\#.* | \.~lock\..* | 4913
+       | .*\.(?: sw[a-z] | tmp | temp | part | partial | crdownload | download | kate-swp | !ut
+                | aria2 )
        | .*___jb_(?: tmp | old )___ | .*\.sb-[0-9a-f]+-\w+ )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 
 
 SkipReason: TypeAlias = Literal["excluded", "secret", "format"]
-"""Why a file is no document: by the settings, its place or what it is for the moment; it holds credentials; there is no reader for it."""
+"""Why a file is no document: by the settings, its place or what it is for the moment; it holds
+credentials; there is no reader for it.
+"""
 
 
 class FileMatcher:
@@ -51,7 +57,8 @@ class FileMatcher:
 
         Args:
             root: the folder, absolute.
-            readable: whether there is a reader for a file of this name; used where `include` is empty.
+            readable: whether there is a reader for a file of this name; used where `include` is
+                empty.
             ignored: paths that are never documents, with what is below them.
             only: the one file that is meant, where the source is a single file.
 
@@ -70,7 +77,9 @@ class FileMatcher:
         return self.skip_reason(path) is None
 
     def skip_reason(self, path: bytes) -> SkipReason | None:
-        """Return why a file of this relative path is no document, given that its folder is entered; None where it is one."""
+        """Return why a file of this relative path is no document, given that its folder is
+        entered; None where it is one.
+        """
         name = path.rsplit(b"/", 1)[-1]
         if self._only is not None:
             return None if path == self._only else "excluded"
@@ -84,7 +93,11 @@ class FileMatcher:
         hidden, secret = _is_hidden(path), is_credential_file(text)
         if (hidden or secret) and not self._openings.opens(text):
             return "secret" if secret and (not hidden or self._include is not None) else "excluded"
-        return None if self._include is not None or self._readable(text.rsplit("/", 1)[-1]) else "format"
+        return (
+            None
+            if self._include is not None or self._readable(text.rsplit("/", 1)[-1])
+            else "format"
+        )
 
     def enters_directory(self, path: bytes) -> bool:
         """Whether a folder of this relative path is looked into, given that the folder above is."""
@@ -112,7 +125,9 @@ def _compile(source: FolderSource, field: str, globs: Sequence[str]) -> pathspec
     try:
         return pathspec.GitIgnoreSpec.from_lines(globs)
     except ValueError as exc:
-        raise ConfigError(f"source {source.name}: {field} holds a glob without sense: {exc}") from exc
+        raise ConfigError(
+            f"source {source.name}: {field} holds a glob without sense: {exc}"
+        ) from exc
 
 
 def _is_hidden(path: bytes) -> bool:
@@ -120,7 +135,8 @@ def _is_hidden(path: bytes) -> bool:
 
 
 def _glob_subject(path: bytes) -> str:
-    return path_to_text(path).replace("\n", "\r")  # a dot of the compiled globs stops at a line feed
+    # a dot of the compiled globs stops at a line feed
+    return path_to_text(path).replace("\n", "\r")
 
 
 def _below(root: Path, path: Path) -> bytes | None:

@@ -1,4 +1,6 @@
-"""A configured folder as the rest of the connector sees it: where it is, which files count, what each document carries."""
+"""A configured folder as the rest of the connector sees it: where it is, which files count, what
+each document carries.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Folder:
 
     Attributes:
         root: the folder, absolute; where the source is a single file, the folder that holds it.
-        attributes: a short hash of the settings that each document carries; when it changes, every document is published anew.
+        attributes: a short hash of the settings that each document carries; when it changes, every
+            document is published anew.
         max_bytes: a larger file is not read.
         mounts: the mount points below it.
         path: of the source, absolute: the folder or the single file.
@@ -53,14 +56,30 @@ class Folder:
         """The id of the document of a file."""
         return document_id(self.source.name, path)
 
-    def changed(self, path: bytes, version: int, *, found: os.stat_result, unreadable: str | None = None, size_bytes: int = 0) -> Changed:
+    def changed(
+        self,
+        path: bytes,
+        version: int,
+        *,
+        found: os.stat_result,
+        unreadable: str | None = None,
+        size_bytes: int = 0,
+    ) -> Changed:
         """The event of a file that is there, without its content."""
         return Changed(
-            tenant_id=self.source.tenant, document_id=self.document_id(path), version=version, unreadable=unreadable, size_bytes=size_bytes,
-            name=path_to_text(path.rsplit(b"/", 1)[-1]), collection=self.source.collection, source=self.source.name,
-            uri=file_uri(self.root, path), metadata=self.source.metadata, changed_at=_moment(found.st_mtime_ns),
+            tenant_id=self.source.tenant,
+            document_id=self.document_id(path),
+            version=version,
+            unreadable=unreadable,
+            size_bytes=size_bytes,
+            name=path_to_text(path.rsplit(b"/", 1)[-1]),
+            collection=self.source.collection,
+            source=self.source.name,
+            uri=file_uri(self.root, path),
+            metadata=self.source.metadata,
+            changed_at=_moment(found.st_mtime_ns),
             acl=self.source.acl,
-        )  # fmt: skip
+        )
 
     def deleted(self, path: bytes, version: int) -> Changed:
         """The event of a file that is gone."""
@@ -69,12 +88,22 @@ class Folder:
     def deleted_document_event(self, document_id: DocumentId, version: int) -> Changed:
         """The event of a document that no file stands for."""
         return Changed(
-            tenant_id=self.source.tenant, document_id=document_id, version=version, deleted=True,
-            collection=self.source.collection, source=self.source.name,
-        )  # fmt: skip
+            tenant_id=self.source.tenant,
+            document_id=document_id,
+            version=version,
+            deleted=True,
+            collection=self.source.collection,
+            source=self.source.name,
+        )
 
 
-def open_source_folder(source: FolderSource, *, readable: Callable[[str], bool], ignored: Sequence[Path] = (), max_bytes: int) -> Folder:
+def open_source_folder(
+    source: FolderSource,
+    *,
+    readable: Callable[[str], bool],
+    ignored: Sequence[Path] = (),
+    max_bytes: int,
+) -> Folder:
     """The folder of a source.
 
     Args:
@@ -85,16 +114,30 @@ def open_source_folder(source: FolderSource, *, readable: Callable[[str], bool],
     Raises:
         ConfigError: a glob without sense.
     """
-    path = Path(os.path.abspath(source.path))  # and not resolved: a link as the folder stays as it is called
+    # and not resolved: a link as the folder stays as it is called
+    path = Path(os.path.abspath(source.path))
     single = path.is_file()
     root = path.parent if single else path
-    matcher = FileMatcher(source, root, readable=readable, ignored=ignored, only=os.fsencode(path.name) if single else None)
+    matcher = FileMatcher(
+        source,
+        root,
+        readable=readable,
+        ignored=ignored,
+        only=os.fsencode(path.name) if single else None,
+    )
     carries = [source.name, source.collection, source.metadata, os.fsencode(root).hex()]
-    if source.acl is not None:  # without rights as it was before there were any, so that nothing is published anew
+    # without rights as it was before there were any, so that nothing is published anew
+    if source.acl is not None:
         carries.append(source.acl)
     carried = hashlib.sha256(orjson.dumps(carries, option=orjson.OPT_SORT_KEYS))
     return Folder(
-        source, os.fsencode(root), matcher, carried.hexdigest()[:12], max_bytes, MountPoints(os.fsencode(root)), _shown_path(path)
+        source,
+        os.fsencode(root),
+        matcher,
+        carried.hexdigest()[:12],
+        max_bytes,
+        MountPoints(os.fsencode(root)),
+        _shown_path(path),
     )
 
 

@@ -1,7 +1,7 @@
 """Listing a folder in the order of its paths, and merging that with the ledger. Reads no content.
 
-Files come in the order of their paths as bytes, which is the ledger's too, so both are compared block by block and neither is ever held
-whole.
+Files come in the order of their paths as bytes, which is the ledger's too, so both are compared
+block by block and neither is ever held whole.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class DirectoryWalk:
                 try:
                     yield path, entry.stat(follow_symlinks=False)
                 except OSError:
-                    continue  # gone meanwhile, or its folder was closed: whoever looks at the path next will see
+                    # gone meanwhile, or its folder was closed: whoever looks at the path next will
+                    # see
+                    continue
             else:
                 stack.pop()
 
@@ -85,7 +87,9 @@ class DirectoryWalk:
             return []
         except OSError as exc:
             if not path:
-                raise FolderUnavailableError(f"{self.folder.shown} cannot be listed: {exc.strerror}") from exc
+                raise FolderUnavailableError(
+                    f"{self.folder.shown} cannot be listed: {exc.strerror}"
+                ) from exc
             self.closed.append(path)
             return []
         self.folders.append(path)
@@ -107,7 +111,8 @@ def list_directories(folder: Folder, under: bytes = b"") -> list[bytes]:
 
 
 def count_files(folder: Folder) -> int:
-    """Return how many files of a folder count as documents, without a look at any file's state. Blocks.
+    """Return how many files of a folder count as documents, without a look at any file's state.
+    Blocks.
 
     Raises:
         RootGoneError: the folder itself cannot be listed.
@@ -160,23 +165,33 @@ class FolderScanner:
 
         Args:
             walk: what to compare; its `folders` and `closed` are whole in the end.
-            index: count a file whose document the index lacks as outdated; true only while nothing is under way.
+            index: count a file whose document the index lacks as outdated; true only while nothing
+                is under way.
 
         Raises:
             RootGoneError: the folder itself cannot be listed.
             RetryableError: the database is away.
         """
         files = walk.files()
-        low, beyond = (walk.under + b"/", walk.under + b"0") if walk.under else (b"", PATH_UPPER_BOUND)
+        low, beyond = (
+            (walk.under + b"/", walk.under + b"0") if walk.under else (b"", PATH_UPPER_BOUND)
+        )
         while low < beyond:
             found = await asyncio.to_thread(lambda: list(islice(files, BATCH_FILES)))
             high = found[-1][0] + b"\0" if len(found) == BATCH_FILES else beyond
-            listed = await self.ledger.list_between(low, high, cut=self.cut, generation=self.generation)
+            listed = await self.ledger.list_between(
+                low, high, cut=self.cut, generation=self.generation
+            )
             yield self._compare(walk, found, {row.path: row for row in listed}, index=index)
             low = high[:-1] if high is not beyond else beyond
 
     def _compare(
-        self, walk: DirectoryWalk, found: list[tuple[bytes, os.stat_result]], rows: dict[bytes, ListedFile], *, index: bool
+        self,
+        walk: DirectoryWalk,
+        found: list[tuple[bytes, os.stat_result]],
+        rows: dict[bytes, ListedFile],
+        *,
+        index: bool,
     ) -> ScanBatch:
         known, unchanged, hidden = len(rows), 0, 0
         differing: list[tuple[bytes, ListedFile | None]] = []
@@ -184,7 +199,10 @@ class FolderScanner:
         for path, stat in found:
             row = rows.pop(path, None)
             how = TOO_LARGE if stat.st_size > self.folder.max_bytes else CONTENT
-            if row is None or row.fingerprint != Fingerprint.of(how, stat, self.folder.attributes).encode():
+            if (
+                row is None
+                or row.fingerprint != Fingerprint.of(how, stat, self.folder.attributes).encode()
+            ):
                 differing.append((path, row))
             elif row.outdated:
                 outdated.append((row, "cut in another way, or for another embedding model"))

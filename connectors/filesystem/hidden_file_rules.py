@@ -1,7 +1,8 @@
-"""What a glob names: hidden files and folders, and files with credentials, are opened by a glob that says so, never by a wildcard.
+"""What a glob names: hidden files and folders, and files with credentials, are opened by a glob
+that says so, never by a wildcard.
 
-As in a shell, a part of a path that begins with a dot is matched only by a part of the glob that begins with one: `.github/**/*.md` opens
-`.github` and nothing else, and not `.github/.cache`.
+As in a shell, a part of a path that begins with a dot is matched only by a part of the glob that
+begins with one: `.github/**/*.md` opens `.github` and nothing else, and not `.github/.cache`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from functools import cached_property
 
 import pathspec
 
-from livedex.connectors.filesystem.credential_files import glob_names_credentials, is_credential_file
+from livedex.connectors.filesystem.credential_files import (
+    glob_names_credentials,
+    is_credential_file,
+)
 
 _ANY_DEPTH = "**"
 
@@ -59,7 +63,7 @@ class IncludeGlob:
         return self._spec.match_file(path)
 
     def names(self, path: str) -> bool:
-        """Return whether each hidden part of this path is matched by a part that begins with a dot."""
+        """Return whether a pattern that starts with a dot matches every hidden part of the path."""
         return self._end in self._after(path.split("/"))
 
     def leads_below(self, folder: str) -> bool:
@@ -67,7 +71,9 @@ class IncludeGlob:
         return bool(self._after(folder.split("/")))
 
     def _after(self, names: Sequence[str]) -> set[int]:
-        """The places in the glob that can be reached once these names were matched; the end stays the end for what is below."""
+        """The places in the glob that can be reached once these names were matched; the end stays
+        the end for what is below.
+        """
         at = self._skipping({0})
         for name in names:
             at = self._skipping({after for place in at for after in self._step(place, name)})

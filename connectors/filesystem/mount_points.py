@@ -1,4 +1,6 @@
-"""Mount points below a watched folder: while one that was seen is not mounted, nothing can be said about the files below it."""
+"""Mount points below a watched folder: while one that was seen is not mounted, nothing can be said
+about the files below it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class MountPoints:
     """The mount points of one folder.
 
     Attributes:
-        known: every mount point that was seen, relative, with device and inode of what was mounted there last.
+        known: every mount point that was seen, relative, with device and inode of what was mounted
+            there last.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -24,7 +27,10 @@ class MountPoints:
         self.known: dict[bytes, FolderIdentity] = {}
 
     def refresh(self) -> set[bytes]:
-        """See what is mounted now; the mount points at which something else is mounted than before. Blocks."""
+        """See what is mounted now; the mount points at which something else is mounted than before.
+
+        Blocks.
+        """
         changed = set[bytes]()
         for path, identity in self._mounted().items():
             if self.known.get(path, identity) != identity:
@@ -50,13 +56,18 @@ class MountPoints:
         return found
 
     def _paths(self) -> list[bytes]:
-        """What is mounted below the folder: from the kernel's list, or by asking each that is known."""
+        """What is mounted below the folder: from the kernel's list, or by asking each that is
+        known.
+        """
         try:
             lines = _MOUNTINFO.read_bytes().splitlines()
         except OSError:
             return [path for path in self.known if os.path.ismount(self._root + b"/" + path)]
         top = os.path.realpath(self._root).rstrip(b"/") + b"/"
-        points = [_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4]) for line in lines]
+        points = [
+            _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4])
+            for line in lines
+        ]
         return [point[len(top) :] for point in points if point.startswith(top)]
 
 

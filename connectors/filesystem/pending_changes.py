@@ -21,7 +21,10 @@ from livedex.pipeline.store.source_file_store import SourceFileStore
 _FIRST_CHECK_S = 0.01
 """Nothing is at rest earlier, for the hint itself has taken some milliseconds."""
 _OVERFLOW_EVENTS = 4_000
-"""Hints at once. The kernel keeps 16,384 and says nothing that watchfiles would pass on when it drops some."""
+"""Hints at once.
+
+The kernel keeps 16,384 and says nothing that watchfiles would pass on when it drops some.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +49,8 @@ class PendingChanges:
         Args:
             on_folder: called with each hinted path that is a folder.
             on_flood: called when so many hints come at once that some may have been lost.
-            on_root: called when a hint is about the folder itself: it may be another one now, under the number of the one before.
+            on_root: called when a hint is about the folder itself: it may be another one now, under
+                the number of the one before.
             max_delay_s: a file that never rests is published this often.
         """
         self._folder = folder
@@ -74,7 +78,11 @@ class PendingChanges:
         for path in paths:
             if watcher is not None:
                 watcher.forget(path)
-            if path and matcher.is_reachable(path) and (matcher.is_document(path) or matcher.enters_directory(path)):
+            if (
+                path
+                and matcher.is_reachable(path)
+                and (matcher.is_document(path) or matcher.enters_directory(path))
+            ):
                 self._settling.schedule(path, now, delay_s=_FIRST_CHECK_S)
         self._added.set()
 
@@ -94,7 +102,9 @@ class PendingChanges:
         return self._settling.pending()
 
     def has_pending(self, path: bytes) -> bool:
-        """Whether something may have happened at this path, or at a folder above, that is not dealt with yet."""
+        """Whether something may have happened at this path, or at a folder above, that is not
+        dealt with yet.
+        """
         while path:
             if self._settling.is_pending(path):
                 return True
@@ -102,7 +112,8 @@ class PendingChanges:
         return False
 
     async def wait_processed(self, paths: set[bytes]) -> None:
-        """Until these paths were dealt with, or their longest delay is over; works without `keep_settling` too.
+        """Until these paths were dealt with, or their longest delay is over; works without
+        `keep_settling` too.
 
         Raises:
             RootGoneError, RetryableError: see `Updating.update`.
@@ -140,9 +151,15 @@ class PendingChanges:
         now = time.monotonic()
         taken = self._settling.take(now, BATCH_FILES)
         try:
-            findings = await self._updating.update([self._request(waiting, now) for waiting in taken], self._following.identity)
-            further = await self._ledger.list_below([finding.path for finding in findings if _was_perhaps_a_folder(finding)])
-            further += await self._ledger.ending([_tail(finding) for finding in findings if _has_other_names(finding)])
+            findings = await self._updating.update(
+                [self._request(waiting, now) for waiting in taken], self._following.identity
+            )
+            further = await self._ledger.list_below(
+                [finding.path for finding in findings if _was_perhaps_a_folder(finding)]
+            )
+            further += await self._ledger.ending(
+                [_tail(finding) for finding in findings if _has_other_names(finding)]
+            )
         except (RetryableError, FolderUnavailableError):
             for waiting in taken:
                 self._settling.reschedule(waiting, now, retry_delay_s(0))
@@ -154,7 +171,9 @@ class PendingChanges:
     def _request(self, waiting: PendingPath, now: float) -> PathCheck:
         return PathCheck(
             waiting.path,
-            read_wait_s=0.0 if waiting.path in self._hurried else self._budget.wait_s(waiting.path, now),
+            read_wait_s=0.0
+            if waiting.path in self._hurried
+            else self._budget.wait_s(waiting.path, now),
             overdue=self._settling.is_overdue(waiting, now),
             quiet_s=self._settling.quiet_s(waiting.path, now),
             unchanged_s=now - waiting.seen_since if waiting.seen is not None else 0.0,
@@ -184,7 +203,9 @@ def _was_perhaps_a_folder(finding: PathFinding) -> bool:
 
 
 def _has_other_names(finding: PathFinding) -> bool:
-    """Whether a change was published that other names of the file (hard links) show too: the system tells of it under one of them."""
+    """Whether a change was published that other names of the file (hard links) show too: the
+    system tells of it under one of them.
+    """
     return finding.action == "publish" and finding.stat is not None and finding.stat.st_nlink > 1
 
 

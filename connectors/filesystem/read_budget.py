@@ -1,7 +1,10 @@
-"""How often a large file that keeps growing is read: every change of a log of 6 MB costs 6 MB, so it is read less often the more it costs.
+"""How often a large file that keeps growing is read: every change of a log of 6 MB costs 6 MB, so
+it is read less often the more it costs.
 
-Each file may be read `FREE_READS` times at once; after that as many bytes a second as `BYTES_A_SECOND`, and once in `LONGEST_S` at least. That a file is
-gone, shorter or another one is seen at once, since only reading waits. Nothing here looks at a clock: times are handed in, monotonic, in seconds.
+Each file may be read `FREE_READS` times at once; after that as many bytes a second as
+`BYTES_A_SECOND`, and once in `LONGEST_S` at least. That a file is gone, shorter or another one is
+seen at once, since only reading waits. Nothing here looks at a clock: times are handed in,
+monotonic, in seconds.
 """
 
 from __future__ import annotations

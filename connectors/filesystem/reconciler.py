@@ -1,10 +1,12 @@
 """Comparing the whole folder with the ledger and publishing exactly what is missing.
 
-Deletes come last, and only after each path was looked at: a folder that is missing, closed or another one than before says nothing about
-its files. Where a scan finds more files gone than `max_delete_share` of all, none of these is published: a disk that is not mounted looks
-just so. A file that turned up elsewhere, that the settings now leave out, or whose end the system has told of, is not counted. Nor is a delete
-published of a file below a mount point that is not mounted. What was withheld once stays so, over restarts, until the file is there again or somebody
-confirms the delete; see `withheld_deletes`.
+Deletes come last, and only after each path was looked at: a folder that is missing, closed or
+another one than before says nothing about its files. Where a scan finds more files gone than
+`max_delete_share` of all, none of these is published: a disk that is not mounted looks just so. A
+file that turned up elsewhere, that the settings now leave out, or whose end the system has told of,
+is not counted. Nor is a delete published of a file below a mount point that is not mounted. What
+was withheld once stays so, over restarts, until the file is there again or somebody confirms the
+delete; see `withheld_deletes`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _EVENT_DELAY_S = 0.2
 class Reconciler:
     """Runs one scan of the whole folder; see `Scanner` for what counts as changed."""
 
-    def __init__(self, scanner: FolderScanner, updating: FilePublisher, *, max_delete_share: float) -> None:
+    def __init__(
+        self, scanner: FolderScanner, updating: FilePublisher, *, max_delete_share: float
+    ) -> None:
         self._scanner = scanner
         self._folder = scanner.folder
         self._updating = updating
@@ -53,10 +57,13 @@ class Reconciler:
         Args:
             expected: the folder; when it is another one in the end, no delete is published.
             repair: publish deletes however many they are, and what the index has lost.
-            remounted: the folder lies on another device than before, so that even few documents are not deleted all at once.
-            is_hinted: whether the system has told of a change at this path or above, which is still to be dealt with; None where nothing is
+            remounted: the folder lies on another device than before, so that even few documents are
+                not deleted all at once.
+            is_hinted: whether the system has told of a change at this path or above, which is still
+                to be dealt with; None where nothing is
                 watched.
-            lost_since_ns: wall clock; hints were lost that came since. What is gone from a folder that has changed since counts as told of: that
+            lost_since_ns: wall clock; hints were lost that came since. What is gone from a folder
+                that has changed since counts as told of: that
                 is how a delete leaves it, and a disk that is away does not.
 
         Raises:
@@ -81,32 +88,47 @@ class Reconciler:
             [row for row in gone if row.fate == "free"], contents, expected, report.known, is_hinted
         )
         if lost_since_ns is not None:
-            kept -= await asyncio.to_thread(_deleted_since, self._folder, expected, kept, lost_since_ns)
+            kept -= await asyncio.to_thread(
+                _deleted_since, self._folder, expected, kept, lost_since_ns
+            )
         standing = sum(row.fate == "withheld" for row in gone)
         lost = sum(row.fate == "lost" for row in gone)
         least = 1 if remounted or withheld.remounted else DELETE_LIMIT_MIN_DOCUMENTS
         counted = report.known - lost
-        is_many = len(kept) > self._max_delete_share * (counted - standing) or len(kept) + standing > self._max_delete_share * counted
+        is_many = (
+            len(kept) > self._max_delete_share * (counted - standing)
+            or len(kept) + standing > self._max_delete_share * counted
+        )
         if repair or not kept or report.known < least or not is_many:
             kept = set()
         await self._withheld.keep(gone, kept)
         report.withheld = standing + lost + len(kept)
         report.unmounted = withheld.lost if lost or standing else []
         going = [row for row in gone if row.path not in kept and row.fate in ("free", "confirmed")]
-        for finding in await self._updating.update([PathCheck(row.path, confirmed=row.fate == "confirmed") for row in going], expected):
+        for finding in await self._updating.update(
+            [PathCheck(row.path, confirmed=row.fate == "confirmed") for row in going], expected
+        ):
             report.deleted += finding.action == "delete"
         report.failed = dict(self._updating.problems)
         await self._withheld.save_scan(expected, report)
         return report
 
     async def refresh_mounts(self) -> None:
-        """See what is mounted, before files below are published by who does not scan the whole folder."""
+        """See what is mounted, before files below are published by who does not scan the whole
+        folder.
+        """
         await self._withheld.refresh_mounts()
 
-    async def _publish(self, block: ScanBatch, expected: FolderIdentity, report: ScanReport) -> set[bytes]:
+    async def _publish(
+        self, block: ScanBatch, expected: FolderIdentity, report: ScanReport
+    ) -> set[bytes]:
         """Publish what is new, changed or outdated; the hashes of what was added."""
-        known = {row.path for _, row in block.differing if row is not None} | {row.path for row, _ in block.outdated}
-        requests = [PathCheck(path) for path, _ in block.differing] + [PathCheck(row.path, force=True) for row, _ in block.outdated]
+        known = {row.path for _, row in block.differing if row is not None} | {
+            row.path for row, _ in block.outdated
+        }
+        requests = [PathCheck(path) for path, _ in block.differing] + [
+            PathCheck(row.path, force=True) for row, _ in block.outdated
+        ]
         report.known += block.known
         report.unchanged += block.unchanged
         report.unreadable += block.hidden
@@ -134,12 +156,18 @@ class Reconciler:
             report.unchanged += finding.error is None and finding.kind == "file"
 
     async def _strays(self, repair: bool, known: set[bytes]) -> list[MissingFile]:
-        """Documents without a file in the ledger: a crash between publishing and recording, and the file went before the next start."""
+        """Documents without a file in the ledger: a crash between publishing and recording, and
+        the file went before the next start.
+        """
         strays = [
             path_from_document_id(self._folder.source.name, document)
             for document in await self._scanner.ledger.orphaned_documents(lost=repair)
         ]
-        return [MissingFile(path, None, recorded=False) for path in strays if path is not None and path not in known]
+        return [
+            MissingFile(path, None, recorded=False)
+            for path in strays
+            if path is not None and path not in known
+        ]
 
     async def _to_withhold(
         self,
@@ -163,7 +191,9 @@ class Reconciler:
 
     async def _still_there(self, rows: Sequence[MissingFile]) -> list[MissingFile]:
         """Those whose delete was not published meanwhile, as a hint leads to."""
-        known = await self._scanner.ledger.known([(row.path, self._folder.document_id(row.path)) for row in rows])
+        known = await self._scanner.ledger.known(
+            [(row.path, self._folder.document_id(row.path)) for row in rows]
+        )
         return [row for row in rows if not row.recorded or known[row.path].fingerprint is not None]
 
 
@@ -172,11 +202,17 @@ def _looks(folder: Folder, expected: FolderIdentity, paths: Sequence[bytes]) -> 
         return [disk.inspect_path(root, path) for path in paths]
 
 
-def _deleted_since(folder: Folder, expected: FolderIdentity, paths: Iterable[bytes], since_ns: int) -> set[bytes]:
+def _deleted_since(
+    folder: Folder, expected: FolderIdentity, paths: Iterable[bytes], since_ns: int
+) -> set[bytes]:
     """Those of the paths whose folder, or where it is gone too the one above, has changed since."""
     changed: dict[bytes, bool] = {}
     with disk.open_folder(folder.root, expected) as root:
-        return {path for path in paths if _has_changed(root, path.rpartition(b"/")[0], since_ns, changed)}
+        return {
+            path
+            for path in paths
+            if _has_changed(root, path.rpartition(b"/")[0], since_ns, changed)
+        }
 
 
 def _has_changed(root: int, path: bytes, since_ns: int, known: dict[bytes, bool]) -> bool:

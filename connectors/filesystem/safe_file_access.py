@@ -1,7 +1,9 @@
-"""Looking at one path of a folder and reading it, without ever leaving the folder or waiting for a pipe.
+"""Looking at one path of a folder and reading it, without ever leaving the folder or waiting for a
+pipe.
 
-Every look starts at the folder itself and goes down name by name without following links, so nothing that is swapped in meanwhile can lead
-out of it. Links are no documents, wherever they point to; the folder itself may be one. All of this blocks: call it in a thread.
+Every look starts at the folder itself and goes down name by name without following links, so
+nothing that is swapped in meanwhile can lead out of it. Links are no documents, wherever they point
+to; the folder itself may be one. All of this blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ if sys.platform != "win32":
     import fcntl
 
 FolderIdentity: TypeAlias = tuple[int, int]
-"""Device and inode of the folder: another one means that the folder was replaced, mounted or unmounted."""
+"""Device and inode of the folder: another one means that the folder was replaced, mounted or
+unmounted.
+"""
 
 Kind = Literal["file", "folder", "other", "absent", "hidden"]
 
@@ -33,7 +37,9 @@ _F_SETSIG = 10  # Linux; not among fcntl's names in Python 3.11
 
 
 class FolderUnavailableError(Exception):
-    """The folder itself is missing, cannot be entered, or is another one: nothing can be said about what is in it."""
+    """The folder itself is missing, cannot be entered, or is another one: nothing can be said
+    about what is in it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class PathStatus:
     """What stands at a path.
 
     Attributes:
-        kind: `other` is a link, a pipe, a socket or a device; `hidden` means that it cannot be said (permission, I/O), and not that it
+        kind: `other` is a link, a pipe, a socket or a device; `hidden` means that it cannot be said
+            (permission, I/O), and not that it
             is absent.
         stat: of a file; None otherwise.
     """
@@ -86,7 +93,8 @@ def folder_identity(root: bytes) -> FolderIdentity:
 
 @contextmanager
 def open_folder(root: bytes, expected: FolderIdentity | None = None) -> Iterator[int]:
-    """A descriptor of the folder, for `look` and `read`; held for a moment only, so that nothing keeps it from being unmounted.
+    """A descriptor of the folder, for `look` and `read`; held for a moment only, so that nothing
+    keeps it from being unmounted.
 
     Raises:
         RootGoneError: it is not there, or not the one expected.
@@ -139,7 +147,8 @@ def inspect_path(root: int, path: bytes) -> PathStatus:
 
 
 def directory_mtime_ns(root: int, path: bytes) -> int | None:
-    """When something was last put into a folder or taken out of it, in nanoseconds of the disk's clock; None where there is no such folder.
+    """When something was last put into a folder or taken out of it, in nanoseconds of the disk's
+    clock; None where there is no such folder.
 
     Args:
         root: descriptor of the folder that is watched.
@@ -176,7 +185,11 @@ def read_file(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> 
             return FileRead(before, is_open_for_writing=writing)
         content = _content(descriptor, before.st_size, max_bytes)
         after = os.fstat(descriptor)
-        whole = content is not None and len(content) == after.st_size and _times(before) == _times(after)
+        whole = (
+            content is not None
+            and len(content) == after.st_size
+            and _times(before) == _times(after)
+        )
         return FileRead(after, content, whole, writing)
     except OSError as exc:
         return FileRead(None, error=exc.errno)
@@ -187,7 +200,9 @@ def read_file(root: int, path: bytes, *, max_bytes: int, even_if_open: bool) -> 
 def _content(descriptor: int, expected: int, max_bytes: int) -> bytes | None:
     pieces: list[bytes] = []
     size = 0
-    while piece := os.read(descriptor, min(expected - size + 1, _PIECE_BYTES) if size < expected else _REST_BYTES):
+    while piece := os.read(
+        descriptor, min(expected - size + 1, _PIECE_BYTES) if size < expected else _REST_BYTES
+    ):
         pieces.append(piece)
         size += len(piece)
         if size > max_bytes:
@@ -202,8 +217,9 @@ def _times(found: os.stat_result) -> tuple[int, int, int]:
 def _is_open_for_writing(descriptor: int) -> bool | None:
     """Whether anybody has the file open for writing.
 
-    Linux gives a read lease only on a file that nobody writes, and to its owner or root; it is given back at once. A writer that opens
-    the file in between waits these microseconds, and the notice of it is sent as SIGURG, which does nothing, instead of SIGIO, which kills.
+    Linux gives a read lease only on a file that nobody writes, and to its owner or root; it is
+    given back at once. A writer that opens the file in between waits these microseconds, and the
+    notice of it is sent as SIGURG, which does nothing, instead of SIGIO, which kills.
     """
     if not sys.platform.startswith("linux"):
         return None

@@ -18,10 +18,12 @@ class ScanReport:
         unchanged: files that were as they had been.
         unreadable: files that cannot be read, and files known in folders that cannot be listed.
         withheld: deletes that wait for a confirmation, of this scan or of earlier ones.
-        unmounted: mount points that were seen and are not mounted; the deletes below are among those withheld.
+        unmounted: mount points that were seen and are not mounted; the deletes below are among
+            those withheld.
         failed: files that could not be published, with what is wrong.
         left_out: files that are no documents, see `SkippedFiles.as_object`.
-        problem: why nothing could be said about the folder; the counts then stand for what was done before.
+        problem: why nothing could be said about the folder; the counts then stand for what was done
+            before.
         waiting: paths that were still being written.
     """
 
@@ -45,20 +47,29 @@ class ScanReport:
         if self.problem:
             return self.problem
         counts = (
-            f"{self.added} added, {self.changed} changed, {self.deleted} deleted, {self.unchanged} unchanged, {self.unreadable} unreadable"
+            f"{self.added} added, {self.changed} changed, {self.deleted} deleted, "
+            f"{self.unchanged} unchanged, {self.unreadable} unreadable"
         )
         return f"{counts}, {self.withheld} deletes withheld" if self.withheld else counts
 
     @property
     def operator_message(self) -> str | None:
-        """What to do about withheld deletes and files that could not be published; None where there are none."""
+        """What to do about withheld deletes and files that could not be published; None where
+        there are none.
+        """
         parts = []
         if self.withheld:
             named = [ascii(path)[2:-1] for path in self.unmounted[:_MOST_SHOWN]]
-            where = f" ({', '.join(named)} {'is' if len(self.unmounted) == 1 else 'are'} not mounted)" if named else ""
+            where = (
+                f" ({', '.join(named)} {'is' if len(self.unmounted) == 1 else 'are'} not mounted)"
+                if named
+                else ""
+            )
             parts.append(
-                f"{self.withheld} of {self.known} files are gone{where} and their documents were kept: bring the files back, "
-                f"or run `livedex sources confirm {self.source}` (or `livedex verify --repair`) if they are to go."
+                f"{self.withheld} of {self.known} files are gone{where} and their documents "
+                "were kept: bring the files back, "
+                f"or run `livedex sources confirm {self.source}` (or `livedex verify "
+                "--repair`) if they are to go."
             )
         for path, what in list(self.failed.items())[:_MOST_SHOWN]:
             parts.append(f"{ascii(path)[2:-1]}: {what}.")

@@ -9,7 +9,11 @@ import time
 from livedex.connectors.filesystem import safe_file_access as disk
 from livedex.connectors.filesystem.change_detection import PathCheck
 from livedex.connectors.filesystem.file_publisher import FilePublisher
-from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, FolderScanner, list_directories
+from livedex.connectors.filesystem.folder_scanner import (
+    DirectoryWalk,
+    FolderScanner,
+    list_directories,
+)
 from livedex.connectors.filesystem.pending_changes import PendingChanges, unstable_paths
 from livedex.connectors.filesystem.reconciler import Reconciler
 from livedex.connectors.filesystem.safe_file_access import FolderUnavailableError
@@ -27,10 +31,19 @@ logger = logging.getLogger(__name__)
 
 
 class ScanScheduler:
-    """One scan at a time. A new folder is scanned after its watch was armed, so nothing that is put into it is missed."""
+    """One scan at a time.
+
+    A new folder is scanned after its watch was armed, so nothing that is put into it is missed.
+    """
 
     def __init__(
-        self, scanner: FolderScanner, updating: FilePublisher, following: WatchState, hints: PendingChanges, *, max_delete_share: float
+        self,
+        scanner: FolderScanner,
+        updating: FilePublisher,
+        following: WatchState,
+        hints: PendingChanges,
+        *,
+        max_delete_share: float,
     ) -> None:
         self._scanner = scanner
         self._folder = scanner.folder
@@ -57,7 +70,8 @@ class ScanScheduler:
         self._wanted.set()
 
     def lost(self, since_ns: int | None) -> None:
-        """The watch has ended and taken with it what it had to tell since then (wall clock), until a scan has made up for that; None: nothing.
+        """The watch has ended and taken with it what it had to tell since then (wall clock), until
+        a scan has made up for that; None: nothing.
 
         While deletes are withheld, nobody can say which of them it would have told.
         """
@@ -76,7 +90,11 @@ class ScanScheduler:
             remounted = self._device not in (None, expected[0])
             is_hinted = self._hints.has_pending if self._following.watcher is not None else None
             report = await self._reconciling.reconcile(
-                expected, repair=repair, remounted=remounted, is_hinted=is_hinted, lost_since_ns=None if remounted else self._lost_since_ns
+                expected,
+                repair=repair,
+                remounted=remounted,
+                is_hinted=is_hinted,
+                lost_since_ns=None if remounted else self._lost_since_ns,
             )
             self._lost_since_ns, self._withholds = None, report.withheld > 0
             if not self._withholds:
@@ -105,7 +123,8 @@ class ScanScheduler:
     async def run_directory_scans(self) -> None:
         """Scan folders that are new, and now and then those that cannot be watched, for ever."""
         while True:
-            await wait_with_timeout(self._wanted, UNWATCHED_SCAN_INTERVAL_S)  # whether there are such folders changes with each watch
+            # whether there are such folders changes with each watch
+            await wait_with_timeout(self._wanted, UNWATCHED_SCAN_INTERVAL_S)
             self._wanted.clear()
             trees, self._new = _topmost(self._new | self._following.unwatchable), set()
             try:
@@ -120,28 +139,35 @@ class ScanScheduler:
                 self._new |= trees
                 self._wanted.set()
             except (FolderUnavailableError, *WATCH_ERRORS):
-                await asyncio.sleep(retry_delay_s(0))  # whoever watches the folder tells of it, and scans it all when it is back
+                # whoever watches the folder tells of it, and scans it all when it is back
+                await asyncio.sleep(retry_delay_s(0))
 
     async def _below(self, trees: set[bytes]) -> set[bytes]:
-        """Watch and scan some folders; those below them that came meanwhile and have to be scanned after all."""
+        """Watch and scan some folders; those below them that came meanwhile and have to be scanned
+        after all.
+        """
         began = time.monotonic()
         watcher = self._following.watcher
         if watcher is not None:
             folders = await asyncio.to_thread(_folders_below, self._scanner, trees)
-            if new := [folder for folder in folders if not self._following.is_watched(folder)]:  # arming takes its time, whatever is new
+            # arming takes its time, whatever is new
+            if new := [folder for folder in folders if not self._following.is_watched(folder)]:
                 await watcher.watch(new)
         later: set[bytes] = set()
         async with self._turn:
             await self._reconciling.refresh_mounts()
             for tree in trees:
                 later.update(await self._one(tree))
-        await asyncio.sleep(max(time.monotonic() - began, _REARM_S))  # while a tree grows, half of the time at most goes into it
+        # while a tree grows, half of the time at most goes into it
+        await asyncio.sleep(max(time.monotonic() - began, _REARM_S))
         return later
 
     async def _one(self, tree: bytes) -> list[bytes]:
         walk = DirectoryWalk(self._folder, tree)
         async for block in self._scanner.blocks(walk):
-            findings = await self._updating.update([PathCheck(path) for path, _ in block.differing], self._following.identity)
+            findings = await self._updating.update(
+                [PathCheck(path) for path, _ in block.differing], self._following.identity
+            )
             self._hints.add(unstable_paths(findings))
             self._hints.add(row.path for row in block.gone)
         return [folder for folder in walk.folders if not self._following.is_watched(folder)]

@@ -1,4 +1,6 @@
-"""Files of a folder that are no documents, counted: formats without a reader, by extension, and files that hold credentials."""
+"""Files of a folder that are no documents, counted: formats without a reader, by extension, and
+files that hold credentials.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ class SkippedFiles:
 
     def as_object(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {"formats": dict(self.formats.most_common()), "secrets": self.secrets, "secret_files": self.names}
+        return {
+            "formats": dict(self.formats.most_common()),
+            "secrets": self.secrets,
+            "secret_files": self.names,
+        }
 
 
 def skipped_files_summary(found: Mapping[str, Any], *, most: int = 8) -> list[str]:
@@ -48,14 +54,21 @@ def skipped_files_summary(found: Mapping[str, Any], *, most: int = 8) -> list[st
     lines = []
     if formats:
         total = sum(formats.values())
-        shown = [f"{extension} {number:,}" for extension, number in sorted(formats.items(), key=lambda item: -item[1])[:most]]
+        shown = [
+            f"{extension} {number:,}"
+            for extension, number in sorted(formats.items(), key=lambda item: -item[1])[:most]
+        ]
         others = [f"{len(formats) - most} other kinds"] if len(formats) > most else []
-        lines.append(f"{total:,} file{'s' * (total != 1)} of formats that can't be read: {', '.join([*shown, *others])}")
+        lines.append(
+            f"{total:,} file{'s' * (total != 1)} of formats that can't be read: "
+            f"{', '.join([*shown, *others])}"
+        )
     if secrets := found.get("secrets"):
         names = [ascii(name)[1:-1] for name in found.get("secret_files", [])[:most]]
         more = [f"{secrets - len(names)} more"] if secrets > len(names) else []
         lines.append(
-            f"{secrets:,} file{'s' * (secrets != 1)} left out because the name{'s' * (secrets != 1)} look{'s' * (secrets == 1)} like credentials"
+            f"{secrets:,} file{'s' * (secrets != 1)} left out because the "
+            f"name{'s' * (secrets != 1)} look{'s' * (secrets == 1)} like credentials"
             f" ({', '.join([*names, *more])}); an `include` that names them opens them"
         )
     return lines
@@ -64,4 +77,8 @@ def skipped_files_summary(found: Mapping[str, Any], *, most: int = 8) -> list[st
 def _extension(path: bytes) -> str:
     name = path_to_text(path.rsplit(b"/", 1)[-1])
     stem, dot, extension = name.rpartition(".")
-    return f".{extension.lower()}" if dot and stem and extension and len(extension) <= _LONGEST_EXTENSION else NO_EXTENSION
+    return (
+        f".{extension.lower()}"
+        if dot and stem and extension and len(extension) <= _LONGEST_EXTENSION
+        else NO_EXTENSION
+    )

@@ -1,4 +1,6 @@
-"""Which folders the kernel really watches: where the limits of inotify are reached, watchfiles leaves folders out and says nothing."""
+"""Which folders the kernel really watches: where the limits of inotify are reached, watchfiles
+leaves folders out and says nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ _creation_lock = threading.Lock()
 
 
 def create_with_watched_inodes(make: Callable[[], T]) -> tuple[T, set[int] | None]:
-    """Make something that watches folders; it, and the inodes that it watches. None where the system does not tell."""
+    """Make something that watches folders; it, and the inodes that it watches.
+
+    None where the system does not tell.
+    """
     with _creation_lock:  # so that what is new is of this one
         before = _inotify_descriptors()
         made = make()
@@ -27,7 +32,8 @@ def create_with_watched_inodes(make: Callable[[], T]) -> tuple[T, set[int] | Non
 
 
 def unwatched_directories(paths: Sequence[bytes], inodes: set[int] | None) -> set[bytes]:
-    """Return those of the folders that are not watched, though they are there; by their inodes, and all of them where these tell nothing.
+    """Return those of the folders that are not watched, though they are there; by their inodes, and
+    all of them where these tell nothing.
 
     Args:
         paths: absolute.
@@ -44,13 +50,18 @@ def unwatched_directories(paths: Sequence[bytes], inodes: set[int] | None) -> se
     if len(inodes) >= len(set(seen.values())):
         return set()
     return {
-        path for path, inode in seen.items() if inode not in inodes and os.access(path, os.R_OK | os.X_OK)
+        path
+        for path, inode in seen.items()
+        if inode not in inodes and os.access(path, os.R_OK | os.X_OK)
     }  # of closed ones the scan tells
 
 
 def is_watch_limit_error(error: BaseException) -> bool:
     """Return whether a watch could not be made because there are as many as there may be."""
-    return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(error)
+    return getattr(error, "errno", None) in (
+        errno.EMFILE,
+        errno.ENFILE,
+    ) or "Too many open files" in str(error)
 
 
 def watch_limit_advice(error: BaseException | None = None) -> str:
@@ -59,12 +70,19 @@ def watch_limit_advice(error: BaseException | None = None) -> str:
     Args:
         error: that ended a watch; None where folders were left out.
     """
-    name = "max_user_instances" if error is not None and is_watch_limit_error(error) else "max_user_watches"
+    name = (
+        "max_user_instances"
+        if error is not None and is_watch_limit_error(error)
+        else "max_user_watches"
+    )
     try:
         now = int((_LIMITS / name).read_text())
     except (OSError, ValueError):
         return "the system gives no more watches: see its documentation for how to raise that"
-    return f"fs.inotify.{name} is {now:,}: raise it with `sudo sysctl fs.inotify.{name}={max(2 * now, _LEAST[name])}`"
+    return (
+        f"fs.inotify.{name} is {now:,}: raise it with `sudo sysctl "
+        f"fs.inotify.{name}={max(2 * now, _LEAST[name])}`"
+    )
 
 
 def _inotify_descriptors() -> set[str]:

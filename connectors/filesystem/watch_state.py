@@ -1,4 +1,6 @@
-"""What the parts of a running connector share: the folder as it was when its watch was armed, and the waits after an outage."""
+"""What the parts of a running connector share: the folder as it was when its watch was armed, and
+the waits after an outage.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class WatchState:
     """The folder that is followed at the moment.
 
     Attributes:
-        identity: which folder it is; None before it was first seen. Nothing is published of another one.
+        identity: which folder it is; None before it was first seen. Nothing is published of another
+            one.
         watcher: armed on it; None while it is not watched.
         is_running: whether hints are dealt with by themselves.
     """
@@ -32,8 +35,14 @@ class WatchState:
         return set(self.watcher.unwatchable) if self.watcher is not None else set()
 
     def is_watched(self, folder: bytes) -> bool:
-        """Whether its changes are told, or it is known that they are not; true where nothing is watched at all."""
-        return self.watcher is None or folder in self.watcher.folders or folder in self.watcher.unwatchable
+        """Whether its changes are told, or it is known that they are not; true where nothing is
+        watched at all.
+        """
+        return (
+            self.watcher is None
+            or folder in self.watcher.folders
+            or folder in self.watcher.unwatchable
+        )
 
 
 def retry_delay_s(failures: int) -> float:

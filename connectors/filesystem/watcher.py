@@ -1,9 +1,11 @@
 """Hints from the system about paths that may have changed, by watchfiles.
 
-Every folder is watched by itself, not its whole tree: so links are never followed, a folder is listed only after its watch is armed, and
-what is not entered costs nothing. A new folder means a new watch over all of them, armed before the old one ends. Measured: 70 µs a folder.
+Every folder is watched by itself, not its whole tree: so links are never followed, a folder is
+listed only after its watch is armed, and what is not entered costs nothing. A new folder means a
+new watch over all of them, armed before the old one ends. Measured: 70 µs a folder.
 
-watchfiles reports a change by looking for it every few milliseconds, and by then it may have happened again: a hint is nothing but a path.
+watchfiles reports a change by looking for it every few milliseconds, and by then it may have
+happened again: a hint is nothing but a path.
 """
 
 from __future__ import annotations
@@ -19,16 +21,24 @@ from types import TracebackType
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from livedex.connectors.filesystem.watch_limits import create_with_watched_inodes, unwatched_directories
+from livedex.connectors.filesystem.watch_limits import (
+    create_with_watched_inodes,
+    unwatched_directories,
+)
 
 STEP_MS = 4
 DEBOUNCE_MS = 30
 _OVERLAP_S = 0.5
 _POLL_MS = 40
-"""How long a watch is listened to before the thread sees whether it is to end, or to arm another one."""
+"""How long a watch is listened to before the thread sees whether it is to end, or to arm another
+one.
+"""
 
 WATCH_ERRORS = (OSError, WatchfilesRustInternalError)
-"""What ends a watch: a name that is not UTF-8, no more watches, a disk that is gone. Arm again and scan."""
+"""What ends a watch: a name that is not UTF-8, no more watches, a disk that is gone.
+
+Arm again and scan.
+"""
 
 
 class Watcher:
@@ -38,7 +48,8 @@ class Watcher:
         ended: done when the watch has ended, with the error.
         folders: that are watched.
         deaf: that cannot be watched.
-        refused: of these, those that the system refused to watch: its limits are reached, or they are closed.
+        refused: of these, those that the system refused to watch: its limits are reached, or they
+            are closed.
     """
 
     def __init__(self, root: bytes, on_hints: Callable[[set[bytes]], None]) -> None:
@@ -62,7 +73,12 @@ class Watcher:
     async def __aenter__(self) -> Watcher:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stopped = True
         if self._thread is not None:
             await asyncio.shield(asyncio.to_thread(self._thread.join))
@@ -70,7 +86,8 @@ class Watcher:
             self.ended.exception()  # taken note of
 
     async def watch(self, folders: Iterable[bytes]) -> None:
-        """Watch these folders too; returns once they are armed. `deaf` keeps those that cannot be watched.
+        """Watch these folders too; returns once they are armed. `deaf` keeps those that cannot be
+        watched.
 
         Raises:
             OSError: the system gives no more watches.
@@ -79,7 +96,8 @@ class Watcher:
         for folder in folders:
             (self.folders if _is_utf8(self._root + b"/" + folder) else self.unwatchable).add(folder)
         armed: asyncio.Future[None] = self._loop.create_future()
-        self._asked.put((frozenset(self.folders | self.refused), armed))  # what was refused may be possible now
+        # what was refused may be possible now
+        self._asked.put((frozenset(self.folders | self.refused), armed))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="livedex-watch", daemon=True)
             self._thread.start()
@@ -88,19 +106,25 @@ class Watcher:
             self.ended.result()
 
     def forget(self, path: bytes) -> None:
-        """A folder was moved or removed: its watch, and those below, no longer stand for these paths."""
+        """A folder was moved or removed: its watch, and those below, no longer stand for these
+        paths.
+        """
         if path in self.folders or path in self.unwatchable:
             below = path + b"/"
             for known in (self.folders, self.unwatchable, self.refused):
-                known.difference_update([folder for folder in known if folder == path or folder.startswith(below)])
+                known.difference_update(
+                    [folder for folder in known if folder == path or folder.startswith(below)]
+                )
 
     def _run(self) -> None:
-        notifies: list[tuple[RustNotify, float]] = []  # the one in use last, each with the time at which it is ended
+        # the one in use last, each with the time at which it is ended
+        notifies: list[tuple[RustNotify, float]] = []
         try:
             while not self._stopped:
                 self._rearm(notifies)
                 *retiring, (notify, _) = notifies
-                self._hand_over(notify.watch(DEBOUNCE_MS, STEP_MS, _POLL_MS, None))  # no stop event: it would throw away what has come
+                # no stop event: it would throw away what has come
+                self._hand_over(notify.watch(DEBOUNCE_MS, STEP_MS, _POLL_MS, None))
                 for old, _ in retiring:
                     self._hand_over(old.watch(DEBOUNCE_MS, 1, 1, None))
                 self._end_retired(notifies)
@@ -111,12 +135,20 @@ class Watcher:
                 notify.close()
 
     def _rearm(self, notifies: list[tuple[RustNotify, float]]) -> None:
-        """Arm what is asked for. The watch before lives on for a moment: it may hold what happened until now."""
+        """Arm what is asked for.
+
+        The watch before lives on for a moment: it may hold what happened until now.
+        """
         asked = [self._asked.get() for _ in range(self._asked.qsize())]
         if not asked:
             return
-        paths = {self._root + b"/" + folder if folder else self._root: folder for folder in sorted(asked[-1][0])}
-        notify, inodes = create_with_watched_inodes(lambda: RustNotify([os.fsdecode(path) for path in paths], False, False, 0, False, True))
+        paths = {
+            self._root + b"/" + folder if folder else self._root: folder
+            for folder in sorted(asked[-1][0])
+        }
+        notify, inodes = create_with_watched_inodes(
+            lambda: RustNotify([os.fsdecode(path) for path in paths], False, False, 0, False, True)
+        )
         refused = {paths[path] for path in unwatched_directories(list(paths), inodes)}
         if notifies:
             notifies[-1] = (notifies[-1][0], time.monotonic() + _OVERLAP_S)

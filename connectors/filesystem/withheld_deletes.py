@@ -1,7 +1,8 @@
-"""Which deletes a scan must not publish, though the files are gone: those withheld before, and those below mount points that are not mounted.
+"""Which deletes a scan must not publish, though the files are gone: those withheld before, and
+those below mount points that are not mounted.
 
-What is withheld stands in the database, so a restart, a later scan or other files change nothing about it. It ends when the file is there again, or
-when somebody confirms it.
+What is withheld stands in the database, so a restart, a later scan or other files change nothing
+about it. It ends when the file is there again, or when somebody confirms it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class MissingFile:
 
     Attributes:
         recorded: the ledger has it; false: only its document is there.
-        fate: `withheld` by an earlier scan; `lost`: below a mount point that is not mounted, for the first time; `confirmed`: it is to go.
+        fate: `withheld` by an earlier scan; `lost`: below a mount point that is not mounted, for
+            the first time; `confirmed`: it is to go.
     """
 
     path: bytes
@@ -42,7 +44,8 @@ class WithheldDeletes:
     """What is known at the begin of a scan.
 
     Attributes:
-        paths: of files whose deletes were withheld, each with whether that it goes was confirmed since.
+        paths: of files whose deletes were withheld, each with whether that it goes was confirmed
+            since.
         lost: mount points that are not mounted.
         swapped: mount points at which something else is mounted than at the last scan.
         remounted: the folder itself is another one than at the last scan of an earlier process.
@@ -65,7 +68,8 @@ class WithheldDeleteStore:
         self._is_loaded = False
 
     async def load(self, identity: FolderIdentity) -> WithheldDeletes:
-        """Return what was withheld; mount points that are new are kept before any file below is published.
+        """Return what was withheld; mount points that are new are kept before any file below is
+        published.
 
         Args:
             identity: of the folder.
@@ -76,10 +80,14 @@ class WithheldDeleteStore:
             mounts.known = {**stored.mounts, **mounts.known}
             remounted, self._is_loaded = stored.identity not in (None, identity), True
         swapped = await self.refresh_mounts()
-        return WithheldDeletes(await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted)
+        return WithheldDeletes(
+            await self._store.paths(), await asyncio.to_thread(mounts.lost), swapped, remounted
+        )
 
     async def refresh_mounts(self) -> set[bytes]:
-        """Keep mount points that are new, before any file below them is published; those at which something else is mounted than before."""
+        """Keep mount points that are new, before any file below them is published; those at which
+        something else is mounted than before.
+        """
         mounts = self._folder.mounts
         if not self._is_loaded:
             return set()  # the first scan comes first: it knows what was mounted before
@@ -90,9 +98,15 @@ class WithheldDeleteStore:
         return swapped
 
     async def classify(
-        self, withheld: WithheldDeletes, gone: Sequence[MissingFile], expected: FolderIdentity, *, confirmed: bool
+        self,
+        withheld: WithheldDeletes,
+        gone: Sequence[MissingFile],
+        expected: FolderIdentity,
+        *,
+        confirmed: bool,
     ) -> list[MissingFile]:
-        """Return the files that are gone with the fate of each; deletes of files that are there again are no longer withheld.
+        """Return the files that are gone with the fate of each; deletes of files that are there
+        again are no longer withheld.
 
         Args:
             confirmed: all of them are to go.
@@ -100,18 +114,29 @@ class WithheldDeleteStore:
         Raises:
             RootGoneError: the folder is not there, or another one.
         """
-        absent = await asyncio.to_thread(_absent, self._folder, expected, {row.path for row in gone} | set(withheld.paths))
+        absent = await asyncio.to_thread(
+            _absent, self._folder, expected, {row.path for row in gone} | set(withheld.paths)
+        )
         await self._store.release([path for path in withheld.paths if path not in absent])
         swapped = await self._mostly_gone(withheld.swapped, gone)
         lost = [*withheld.lost, *swapped]
-        return [replace(row, fate=_fate(row, withheld, lost, absent, confirmed=confirmed)) for row in gone]
+        return [
+            replace(row, fate=_fate(row, withheld, lost, absent, confirmed=confirmed))
+            for row in gone
+        ]
 
-    async def _mostly_gone(self, mounts: Iterable[bytes], gone: Sequence[MissingFile]) -> list[bytes]:
-        """The mount points below which a larger share is gone than goes by itself: another disk is mounted there."""
+    async def _mostly_gone(
+        self, mounts: Iterable[bytes], gone: Sequence[MissingFile]
+    ) -> list[bytes]:
+        """The mount points below which a larger share is gone than goes by itself: another disk is
+        mounted there.
+        """
         found = []
         for mount in mounts:
             number = sum(is_below(row.path, [mount]) for row in gone)
-            if number and number > self._max_delete_share * len(await self._ledger.list_below([mount])):
+            if number and number > self._max_delete_share * len(
+                await self._ledger.list_below([mount])
+            ):
                 found.append(mount)
         return found
 
@@ -122,10 +147,14 @@ class WithheldDeleteStore:
             many: paths that are too many at once.
         """
         await self._store.withhold_deletes(sorted(many), "many")
-        await self._store.withhold_deletes([row.path for row in gone if row.fate == "lost"], "mount")
+        await self._store.withhold_deletes(
+            [row.path for row in gone if row.fate == "lost"], "mount"
+        )
 
     async def save_scan(self, identity: FolderIdentity, report: ScanReport) -> None:
-        """Keep what the scan has found; a mount point that no file is known below any more is forgotten."""
+        """Keep what the scan has found; a mount point that no file is known below any more is
+        forgotten.
+        """
         for mount in await asyncio.to_thread(self._folder.mounts.lost):
             if not await self._ledger.list_below([mount]):
                 self._folder.mounts.known.pop(mount, None)
@@ -135,7 +164,14 @@ class WithheldDeleteStore:
         return FolderState(self._folder.path, identity, dict(self._folder.mounts.known))
 
 
-def _fate(row: MissingFile, withheld: WithheldDeletes, lost: list[bytes], absent: set[bytes], *, confirmed: bool) -> DeleteDecision:
+def _fate(
+    row: MissingFile,
+    withheld: WithheldDeletes,
+    lost: list[bytes],
+    absent: set[bytes],
+    *,
+    confirmed: bool,
+) -> DeleteDecision:
     if row.path not in absent:
         return "free"
     if confirmed or withheld.paths.get(row.path):
@@ -150,4 +186,6 @@ def _absent(folder: Folder, expected: FolderIdentity, paths: Collection[bytes]) 
     if not paths:
         return set()
     with disk.open_folder(folder.root, expected) as root:
-        return {path for path in paths if disk.inspect_path(root, path).kind in ("absent", "hidden")}
+        return {
+            path for path in paths if disk.inspect_path(root, path).kind in ("absent", "hidden")
+        }

@@ -20,7 +20,9 @@ DEFAULT_TOKEN_HEADER = ("Authorization", "Bearer {}")
 _HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
-def api_token(source: WebhookSource, environment: Mapping[str, str] | None = None) -> SecretStr | None:
+def api_token(
+    source: WebhookSource, environment: Mapping[str, str] | None = None
+) -> SecretStr | None:
     """The token of a source; None where it needs none.
 
     Args:
@@ -33,9 +35,15 @@ def api_token(source: WebhookSource, environment: Mapping[str, str] | None = Non
         return None
     value = (os.environ if environment is None else environment).get(source.token_env, "").strip()
     if not _HEADER.fullmatch(value):
-        raise ConfigError(f"source {source.name}: {source.token_env} is not set, or no token: put there what its API wants to see")
+        raise ConfigError(
+            f"source {source.name}: {source.token_env} is not set, or no token: put there "
+            "what its API wants to see"
+        )
     if source.preset == "s3" and not all(value.partition(":")[::2]):
-        raise ConfigError(f"source {source.name}: {source.token_env} holds ACCESS_KEY_ID:SECRET_ACCESS_KEY for a bucket")
+        raise ConfigError(
+            f"source {source.name}: {source.token_env} holds ACCESS_KEY_ID:SECRET_ACCESS_KEY "
+            "for a bucket"
+        )
     return SecretStr(value)
 
 
@@ -54,7 +62,9 @@ def sends_token_to(source: WebhookSource, url: str) -> bool:
     return parse_url(url).origin == api_origin(source)
 
 
-def check_tokens(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> None:
+def check_tokens(
+    sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None
+) -> None:
     """Find out before anything is fetched whether every token is there.
 
     Raises:

@@ -1,7 +1,9 @@
-"""Expressions in JMESPath: looked at before anything is started, applied to payloads that may hold anything.
+"""Expressions in JMESPath: looked at before anything is started, applied to payloads that may hold
+anything.
 
-What an expression gives for a payload is the payload's doing: whatever the library raises then is a refusal of it. What is wrong with every
-payload, such as a function that there is not, is wrong with the expression, and found out before the first one.
+What an expression gives for a payload is the payload's doing: whatever the library raises then is a
+refusal of it. What is wrong with every payload, such as a function that there is not, is wrong with
+the expression, and found out before the first one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from jmespath.functions import Functions
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.http.validation import FieldPath, refused
 
-_SIGNATURES: Mapping[str, Sequence[Mapping[str, Any]]] = {name: each["signature"] for name, each in Functions.FUNCTION_TABLE.items()}
+_SIGNATURES: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    name: each["signature"] for name, each in Functions.FUNCTION_TABLE.items()
+}
 
 
 class JmespathExpression:
@@ -28,16 +32,21 @@ class JmespathExpression:
         text: in JMESPath.
 
     Raises:
-        ConfigError: it is none, or calls a function that there is not, or one with arguments that it never takes.
+        ConfigError: it is none, or calls a function that there is not, or one with arguments that
+        it never takes.
     """
 
     def __init__(self, source: str, name: str, text: str) -> None:
         self._name = name
         try:
             self._compiled = jmespath.compile(text)
-            problem = next((found for node in _nodes(self._compiled.parsed) if (found := _problem(node))), None)
+            problem = next(
+                (found for node in _nodes(self._compiled.parsed) if (found := _problem(node))), None
+            )
         except JMESPathError as exc:
-            raise ConfigError(f"source {source}: map.{name} is no JMESPath: {str(exc).splitlines()[0]}") from exc
+            raise ConfigError(
+                f"source {source}: map.{name} is no JMESPath: {str(exc).splitlines()[0]}"
+            ) from exc
         except RecursionError as exc:
             raise ConfigError(f"source {source}: map.{name} is nested too deeply") from exc
         if problem is not None:
@@ -54,10 +63,13 @@ class JmespathExpression:
         """
         try:
             return self._compiled.search(value)
-        except Exception as exc:  # the library's functions raise many kinds, and all of them are about the payload
+        except (
+            Exception
+        ) as exc:  # the library's functions raise many kinds, and all of them are about the payload
             raise refused(
                 place,
-                f"map.{self._name} cannot be applied to this payload: {_why(exc)}; change the expression, or leave such payloads out with `when`",
+                f"map.{self._name} cannot be applied to this payload: {_why(exc)}; change "
+                "the expression, or leave such payloads out with `when`",
             ) from exc
 
 
@@ -70,7 +82,9 @@ def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _problem(node: Mapping[str, Any]) -> str | None:
-    """What is wrong with a call of a function, whatever the payload; None: nothing, or it is no call."""
+    """What is wrong with a call of a function, whatever the payload; None: nothing, or it is no
+    call.
+    """
     if node["type"] != "function_expression":
         return None
     name, given = node["value"], node["children"]
@@ -79,7 +93,10 @@ def _problem(node: Mapping[str, Any]) -> str | None:
         return f"there is no function {name}: known are {', '.join(sorted(_SIGNATURES))}"
     least, is_open = len(signature), bool(signature[-1].get("variadic"))
     if len(given) < least or (len(given) > least and not is_open):
-        return f"{name}() takes {'at least ' if is_open else ''}{least} argument{'s' if least > 1 else ''}, and is given {len(given)}"
+        return (
+            f"{name}() takes {'at least ' if is_open else ''}{least} "
+            f"argument{'s' if least > 1 else ''}, and is given {len(given)}"
+        )
     for wanted, argument in zip(signature, given, strict=False):
         if wanted["types"] == ["expref"] and argument["type"] != "expref":
             return f"{name}() takes an expression there: write & before it"
@@ -88,7 +105,10 @@ def _problem(node: Mapping[str, Any]) -> str | None:
 
 def _why(exc: Exception) -> str:
     if isinstance(exc, JMESPathTypeError):
-        return f"{exc.function_name}() takes {_listed(exc.expected_types)}, and was given {exc.actual_type}"
+        return (
+            f"{exc.function_name}() takes {_listed(exc.expected_types)}, and was given "
+            f"{exc.actual_type}"
+        )
     if isinstance(exc, RecursionError):
         return "it is nested too deeply"
     if isinstance(exc, TypeError):

@@ -1,4 +1,6 @@
-"""POST /v1/hooks/{source}: what a system that is configured sends, known by its signature, understood by its map or preset."""
+"""POST /v1/hooks/{source}: what a system that is configured sends, known by its signature,
+understood by its map or preset.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ from livedex.pipeline.http.validation import parse_json, parse_off_loop
 from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.ingest.request_ingester import RequestIngester
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.webhook_source import WebhookSource, signing_secrets, unset_secret_variables
+from livedex.pipeline.settings.webhook_source import (
+    WebhookSource,
+    signing_secrets,
+    unset_secret_variables,
+)
 
 _PAYLOAD: dict[str, Any] = {"description": "as the system that is configured sends it"}
 
@@ -51,8 +57,15 @@ class Hook:
     def startup_warnings(self) -> Iterator[str]:
         """What the operator should know before anything comes."""
         made = self.source.map
-        if made is not None and self.source.signature in ("gitlab", "token") and not (made.version or made.event_id):
-            yield f"source {self.source.name}: without a version or an event_id in its map, what is sent again later counts as new"
+        if (
+            made is not None
+            and self.source.signature in ("gitlab", "token")
+            and not (made.version or made.event_id)
+        ):
+            yield (
+                f"source {self.source.name}: without a version or an event_id in its map, what "
+                "is sent again later counts as new"
+            )
         if self.handshake is not None:
             yield self.handshake.startup_warning
 
@@ -71,7 +84,9 @@ def payload_reader(source: WebhookSource) -> Callable[[Any], list[ChangeRequest]
     return lambda payload: [replace(item, acl=source.acl) for item in read(source, payload)]
 
 
-def load_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None) -> Mapping[str, Hook]:
+def load_hooks(
+    sources: Sequence[WebhookSource], environment: Mapping[str, str] | None = None
+) -> Mapping[str, Hook]:
     """The sources that send, by their names.
 
     Args:
@@ -86,10 +101,21 @@ def load_hooks(sources: Sequence[WebhookSource], environment: Mapping[str, str] 
 def _hook(source: WebhookSource, environment: Mapping[str, str] | None) -> Hook:
     to_come = unset_secret_variables(source, environment)
     handshake = VerificationHandshake(source.name, to_come) if to_come else None
-    return Hook(source, payload_reader(source), make_verifier(source, signing_secrets(source, environment)), handshake)
+    return Hook(
+        source,
+        payload_reader(source),
+        make_verifier(source, signing_secrets(source, environment)),
+        handshake,
+    )
 
 
-def hooks_router(hooks: Mapping[str, Hook], receiver: RequestIngester, admission: BodyBudget, *, max_document_bytes: int) -> APIRouter:
+def hooks_router(
+    hooks: Mapping[str, Hook],
+    receiver: RequestIngester,
+    admission: BodyBudget,
+    *,
+    max_document_bytes: int,
+) -> APIRouter:
     """The route that takes payloads of other systems.
 
     Args:
@@ -105,7 +131,8 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: RequestIngester, admission
         openapi_extra={**request_body_schema(("application/json", _PAYLOAD)), "security": []},
     )
     async def receive(request: Request, source: str) -> Response:
-        """Take what a configured system sends, signed by its own rule. No API key is needed: the signature says who it is.
+        """Take what a configured system sends, signed by its own rule. No API key is needed: the
+        signature says who it is.
 
         What means nothing for any document is accepted too, without a token.
         """
@@ -117,31 +144,53 @@ def hooks_router(hooks: Mapping[str, Hook], receiver: RequestIngester, admission
                 return accepted_response([])
             delivery_id = delivery_id_of(hook.source, hook.verify(request.headers, raw), raw)
             if not is_json(media_type(request)):
-                raise HTTPException(415, "a payload is JSON and says so: choose application/json where the webhook is set up")
-            incoming = _named(hook.source, hook.read(await parse_off_loop(parse_json, raw)), delivery_id)
+                raise HTTPException(
+                    415,
+                    "a payload is JSON and says so: choose application/json where the "
+                    "webhook is set up",
+                )
+            incoming = _named(
+                hook.source, hook.read(await parse_off_loop(parse_json, raw)), delivery_id
+            )
             check_contents(receiver, incoming, [("url",)] * len(incoming), max_document_bytes)
             tenant_id = TenantId(hook.source.tenant)
-            return accepted_response(await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source))
+            return accepted_response(
+                await receiver.accept(tenant_id, f"hooks/{source}", incoming, source=source)
+            )
 
     return router
 
 
 def delivery_id_of(source: WebhookSource, delivery_id: str | None, body: bytes) -> str | None:
-    """What a delivery is known by when it comes again: by what was signed alone, since anybody can send signed bytes under another id.
+    """What a delivery is known by when it comes again: by what was signed alone, since anybody can
+    send signed bytes under another id.
 
     Args:
-        delivery_id: as the sender says; GitHub does not sign it. The presets look at where the content is now, whatever they are sent.
+        delivery_id: as the sender says; GitHub does not sign it. The presets look at where the
+            content is now, whatever they are sent.
     """
     if source.map is None or source.signature not in ("github", "hmac"):
         return delivery_id
     return hashlib.sha256(body).hexdigest()
 
 
-def _named(source: WebhookSource, incoming: Sequence[ChangeRequest], delivery_id: str | None) -> list[ChangeRequest]:
-    """The changes, known by what they say of themselves, else by their place in the delivery; by both where what they say may come again."""
+def _named(
+    source: WebhookSource, incoming: Sequence[ChangeRequest], delivery_id: str | None
+) -> list[ChangeRequest]:
+    """The changes, known by what they say of themselves, else by their place in the delivery; by
+    both where what they say may come again.
+    """
     if delivery_id is None:
         return list(incoming)
     if source.preset is not None and PRESETS[source.preset].payloads_repeat:
-        named = [replace(item, delivery_id=f"{item.delivery_id} {delivery_id}") for item in incoming]
-        return [replace(item, metadata={DELIVERY_KEY: item.delivery_id}) if item.listing else item for item in named]
-    return [item if item.delivery_id else replace(item, delivery_id=f"{delivery_id}/{n}") for n, item in enumerate(incoming)]
+        named = [
+            replace(item, delivery_id=f"{item.delivery_id} {delivery_id}") for item in incoming
+        ]
+        return [
+            replace(item, metadata={DELIVERY_KEY: item.delivery_id}) if item.listing else item
+            for item in named
+        ]
+    return [
+        item if item.delivery_id else replace(item, delivery_id=f"{delivery_id}/{n}")
+        for n, item in enumerate(incoming)
+    ]

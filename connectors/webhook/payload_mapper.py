@@ -45,7 +45,9 @@ def _version(value: object) -> int | datetime:
             at.astimezone(UTC)
             return at
         except (ValidationError, OverflowError) as exc:
-            raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339") from exc
+            raise PydanticCustomError(
+                "version", "it is a whole number, or a time as in RFC 3339"
+            ) from exc
     if isinstance(value, bool) or not isinstance(value, int):
         raise PydanticCustomError("version", "it is a whole number, or a time as in RFC 3339")
     return check_version(value)
@@ -60,7 +62,9 @@ class _Mapped(RequestBody):
 
     document_id: Annotated[DocumentIdField, BeforeValidator(_text_of)]
     version: Annotated[int | datetime, BeforeValidator(_version)] | None = None
-    event_id: Annotated[str, BeforeValidator(_text_of), Field(min_length=1, max_length=1000)] | None = None
+    event_id: (
+        Annotated[str, BeforeValidator(_text_of), Field(min_length=1, max_length=1000)] | None
+    ) = None
     deleted: bool | None = None
     text: str | None = None
     url: UrlField | None = None
@@ -85,7 +89,9 @@ class PayloadMapper:
     def __init__(self, source: WebhookSource, expressions: WebhookMapping) -> None:
         self._source = source
         said = expressions.model_dump(exclude_none=True)
-        self._items, self._when = (_compiled(source, name, said.pop(name, None)) for name in ("items", "when"))
+        self._items, self._when = (
+            _compiled(source, name, said.pop(name, None)) for name in ("items", "when")
+        )
         self._fields = {name: _compiled(source, name, text) for name, text in said.items()}
 
     def read(self, payload: Any) -> list[ChangeRequest]:
@@ -109,7 +115,11 @@ class PayloadMapper:
     def _read_one(self, item: Any, place: FieldPath) -> list[ChangeRequest]:
         if self._when is not None and not self._when.found(item, (*place, "when")):
             return []
-        values = {name: expression.found(item, (*place, name)) for name, expression in self._fields.items() if expression is not None}
+        values = {
+            name: expression.found(item, (*place, name))
+            for name, expression in self._fields.items()
+            if expression is not None
+        }
         return [_incoming(validate_model(_Mapped, values, place), self._source, place)]
 
 
@@ -118,22 +128,40 @@ def _compiled(source: WebhookSource, name: str, text: str | None) -> JmespathExp
 
 
 def _acl(found: _Mapped, source: WebhookSource) -> tuple[str, ...] | None:
-    """Who may read a document: as the map says, else as the source does. Where a map that says so gives nothing, nobody may."""
+    """Who may read a document: as the map says, else as the source does.
+
+    Where a map that says so gives nothing, nobody may.
+    """
     if found.acl is not None:
         return found.acl
-    return () if source.acl is None and source.map is not None and source.map.acl is not None else source.acl
+    return (
+        ()
+        if source.acl is None and source.map is not None and source.map.acl is not None
+        else source.acl
+    )
 
 
 def _incoming(found: _Mapped, source: WebhookSource, place: FieldPath) -> ChangeRequest:
     if not found.deleted and (found.text is None) == (found.url is None):
         raise refused((*place, "text"), "the map gives the content once: as text, or as url")
     made = ChangeRequest(
-        DocumentId(found.document_id), deleted=bool(found.deleted), delivery_id=found.event_id, title=found.title, uri=found.uri or redact_url(found.url),
-        collection=found.collection or source.collection, metadata={**source.metadata, **(found.metadata or {})}, mime_type=found.mime_type,
+        DocumentId(found.document_id),
+        deleted=bool(found.deleted),
+        delivery_id=found.event_id,
+        title=found.title,
+        uri=found.uri or redact_url(found.url),
+        collection=found.collection or source.collection,
+        metadata={**source.metadata, **(found.metadata or {})},
+        mime_type=found.mime_type,
         acl=_acl(found, source),
-    )  # fmt: skip
+    )
     if isinstance(found.version, datetime):
-        made = replace(made, occurred_at_ns=epoch_ns(found.version), precision_ns=precision_ns(found.version), changed_at=found.version)
+        made = replace(
+            made,
+            occurred_at_ns=epoch_ns(found.version),
+            precision_ns=precision_ns(found.version),
+            changed_at=found.version,
+        )
     else:
         made = replace(made, version=found.version)
     if found.deleted:

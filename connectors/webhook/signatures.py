@@ -2,9 +2,11 @@
 
 | kind | what is compared |
 |---|---|
-| `standard-webhooks` | HMAC-SHA256 of `id.timestamp.body`, one of those in `webhook-signature`; the time is at most 5 minutes off |
+| `standard-webhooks` | HMAC-SHA256 of `id.timestamp.body`, one of those in `webhook-signature`; the
+time is at most 5 minutes off |
 | `github` | HMAC-SHA256 of the body, in `X-Hub-Signature-256` |
-| `gitlab` | the secret itself, in `X-Gitlab-Token`; a secret `whsec_…` is a signing token, and signs as `standard-webhooks` |
+| `gitlab` | the secret itself, in `X-Gitlab-Token`; a secret `whsec_…` is a signing token, and
+signs as `standard-webhooks` |
 | `hmac` | HMAC-SHA256 of the body, in the header that the source names |
 | `token` | the secret itself, in the header that the source names |
 
@@ -32,7 +34,10 @@ _SIGNED = "whsec_"
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 Verify: TypeAlias = Callable[[Mapping[str, str], bytes], str | None]
-"""Checks headers and body; the id of the delivery where its sender gives one. Raises HTTPException: 401."""
+"""Checks headers and body; the id of the delivery where its sender gives one.
+
+Raises HTTPException: 401.
+"""
 
 
 def make_verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify:
@@ -51,9 +56,13 @@ def make_verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify
     if source.signature == "github":
         return _hmac("X-Hub-Signature-256", "sha256=", "hex", keys, id_header="X-GitHub-Delivery")
     if source.signature == "gitlab":
-        signing = [key for value in values if value.startswith(_SIGNED) for key in _keys(source, value)]
+        signing = [
+            key for value in values if value.startswith(_SIGNED) for key in _keys(source, value)
+        ]
         plain = [value.encode() for value in values if not value.startswith(_SIGNED)]
-        return _gitlab(_standard(signing), _token("X-Gitlab-Token", "", plain, id_header="X-Gitlab-Event-UUID"))
+        return _gitlab(
+            _standard(signing), _token("X-Gitlab-Token", "", plain, id_header="X-Gitlab-Event-UUID")
+        )
     assert source.header is not None
     if source.signature == "hmac":
         return _hmac(source.header, source.prefix, source.encoding, keys)
@@ -61,14 +70,20 @@ def make_verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify
 
 
 def _keys(source: WebhookSource, secret: str) -> list[bytes]:
-    """The keys that a secret of Standard Webhooks may stand for: Base64 behind its prefix; without one also the text itself."""
+    """The keys that a secret of Standard Webhooks may stand for:
+
+    Base64 behind its prefix; without one also the text itself.
+    """
     try:
         decoded = [base64.b64decode(secret.removeprefix(_SIGNED), validate=True)]
     except ValueError:
         decoded = []
     if secret.startswith(_SIGNED):
         if not decoded or not decoded[0]:
-            raise ConfigError(f"source {source.name}: a secret begins with {_SIGNED}, and what follows is no Base64")
+            raise ConfigError(
+                f"source {source.name}: a secret begins with {_SIGNED}, and what follows is "
+                "no Base64"
+            )
         return decoded
     return [*(key for key in decoded if key), secret.encode()]
 
@@ -84,34 +99,53 @@ def _is_one(given: bytes, expected: Sequence[bytes]) -> bool:
 
 def _standard(keys: Sequence[bytes]) -> Verify:
     def verify(headers: Mapping[str, str], body: bytes) -> str:
-        delivery_id, at, signatures = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+        delivery_id, at, signatures = (
+            headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
+        )
         signed = f"{delivery_id}.{at}.".encode("latin-1") + body
         expected = [hmac.digest(key, signed, hashlib.sha256) for key in keys]
-        found = [_decoded(each.removeprefix("v1,"), "base64") for each in signatures.split(" ") if each.startswith("v1,")]
+        found = [
+            _decoded(each.removeprefix("v1,"), "base64")
+            for each in signatures.split(" ")
+            if each.startswith("v1,")
+        ]
         if not delivery_id or not any(_is_one(each, expected) for each in found if each):
             raise _refused()
-        if not (at.isascii() and at.isdigit() and len(at) < 13) or abs(time.time() - int(at)) > TOLERANCE_S:
-            raise _refused(f"the time of the signature is more than {TOLERANCE_S} s off: check the clocks")
+        if (
+            not (at.isascii() and at.isdigit() and len(at) < 13)
+            or abs(time.time() - int(at)) > TOLERANCE_S
+        ):
+            raise _refused(
+                f"the time of the signature is more than {TOLERANCE_S} s off: check the clocks"
+            )
         return delivery_id
 
     return verify
 
 
-def _hmac(header: str, prefix: str, encoding: str, keys: Sequence[bytes], *, id_header: str | None = None) -> Verify:
+def _hmac(
+    header: str, prefix: str, encoding: str, keys: Sequence[bytes], *, id_header: str | None = None
+) -> Verify:
     def verify(headers: Mapping[str, str], body: bytes) -> str | None:
         given = headers.get(header, "")
         found = _decoded(given.removeprefix(prefix), encoding) if given.startswith(prefix) else b""
-        if not found or not _is_one(found, [hmac.digest(key, body, hashlib.sha256) for key in keys]):
+        if not found or not _is_one(
+            found, [hmac.digest(key, body, hashlib.sha256) for key in keys]
+        ):
             raise _refused()
         return headers.get(id_header) if id_header else None
 
     return verify
 
 
-def _token(header: str, prefix: str, tokens: Sequence[bytes], *, id_header: str | None = None) -> Verify:
+def _token(
+    header: str, prefix: str, tokens: Sequence[bytes], *, id_header: str | None = None
+) -> Verify:
     def verify(headers: Mapping[str, str], body: bytes) -> str | None:
         given = headers.get(header, "")
-        if not given.startswith(prefix) or not _is_one(given.removeprefix(prefix).encode("latin-1"), tokens):
+        if not given.startswith(prefix) or not _is_one(
+            given.removeprefix(prefix).encode("latin-1"), tokens
+        ):
             raise _refused()
         return headers.get(id_header) if id_header else None
 

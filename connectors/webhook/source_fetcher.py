@@ -1,7 +1,9 @@
-"""Contents of documents by their URL: what each source may reach, with which credentials, and where its content is in what is answered.
+"""Contents of documents by their URL: what each source may reach, with which credentials, and where
+its content is in what is answered.
 
-What a change says of its source is believed only as far as the tenant goes with it: an event of one tenant never gets the credentials of another.
-A credential goes to the origin that the operator's settings name, whatever URL a payload holds.
+What a change says of its source is believed only as far as the tenant goes with it: an event of one
+tenant never gets the credentials of another. A credential goes to the origin that the operator's
+settings name, whatever URL a payload holds.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ import orjson
 from livedex.connectors.webhook.api_credentials import DEFAULT_TOKEN_HEADER, api_origin, api_token
 from livedex.connectors.webhook.presets import PRESETS, SourcePreset
 from livedex.connectors.webhook.presets.s3 import signed
-from livedex.pipeline.errors import ContentNotFoundError, NoTextError, RejectedError, RetryableError, UnexpectedResponseError
+from livedex.pipeline.errors import (
+    ContentNotFoundError,
+    NoTextError,
+    RejectedError,
+    RetryableError,
+    UnexpectedResponseError,
+)
 from livedex.pipeline.events.json_decoder import decode_json
 from livedex.pipeline.fetch.body_decoder import too_large_error
 from livedex.pipeline.fetch.fetcher import FetchRequest, FetchResult, HttpFetcher, check_host
@@ -42,7 +50,8 @@ class _FetchRules:
 
 
 class SourceFetcher:
-    """`livedex.pipeline.stages.remote_content.ContentFetcher` by the rules of the configured sources.
+    """`livedex.pipeline.stages.remote_content.ContentFetcher` by the rules of the configured
+    sources.
 
     Args:
         max_document_bytes: of a content.
@@ -50,13 +59,25 @@ class SourceFetcher:
     """
 
     def __init__(
-        self, sources: Sequence[WebhookSource], settings: FetchSettings, getter: HttpFetcher, *, max_document_bytes: int,
+        self,
+        sources: Sequence[WebhookSource],
+        settings: FetchSettings,
+        getter: HttpFetcher,
+        *,
+        max_document_bytes: int,
         environment: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
-        self._getter, self._most_bytes, self._environment, self._retry_s = getter, max_document_bytes, environment, settings.retry_s
+    ) -> None:
+        self._getter, self._most_bytes, self._environment, self._retry_s = (
+            getter,
+            max_document_bytes,
+            environment,
+            settings.retry_s,
+        )
         self._anybody = _FetchRules(settings.hosts)
         self._rules = {
-            (source.tenant, source.name): _FetchRules(_allowed(source), source, PRESETS[source.preset] if source.preset else None)
+            (source.tenant, source.name): _FetchRules(
+                _allowed(source), source, PRESETS[source.preset] if source.preset else None
+            )
             for source in sources
         }
 
@@ -70,7 +91,10 @@ class SourceFetcher:
         if configured is None:
             return ""
         token = api_token(configured, self._environment)
-        said = f"{configured.preset}\x00{configured.base_url}\x00{token.get_secret_value() if token else ''}"
+        said = (
+            f"{configured.preset}\x00{configured.base_url}\x00"
+            f"{token.get_secret_value() if token else ''}"
+        )
         return hashlib.sha256(said.encode()).hexdigest()
 
     def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
@@ -88,7 +112,15 @@ class SourceFetcher:
         """See `Fetcher.fetch`."""
         rules = self._of(tenant_id, source)
         asked = self._asked(
-            rules, url, FetchRequest(url, tenant_id, allowed=rules.allowed, validator=validator, max_bytes=self._most_bytes)
+            rules,
+            url,
+            FetchRequest(
+                url,
+                tenant_id,
+                allowed=rules.allowed,
+                validator=validator,
+                max_bytes=self._most_bytes,
+            ),
         )
         async with AsyncExitStack() as held:
             with self._patience(rules):
@@ -100,23 +132,31 @@ class SourceFetcher:
         content = got.content
         if sender is not None:
             _check_place(sender, url, got)
-            content = content if sender.content is None else sender.content(content, got.mime_type, url)
+            content = (
+                content if sender.content is None else sender.content(content, got.mime_type, url)
+            )
         if len(content) > self._most_bytes:
             raise too_large_error(self._most_bytes)
         typed = sender is None or sender.typed
-        return FetchedContent(content, got.mime_type if typed else None, got.name if typed else "", got.validator)
+        return FetchedContent(
+            content, got.mime_type if typed else None, got.name if typed else "", got.validator
+        )
 
     @contextmanager
     def _patience(self, rules: _FetchRules) -> Iterator[None]:
-        """Says of what may pass for how long it is tried again: a system that sends of its own accord does not send again; who sends with a key sees
-        what became of it, and can."""
+        """Says of what may pass for how long it is tried again: a system that sends of its own
+        accord does not send again; who sends with a key sees
+        what became of it, and can.
+        """
         try:
             yield
         except RetryableError as exc:
             if rules.source is None:
                 raise
             doubted = isinstance(exc, ContentNotFoundError | UnexpectedResponseError)
-            exc.retry_for_s = min(self._retry_s, MAX_UNEXPECTED_RETRY_S) if doubted else self._retry_s
+            exc.retry_for_s = (
+                min(self._retry_s, MAX_UNEXPECTED_RETRY_S) if doubted else self._retry_s
+            )
             raise
 
     async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
@@ -126,12 +166,17 @@ class SourceFetcher:
         headers = rules.sender.listing_headers if rules.sender is not None else {}
         try:
             with self._patience(rules):
-                async with self._getter.get(replace(asked, headers=headers, max_bytes=_LISTING_BYTES)) as found:
+                async with self._getter.get(
+                    replace(asked, headers=headers, max_bytes=_LISTING_BYTES)
+                ) as found:
                     if found is not None and rules.sender is not None:
                         _check_place(rules.sender, url, found)
                     return _said(b"" if found is None else found.content)
         except NoTextError as exc:
-            raise RejectedError(f"what changed is more than is read at once ({_LISTING_BYTES} bytes)", reason="not_listed") from exc
+            raise RejectedError(
+                f"what changed is more than is read at once ({_LISTING_BYTES} bytes)",
+                reason="not_listed",
+            ) from exc
 
     def _of(self, tenant_id: TenantId, source: str) -> _FetchRules:
         return self._rules.get((tenant_id, source), self._anybody)
@@ -141,15 +186,22 @@ class SourceFetcher:
         if source is None:
             return asked
         if sender is not None:
-            most = 2 * self._most_bytes + _ENVELOPE_BYTES if sender.is_wrapped else self._most_bytes  # escapes of JSON, and more
+            # escapes of JSON, and more
+            most = 2 * self._most_bytes + _ENVELOPE_BYTES if sender.is_wrapped else self._most_bytes
             asked = replace(asked, headers=sender.headers, max_bytes=most)
         token = api_token(source, self._environment)
         if token is None:
             return asked
         if source.preset == "s3":
             return replace(asked, signed_url=signed(source, url, token))
-        name, form = DEFAULT_TOKEN_HEADER if sender is None or sender.token is None else sender.token
-        return replace(asked, credential=(name, form.format(token.get_secret_value())), for_origin=api_origin(source))
+        name, form = (
+            DEFAULT_TOKEN_HEADER if sender is None or sender.token is None else sender.token
+        )
+        return replace(
+            asked,
+            credential=(name, form.format(token.get_secret_value())),
+            for_origin=api_origin(source),
+        )
 
 
 def _check_place(sender: SourcePreset, url: str, got: FetchResult) -> None:
@@ -161,7 +213,8 @@ def _check_place(sender: SourcePreset, url: str, got: FetchResult) -> None:
     host, found = parse_url(url).host, parse_url(got.url).host
     if sender.stays and host != found:
         raise UnexpectedResponseError(
-            f"{host} leads to {found} instead of answering: who asks may have to log in, or base_url of the source is out of date"
+            f"{host} leads to {found} instead of answering: who asks may have to log in, or "
+            "base_url of the source is out of date"
         )
 
 
@@ -169,7 +222,9 @@ def _said(answer: bytes) -> Any:
     try:
         return decode_json(answer)
     except orjson.JSONDecodeError as exc:
-        raise UnexpectedResponseError("what changed was asked for, and the answer is no JSON") from exc
+        raise UnexpectedResponseError(
+            "what changed was asked for, and the answer is no JSON"
+        ) from exc
 
 
 def _allowed(source: WebhookSource) -> HostAllowlist:

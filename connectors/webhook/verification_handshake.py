@@ -1,7 +1,9 @@
-"""The one request that comes unsigned: a sender that makes up the secret itself sends it once, for the operator to repeat it there.
+"""The one request that comes unsigned: a sender that makes up the secret itself sends it once, for
+the operator to repeat it there.
 
-Invariants: it is looked at only while a secret of the source is not set. All that it can do is to be told in the log, so many times a minute
-at most; it is never used as a secret before an operator has put it in the environment. Anybody may send one, and the sender takes none but its
+Invariants: it is looked at only while a secret of the source is not set. All that it can do is to
+be told in the log, so many times a minute at most; it is never used as a secret before an operator
+has put it in the environment. Anybody may send one, and the sender takes none but its
 own: so the operator is asked to show it there first.
 
 Source: Notion, "Webhooks", verifying the subscription.
@@ -36,7 +38,9 @@ class VerificationHandshake:
         now: seconds, monotonic.
     """
 
-    def __init__(self, source: str, variables: tuple[str, ...], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, source: str, variables: tuple[str, ...], now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._source, self._variables, self._now = source, variables, now
         self._told: deque[float] = deque(maxlen=MAX_LOGGED_TOKENS)
 
@@ -44,7 +48,8 @@ class VerificationHandshake:
     def startup_warning(self) -> str:
         """What the operator is told at the start."""
         return (
-            f"source {self._source}: {self._variables[0]} is not set, so only what is signed by another secret is taken from it; what its sender"
+            f"source {self._source}: {self._variables[0]} is not set, so only what is signed "
+            "by another secret is taken from it; what its sender"
             " sends to verify the subscription is shown here: put it there then, and start again"
         )
 
@@ -52,19 +57,28 @@ class VerificationHandshake:
         """Whether a request is the handshake; if so, the operator has been told.
 
         Raises:
-            HTTPException: 503, it is, and too many came before it; that is not logged, for anybody may send them.
+            HTTPException: 503, it is, and too many came before it; that is not logged, for anybody
+            may send them.
         """
         token = _token(body)
         if token is None:
             return False
         now = self._now()
         if len(self._told) == MAX_LOGGED_TOKENS and now - self._told[0] < WITHIN_S:
-            raise HTTPException(503, "too many verification tokens came: have it sent again later", {"Retry-After": f"{WITHIN_S:.0f}"})
+            raise HTTPException(
+                503,
+                "too many verification tokens came: have it sent again later",
+                {"Retry-After": f"{WITHIN_S:.0f}"},
+            )
         self._told.append(now)
         log.warning(
-            "source %s: %s came unsigned, to verify the subscription: paste it where the subscription was made, and only if it is accepted"
-            " there put it into %s and start again", self._source, token, self._variables[0],
-        )  # fmt: skip
+            "source %s: %s came unsigned, to verify the subscription: paste it where the "
+            "subscription was made, and only if it is accepted"
+            " there put it into %s and start again",
+            self._source,
+            token,
+            self._variables[0],
+        )
         return True
 
 

@@ -1,6 +1,8 @@
-"""The Kafka broker: one consumer group a stage, read through FastStream, and an idempotent producer.
+"""The Kafka broker: one consumer group a stage, read through FastStream, and an idempotent
+producer.
 
-Publish first, then commit: a crash in between delivers the record again, and every stage is idempotent.
+Publish first, then commit: a crash in between delivers the record again, and every stage is
+idempotent.
 """
 
 from __future__ import annotations
@@ -14,9 +16,17 @@ from typing import Any
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from livedex.consumers.kafka.cluster_monitor import ClusterMonitor
-from livedex.consumers.kafka.connection import faststream_security, token_provider, translate_kafka_errors
+from livedex.consumers.kafka.connection import (
+    faststream_security,
+    token_provider,
+    translate_kafka_errors,
+)
 from livedex.consumers.kafka.output_topics import OUTPUT_TOPICS, OutputTopicWriter
-from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, PartitionLeaders, limit_metadata_requests
+from livedex.consumers.kafka.partition_leaders import (
+    WRITER_EVERY_S,
+    PartitionLeaders,
+    limit_metadata_requests,
+)
 from livedex.consumers.kafka.producer import CLIENT_ID, PRODUCER_OPTIONS, RenewableProducer
 from livedex.consumers.kafka.records import INTAKE_HEADERS, headers_to_kafka, original_key_and_value
 from livedex.consumers.kafka.stage_consumer import StageConsumer
@@ -34,7 +44,8 @@ log = logging.getLogger(__name__)
 DRAIN_S = 25.0  # what was begun is finished within it when the process ends
 CLOSE_S = 5.0
 ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
-TELL_AFTER_S = 3.0  # a stage waits for as long as it takes, and says so after this; less when the process ends
+# a stage waits for as long as it takes, and says so after this; less when the process ends
+TELL_AFTER_S = 3.0
 FIRST_TRY_AGAIN_S = 1.0
 _STILL_LED_EVERY_S = 0.5
 _LOOK_AT_LEADERS_EVERY_S = 1.0
@@ -60,22 +71,34 @@ class KafkaBroker:
 
     Args:
         servers: `host:port` to ask first.
-        on_health: told `broker` and the reason when Kafka is away, and with None once it works again.
+        on_health: told `broker` and the reason when Kafka is away, and with None once it works
+            again.
         on_lost: told a stage, and how many records of it were removed before it had read them.
     """
 
     def __init__(
-        self, settings: KafkaSettings, servers: tuple[str, ...], on_health: HealthCallback, on_lost: RecordLossCallback = _nothing
+        self,
+        settings: KafkaSettings,
+        servers: tuple[str, ...],
+        on_health: HealthCallback,
+        on_lost: RecordLossCallback = _nothing,
     ) -> None:
         self._settings = settings
         self._servers = servers
         self._on_health = on_health
         self._on_lost = on_lost
         self._broker = FastStreamBroker(
-            list(servers), client_id=CLIENT_ID, security=faststream_security(settings), sasl_oauth_token_provider=token_provider(settings),
-            allow_auto_create_topics=False, graceful_timeout=CLOSE_S, apply_types=False, logger=_client_log(), log_level=logging.DEBUG,
+            list(servers),
+            client_id=CLIENT_ID,
+            security=faststream_security(settings),
+            sasl_oauth_token_provider=token_provider(settings),
+            allow_auto_create_topics=False,
+            graceful_timeout=CLOSE_S,
+            apply_types=False,
+            logger=_client_log(),
+            log_level=logging.DEBUG,
             **PRODUCER_OPTIONS,
-        )  # fmt: skip
+        )
         self._producer = RenewableProducer(self._broker, settings, servers)
         self._leaders = PartitionLeaders(lambda: self._producer.present, on_health)
         self._announcements = OutputTopicWriter(self._announce, on_health, self._partition_of)
@@ -97,7 +120,9 @@ class KafkaBroker:
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; see `livedex.pipeline.ingest.ingester.ChangePublisher`. Where the partition of one has no leader, none is put.
+        """Put changes on the first topic, in order; see
+        `livedex.pipeline.ingest.ingester.ChangePublisher`. Where the partition of one has no
+        leader, none is put.
 
         Raises:
             PartialOutageError: it has none.
@@ -110,14 +135,17 @@ class KafkaBroker:
         with translate_kafka_errors(f"publish to {CHANGED}"):
             async with asyncio.timeout(ACCEPT_S):
                 sent = [
-                    await self._producer.send(topic, event.encode(), key, INTAKE_HEADERS) for event, key in zip(events, keys, strict=True)
+                    await self._producer.send(topic, event.encode(), key, INTAKE_HEADERS)
+                    for event, key in zip(events, keys, strict=True)
                 ]
                 await self._while_led(asyncio.gather(*sent), topic, keys)
 
     async def put(self, topic: str, event: Event[Any]) -> None:
-        """Put an event of a stage on its topic, however long Kafka is away; a second copy would help nobody.
+        """Put an event of a stage on its topic, however long Kafka is away; a second copy would
+        help nobody.
 
-        What others are only told (`livedex.synced`, `livedex.dead`) holds up no document: where its topic is missing or forbidden, it waits.
+        What others are only told (`livedex.synced`, `livedex.dead`) holds up no document: where its
+        topic is missing or forbidden, it waits.
 
         Raises:
             PartialOutageError: its partition has no leader.
@@ -158,8 +186,11 @@ class KafkaBroker:
             sent = await self._producer.send(name, event.encode(), key)
             await self._while_led(asyncio.ensure_future(self._until_held(sent, topic)), name, [key])
 
-    async def _while_led(self, sent: asyncio.Future[Any], topic: str, keys: Sequence[bytes]) -> None:
-        """Wait for records to be held, as long as their partitions have leaders: whoever waits for them is told soon, and sends them again.
+    async def _while_led(
+        self, sent: asyncio.Future[Any], topic: str, keys: Sequence[bytes]
+    ) -> None:
+        """Wait for records to be held, as long as their partitions have leaders: whoever waits for
+        them is told soon, and sends them again.
 
         Raises:
             PartialOutageError: one has lost its leader. The record may be written none the less.
@@ -196,14 +227,16 @@ class KafkaBroker:
         finally:
             leaving.cancel()
         if not sent.done():
-            sent.cancel()  # the record it came from is read again, and finds everything done but this
+            # the record it came from is read again, and finds everything done but this
+            sent.cancel()
             raise OutageError("broker", f"{topic} was not reached before the process ended")
         await sent
         self._on_health("broker", None)
 
     @asynccontextmanager
     async def running(self, *, patient: bool = True) -> AsyncIterator[None]:
-        """Connected, and consuming where stages were added, for as long as the block lasts; then what was begun is finished.
+        """Connected, and consuming where stages were added, for as long as the block lasts; then
+        what was begun is finished.
 
         Args:
             patient: Kafka may be away at the start: it is waited for, and the health says so.
@@ -215,13 +248,18 @@ class KafkaBroker:
         await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            looking = ClusterMonitor(self._broker, self.stages, self._servers, self._on_health, self._clients)
+            looking = ClusterMonitor(
+                self._broker, self.stages, self._servers, self._on_health, self._clients
+            )
             loops = {f"commit {s.settler.stage.name}": s.run_commits for s in self.stages} | {
                 "announce": self._announcements.run,
                 "watch kafka": looking.run,
                 "watch leaders": self._watch_leaders,
             }
-            tasks = [asyncio.create_task(run_supervised(loop, name), name=name) for name, loop in loops.items()]
+            tasks = [
+                asyncio.create_task(run_supervised(loop, name), name=name)
+                for name, loop in loops.items()
+            ]
             try:
                 yield
             finally:
@@ -237,7 +275,12 @@ class KafkaBroker:
         """Look for ever at the topics of the stages here, and at the one that changes enter by."""
         used = [
             CHANGED,
-            *(topic for s in self.stages for topic in (s.settler.stage.takes, s.settler.stage.leaves) if topic not in OUTPUT_TOPICS),
+            *(
+                topic
+                for s in self.stages
+                for topic in (s.settler.stage.takes, s.settler.stage.leaves)
+                if topic not in OUTPUT_TOPICS
+            ),
         ]
         while True:
             self._leaders.look([self._settings.prefix + topic for topic in dict.fromkeys(used)])
@@ -246,7 +289,11 @@ class KafkaBroker:
     def _clients(self) -> list[Any]:
         """Return the connections of everything that talks to Kafka here."""
         admin = getattr(self._broker.config.admin_client, "_client", None)
-        return [client for client in (self._producer.client, admin, *(stage.client for stage in self.stages)) if client is not None]
+        return [
+            client
+            for client in (self._producer.client, admin, *(stage.client for stage in self.stages))
+            if client is not None
+        ]
 
     async def _begin(self, patient: bool) -> None:
         wait_s, away = FIRST_TRY_AGAIN_S, False
@@ -287,4 +334,7 @@ class KafkaBroker:
 
 def _headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
     """The headers that its record had, and which letter it is."""
-    return [*headers_to_kafka(letter.headers), *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else [])]
+    return [
+        *headers_to_kafka(letter.headers),
+        *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else []),
+    ]

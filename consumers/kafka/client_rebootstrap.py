@@ -1,7 +1,8 @@
 """Clients that have lost every broker begin again with the servers of `LIVEDEX_BROKER_URL`.
 
-The client library knows only the brokers that Kafka last told it of. Where all of their addresses change behind the same bootstrap address (a cluster that
-was moved, new advertised listeners), it would ask the old ones for ever.
+The client library knows only the brokers that Kafka last told it of. Where all of their addresses
+change behind the same bootstrap address (a cluster that was moved, new advertised listeners), it
+would ask the old ones for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOST_AFTER_S = 20.0  # without a connection; an idle client refreshes its metadata more often than that
+# without a connection; an idle client refreshes its metadata more often than that
+LOST_AFTER_S = 20.0
 _AGAIN_AFTER_S = 10.0
 
 
@@ -47,10 +49,15 @@ class ClientRebootstrap:
             self._connected_at[client] = now
             return False
         since = self._connected_at.setdefault(client, now)
-        return now - since >= LOST_AFTER_S and now - self._tried_at.get(client, -_AGAIN_AFTER_S) >= _AGAIN_AFTER_S
+        return (
+            now - since >= LOST_AFTER_S
+            and now - self._tried_at.get(client, -_AGAIN_AFTER_S) >= _AGAIN_AFTER_S
+        )
 
     def _rebootstrap(self, client: AIOKafkaClient) -> None:
-        """Let its next question for metadata go to the bootstrap servers too; the answer takes the place of all brokers that it knows."""
+        """Let its next question for metadata go to the bootstrap servers too; the answer takes the
+        place of all brokers that it knows.
+        """
         self._tried_at[client] = self._clock()
         log.info("a client of Kafka has no connection and asks the bootstrap servers again")
         for number, (host, port, _) in enumerate(client.hosts):

@@ -32,15 +32,27 @@ class ClusterMonitor:
     """
 
     def __init__(
-        self, broker: KafkaBroker, stages: Sequence[StageConsumer], servers: Sequence[str], on_health: Callable[[str, str | None], None],
+        self,
+        broker: KafkaBroker,
+        stages: Sequence[StageConsumer],
+        servers: Sequence[str],
+        on_health: Callable[[str, str | None], None],
         clients: Callable[[], list[AIOKafkaClient]],
-    ) -> None:  # fmt: skip
-        self._broker, self._stages, self._servers, self._on_health, self._clients = broker, stages, servers, on_health, clients
+    ) -> None:
+        self._broker, self._stages, self._servers, self._on_health, self._clients = (
+            broker,
+            stages,
+            servers,
+            on_health,
+            clients,
+        )
         self._rebootstrap = ClientRebootstrap()
         self._away_since: float | None = None
 
     async def run(self) -> None:
-        """Look for ever: say when Kafka goes and comes back, and begin a consumer anew that has stopped to poll although Kafka is there."""
+        """Look for ever: say when Kafka goes and comes back, and begin a consumer anew that has
+        stopped to poll although Kafka is there.
+        """
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -68,7 +80,11 @@ class ClusterMonitor:
 
 
 async def _begin_anew(stage: StageConsumer) -> None:
-    log.error("%s: has not polled for %.0f s and joins its group anew", stage.settler.stage.name, time.monotonic() - stage.polled_at)
+    log.error(
+        "%s: has not polled for %.0f s and joins its group anew",
+        stage.settler.stage.name,
+        time.monotonic() - stage.polled_at,
+    )
     try:
         await stage.restart()
     except (LivedexError, OSError, RuntimeError) as exc:

@@ -1,5 +1,7 @@
-"""Names of headers that are no UTF-8. aiokafka decodes them while it reads and knows no other way, so that one such record, which any
-client in C can write, would hold up its partition for good. Once one is met, records are read by aiokafka's slower reader with names that
+"""Names of headers that are no UTF-8. aiokafka decodes them while it reads and knows no other way,
+so that one such record, which any
+client in C can write, would hold up its partition for good. Once one is met, records are read by
+aiokafka's slower reader with names that
 keep what they are: `name.encode("utf-8", "surrogateescape")` gives the bytes.
 """
 
@@ -43,5 +45,7 @@ class _Records(_MemoryRecordsPy):  # type: ignore[misc]  # as above
 def accept_non_utf8_header_names() -> None:
     """Read names of headers whatever their bytes are, from now on."""
     if fetcher.MemoryRecords is not _Records:
-        log.warning("a record has a header whose name is no UTF-8: records are read more slowly from now on")
+        log.warning(
+            "a record has a header whose name is no UTF-8: records are read more slowly from now on"
+        )
         fetcher.MemoryRecords = _Records

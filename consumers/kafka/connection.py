@@ -1,4 +1,4 @@
-"""How to reach Kafka: the settings as arguments of FastStream's broker and of aiokafka's clients."""
+"""Kafka connection settings as arguments of FastStream's broker and of aiokafka's clients."""
 
 from __future__ import annotations
 
@@ -26,14 +26,22 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 from faststream.kafka.security import parse_security
-from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
+from faststream.security import (
+    BaseSecurity,
+    SASLOAuthBearer,
+    SASLPlaintext,
+    SASLScram256,
+    SASLScram512,
+)
 
 from livedex.pipeline.errors import ConfigError, OutageError, RejectedError
 from livedex.pipeline.http.outbound_client import open_http_client
 from livedex.pipeline.settings.kafka import KafkaSettings
 
 METADATA_AGE_MS = 10_000
-"""After which partitions and topics are asked for again: new ones are read, and ones that were made again are found, within twice that."""
+"""After which partitions and topics are asked for again: new ones are read, and ones that were
+made again are found, within twice that.
+"""
 _TOKEN_TIMEOUT_S = 10.0
 _HANDSHAKE_MS = 5000
 _EARLY_S = 30.0  # a token is renewed so long before it ends
@@ -47,7 +55,12 @@ class _CertificateRefusedError(Exception):
     """Servers do not take our certificate, or want to see one."""
 
 
-_REFUSALS = (AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError)
+_REFUSALS = (
+    AuthenticationFailedError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+    IllegalSaslStateError,
+)
 
 
 @contextmanager
@@ -62,30 +75,52 @@ def translate_kafka_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _REFUSALS as exc:
-        raise ConfigError(f"{what}: Kafka refuses the credentials ({exc}): check LIVEDEX_KAFKA_SASL_… and LIVEDEX_KAFKA_SSL_…") from exc
+        raise ConfigError(
+            f"{what}: Kafka refuses the credentials ({exc}): check LIVEDEX_KAFKA_SASL_… and "
+            "LIVEDEX_KAFKA_SSL_…"
+        ) from exc
     except _CertificateRefusedError as exc:
         raise ConfigError(
-            f"{what}: Kafka wants another certificate ({exc}): check LIVEDEX_KAFKA_SSL_CERT_FILE and LIVEDEX_KAFKA_SSL_KEY_FILE"
+            f"{what}: Kafka wants another certificate ({exc}): check "
+            "LIVEDEX_KAFKA_SSL_CERT_FILE and LIVEDEX_KAFKA_SSL_KEY_FILE"
         ) from exc
     except ssl.SSLCertVerificationError as exc:
-        raise ConfigError(f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check LIVEDEX_KAFKA_SSL_CA_FILE") from exc
+        raise ConfigError(
+            f"{what}: Kafka's certificate is not trusted ({exc.verify_message}): check "
+            "LIVEDEX_KAFKA_SSL_CA_FILE"
+        ) from exc
     except TopicAuthorizationFailedError as exc:
-        raise TopicUnavailableError("broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}") from exc
+        raise TopicUnavailableError(
+            "broker", f"{what}: Kafka forbids it: give this user the right to read and write {exc}"
+        ) from exc
     except UnknownTopicOrPartitionError as exc:
-        raise TopicUnavailableError("broker", f"{what}: the topic is not there: start a stage, or run `livedex migrate`") from exc
+        raise TopicUnavailableError(
+            "broker", f"{what}: the topic is not there: start a stage, or run `livedex migrate`"
+        ) from exc
     except GroupAuthorizationFailedError as exc:
-        raise OutageError("broker", f"{what}: Kafka forbids it: give this user the right to read the group {exc}") from exc
+        raise OutageError(
+            "broker", f"{what}: Kafka forbids it: give this user the right to read the group {exc}"
+        ) from exc
     except MessageSizeTooLargeError as exc:
-        raise RejectedError(f"{what}: too large for the topic: raise its max.message.bytes, or send less", reason="too_large") from exc
+        raise RejectedError(
+            f"{what}: too large for the topic: raise its max.message.bytes, or send less",
+            reason="too_large",
+        ) from exc
     except (KafkaConnectionError, KafkaTimeoutError, TimeoutError, OSError) as exc:
-        raise OutageError("broker", f"{what}: Kafka does not answer ({_short(exc)}): see LIVEDEX_BROKER_URL") from exc
+        raise OutageError(
+            "broker", f"{what}: Kafka does not answer ({_short(exc)}): see LIVEDEX_BROKER_URL"
+        ) from exc
     except KafkaError as exc:
         raise OutageError("broker", f"{what}: {type(exc).__name__}: {exc}") from exc
 
 
 @asynccontextmanager
-async def diagnose_connection_failure(settings: KafkaSettings, servers: tuple[str, ...]) -> AsyncIterator[None]:
-    """Find out why no server could be connected to: aiokafka says that none could, whether they are away or refuse who we are."""
+async def diagnose_connection_failure(
+    settings: KafkaSettings, servers: tuple[str, ...]
+) -> AsyncIterator[None]:
+    """Find out why no server could be connected to: aiokafka says that none could, whether they
+    are away or refuse who we are.
+    """
     try:
         yield
     except KafkaConnectionError:
@@ -100,7 +135,9 @@ async def _shake_hands(settings: KafkaSettings, server: str) -> None:
     arguments = client_arguments(settings, (server,))
     del arguments["bootstrap_servers"]
     try:
-        connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=_HANDSHAKE_MS, **arguments)
+        connection = await create_conn(
+            host.strip("[]"), int(port), request_timeout_ms=_HANDSHAKE_MS, **arguments
+        )
     except (*_REFUSALS, ssl.SSLCertVerificationError):
         raise
     except (OSError, KafkaError, TimeoutError):
@@ -111,7 +148,9 @@ async def _shake_hands(settings: KafkaSettings, server: str) -> None:
 
 
 async def _show_certificate(host: str, port: int, context: ssl.SSLContext) -> None:
-    """Raise what a server has against our certificate, which it says only after the handshake; return where it is away."""
+    """Raise what a server has against our certificate, which it says only after the handshake;
+    return where it is away.
+    """
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(_HANDSHAKE_MS / 1000):
@@ -129,7 +168,11 @@ async def _show_certificate(host: str, port: int, context: ssl.SSLContext) -> No
 
 def _short(exc: Exception) -> str:
     text = str(exc).removeprefix("KafkaConnectionError: ")
-    return "none of its brokers can be reached" if text.startswith("Unable to bootstrap") else text or type(exc).__name__
+    return (
+        "none of its brokers can be reached"
+        if text.startswith("Unable to bootstrap")
+        else text or type(exc).__name__
+    )
 
 
 def faststream_security(settings: KafkaSettings) -> BaseSecurity | None:
@@ -145,26 +188,44 @@ def faststream_security(settings: KafkaSettings) -> BaseSecurity | None:
         return BaseSecurity(ssl_context=context, use_ssl=True) if tls else None
     if mechanism == "OAUTHBEARER":
         return SASLOAuthBearer(ssl_context=context, use_ssl=tls)
-    kind = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}[mechanism]
+    kind = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}[
+        mechanism
+    ]
     assert settings.sasl_username is not None
     assert settings.sasl_password is not None
-    return kind(settings.sasl_username, settings.sasl_password.get_secret_value(), ssl_context=context, use_ssl=tls)
+    return kind(
+        settings.sasl_username,
+        settings.sasl_password.get_secret_value(),
+        ssl_context=context,
+        use_ssl=tls,
+    )
 
 
 def token_provider(settings: KafkaSettings) -> AbstractTokenProvider | None:
     """Who fetches tokens, for OAUTHBEARER; None for the other mechanisms. Needs a running loop."""
-    return ClientCredentialsTokenProvider(settings) if settings.sasl_mechanism == "OAUTHBEARER" else None
+    return (
+        ClientCredentialsTokenProvider(settings)
+        if settings.sasl_mechanism == "OAUTHBEARER"
+        else None
+    )
 
 
 def client_arguments(settings: KafkaSettings, servers: tuple[str, ...]) -> dict[str, Any]:
     """What aiokafka's own clients are opened with."""
-    security = {k: v for k, v in parse_security(faststream_security(settings)).items() if v is not None}
+    security = {
+        k: v for k, v in parse_security(faststream_security(settings)).items() if v is not None
+    }
     provider = token_provider(settings)
-    return {"bootstrap_servers": list(servers), **security} | ({"sasl_oauth_token_provider": provider} if provider else {})
+    return {"bootstrap_servers": list(servers), **security} | (
+        {"sasl_oauth_token_provider": provider} if provider else {}
+    )
 
 
-class ClientCredentialsTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types for it
-    """Tokens by the client credentials grant of OAuth 2.0 (RFC 6749, section 4.4), kept until shortly before they end."""
+# aiokafka has no types for it
+class ClientCredentialsTokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens by the client credentials grant of OAuth 2.0 (RFC 6749, section 4.4), kept until
+    shortly before they end.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -188,26 +249,36 @@ class ClientCredentialsTokenProvider(AbstractTokenProvider):  # type: ignore[mis
         s = self._settings
         assert s.oauth_token_url is not None
         assert s.oauth_client_secret is not None
-        form = {"grant_type": "client_credentials"} | ({"scope": s.oauth_scope} if s.oauth_scope else {})
+        form = {"grant_type": "client_credentials"} | (
+            {"scope": s.oauth_scope} if s.oauth_scope else {}
+        )
         try:
             async with open_http_client(s.oauth_token_url, timeout=_TOKEN_TIMEOUT_S) as http:
                 answer = await http.post(
-                    s.oauth_token_url, data=form, auth=(s.oauth_client_id or "", s.oauth_client_secret.get_secret_value())
+                    s.oauth_token_url,
+                    data=form,
+                    auth=(s.oauth_client_id or "", s.oauth_client_secret.get_secret_value()),
                 )
                 answer.raise_for_status()
             body = answer.json()
             self._token = str(body["access_token"])
             self._until = time.monotonic() + max(float(body.get("expires_in", 300)) - _EARLY_S, 1.0)
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as exc:
-            raise OSError(f"no token for Kafka from LIVEDEX_KAFKA_OAUTH_TOKEN_URL: {type(exc).__name__}") from exc
+            raise OSError(
+                f"no token for Kafka from LIVEDEX_KAFKA_OAUTH_TOKEN_URL: {type(exc).__name__}"
+            ) from exc
 
 
 def _tls(settings: KafkaSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_file)
         if settings.ssl_cert_file is not None:
-            password = settings.ssl_key_password.get_secret_value() if settings.ssl_key_password else None
+            password = (
+                settings.ssl_key_password.get_secret_value() if settings.ssl_key_password else None
+            )
             context.load_cert_chain(settings.ssl_cert_file, settings.ssl_key_file, password)
     except (OSError, ssl.SSLError) as exc:
-        raise ConfigError(f"LIVEDEX_KAFKA_SSL_…: a certificate or key cannot be read: {exc}") from exc
+        raise ConfigError(
+            f"LIVEDEX_KAFKA_SSL_…: a certificate or key cannot be read: {exc}"
+        ) from exc
     return context

@@ -11,8 +11,17 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from livedex.consumers.kafka.compat import accept_non_utf8_header_names
-from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments, diagnose_connection_failure, translate_kafka_errors
-from livedex.consumers.kafka.partition_leaders import has_leader, limit_metadata_requests, offline_partitions
+from livedex.consumers.kafka.connection import (
+    METADATA_AGE_MS,
+    client_arguments,
+    diagnose_connection_failure,
+    translate_kafka_errors,
+)
+from livedex.consumers.kafka.partition_leaders import (
+    has_leader,
+    limit_metadata_requests,
+    offline_partitions,
+)
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.consumer_lag import StageLag
 from livedex.pipeline.events.event import CHANGED
@@ -29,7 +38,10 @@ def consumer_group_id(settings: KafkaSettings, stage: str) -> str:
 
 
 class KafkaConsumerLag:
-    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on Kafka. Connects at the first question."""
+    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on Kafka.
+
+    Connects at the first question.
+    """
 
     def __init__(self, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
         self._settings = settings
@@ -50,7 +62,9 @@ class KafkaConsumerLag:
                     if end > at:
                         left += end - at
                         oldest.append((partition, at))
-                found[stage.name] = StageLag(left, await _oldest_s(consumer, oldest) if oldest else 0.0)
+                found[stage.name] = StageLag(
+                    left, await _oldest_s(consumer, oldest) if oldest else 0.0
+                )
             return found
 
     async def mark(self) -> Mapping[TopicPartition, int]:
@@ -59,15 +73,25 @@ class KafkaConsumerLag:
             topic = self._settings.prefix + CHANGED
             _, _, ends = await self._offsets(consumer, admin, "chunk", topic)
             if offline := offline_partitions(consumer._client, topic):
-                raise OutageError("broker", f"{len(offline)} partitions of {topic} have no leader: what was accepted there is not known")
+                raise OutageError(
+                    "broker",
+                    f"{len(offline)} partitions of {topic} have no leader: what was accepted "
+                    "there is not known",
+                )
             return ends
 
     async def left(self, mark: object) -> int:
-        """Changes up to a mark that the chunk stage has not ended yet; what it has ended stands in the documents."""
+        """Changes up to a mark that the chunk stage has not ended yet; what it has ended stands in
+        the documents.
+        """
         assert isinstance(mark, Mapping)
         async with self._asking() as (consumer, admin):
-            committed, begins, _ = await self._offsets(consumer, admin, "chunk", self._settings.prefix + CHANGED)
-        return sum(max(0, end - max(committed.get(p, 0), begins.get(p, 0))) for p, end in mark.items())
+            committed, begins, _ = await self._offsets(
+                consumer, admin, "chunk", self._settings.prefix + CHANGED
+            )
+        return sum(
+            max(0, end - max(committed.get(p, 0), begins.get(p, 0))) for p, end in mark.items()
+        )
 
     async def close(self) -> None:
         """Disconnect."""
@@ -93,9 +117,14 @@ class KafkaConsumerLag:
                     raise
 
     async def _connect(self) -> tuple[AIOKafkaConsumer, AIOKafkaAdminClient]:
-        arguments = client_arguments(self._settings, self._servers) | {"request_timeout_ms": 5000, "metadata_max_age_ms": METADATA_AGE_MS}
+        arguments = client_arguments(self._settings, self._servers) | {
+            "request_timeout_ms": 5000,
+            "metadata_max_age_ms": METADATA_AGE_MS,
+        }
         async with AsyncExitStack() as stack:
-            consumer = AIOKafkaConsumer(**arguments, client_id="livedex-backlog", enable_auto_commit=False)
+            consumer = AIOKafkaConsumer(
+                **arguments, client_id="livedex-backlog", enable_auto_commit=False
+            )
             stack.push_async_callback(consumer.stop)
             async with diagnose_connection_failure(self._settings, self._servers):
                 await consumer.start()
@@ -109,17 +138,27 @@ class KafkaConsumerLag:
     async def _offsets(
         self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, stage: str, topic: str
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Committed, first and end offsets of a topic's partitions; first and end offsets only of those that have a leader."""
+        """Committed, first and end offsets of a topic's partitions; first and end offsets only of
+        those that have a leader.
+        """
         described = await admin.describe_topics([topic])
         partitions = [TopicPartition(topic, p["partition"]) for p in described[0]["partitions"]]
         if not partitions:
-            raise OutageError("broker", f"the topic {topic} is not there: start a role, or run `livedex migrate`")
-        stored = await admin.list_consumer_group_offsets(consumer_group_id(self._settings, stage), partitions=partitions)
+            raise OutageError(
+                "broker", f"the topic {topic} is not there: start a role, or run `livedex migrate`"
+            )
+        stored = await admin.list_consumer_group_offsets(
+            consumer_group_id(self._settings, stage), partitions=partitions
+        )
         committed = {p: max(o.offset, 0) for p, o in stored.items()}
         consumer._client.add_topic(topic)
         await consumer._client.force_metadata_update()
         partitions = [p for p in partitions if has_leader(consumer._client, p)]
-        return committed, await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+        return (
+            committed,
+            await consumer.beginning_offsets(partitions),
+            await consumer.end_offsets(partitions),
+        )
 
 
 async def _oldest_s(consumer: AIOKafkaConsumer, places: list[tuple[TopicPartition, int]]) -> float:

@@ -1,9 +1,12 @@
-"""What a stage has taken from Kafka and not yet given back: the window between what was read and what is committed.
+"""What a stage has taken from Kafka and not yet given back: the window between what was read and
+what is committed.
 
-Invariants: records of one key are settled one after another, in the order of their offsets, but that one which waits long to be tried again lets
-the others go on (versions order them), and that one which a newer record of its key replaces ends at once (`consumers/replacement.py`); tenants
-take turns at the workers, whatever stands in front in a partition; an offset is committed only when every
-record before it has its durable outcome; of a partition that went to another member nothing more is begun and nothing is committed.
+Invariants: records of one key are settled one after another, in the order of their offsets, but
+that one which waits long to be tried again lets the others go on (versions order them), and that
+one which a newer record of its key replaces ends at once (`consumers/replacement.py`); tenants take
+turns at the workers, whatever stands in front in a partition; an offset is committed only when
+every record before it has its durable outcome; of a partition that went to another member nothing
+more is begun and nothing is committed.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ log = logging.getLogger(__name__)
 _AFTER_A_SURPRISE_S = 1.0
 _IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
 READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
-_MOST_BEHIND_HELD = 8 * READ_AHEAD  # records read of a partition of which some wait for a place to go
+# records read of a partition of which some wait for a place to go
+_MOST_BEHIND_HELD = 8 * READ_AHEAD
 _MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
 KafkaRecord: TypeAlias = "ConsumerRecord[Any, Any]"
-OrderingKey: TypeAlias = tuple["TopicPartition", int, bytes | int]  # partition, which log of it, and key or, without one, offset
+# partition, which log of it, and key or, without one, offset
+OrderingKey: TypeAlias = tuple["TopicPartition", int, bytes | int]
 
 
 class InFlightWindow:
@@ -42,13 +47,19 @@ class InFlightWindow:
         prefix: of the installation's topics.
         most_bytes: of records that wait or are worked on; above it the window is full.
         progressed: called after each record that has its outcome.
-        until_back: returns, of a record whose next event has no place to go now, what is set once it has; else None.
+        until_back: returns, of a record whose next event has no place to go now, what is set once
+            it has; else None.
     """
 
     def __init__(
-        self, settler: RecordProcessor, prefix: str, *, most_bytes: int, progressed: Callable[[], None],
+        self,
+        settler: RecordProcessor,
+        prefix: str,
+        *,
+        most_bytes: int,
+        progressed: Callable[[], None],
         until_back: Callable[[KafkaRecord], asyncio.Event | None] = lambda raw: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._settler = settler
         self._prefix = prefix
         self._most_bytes = most_bytes
@@ -70,8 +81,13 @@ class InFlightWindow:
     @property
     def full(self) -> bool:
         """Whether nothing more should be read for now."""
-        runnable = len(self._lanes) - self._sleeping  # what stands behind another record of its key costs its bytes and no room
-        return runnable >= READ_AHEAD * self._settler.stage.workers or self._bytes >= self._most_bytes or self._is_far_ahead
+        # what stands behind another record of its key costs its bytes and no room
+        runnable = len(self._lanes) - self._sleeping
+        return (
+            runnable >= READ_AHEAD * self._settler.stage.workers
+            or self._bytes >= self._most_bytes
+            or self._is_far_ahead
+        )
 
     @property
     def _is_far_ahead(self) -> bool:
@@ -83,13 +99,21 @@ class InFlightWindow:
         return self._waiting
 
     def take(self, partition: TopicPartition, records: Iterable[KafkaRecord]) -> None:
-        """Begin work on records, in the order of their offsets; those that are here already are left out."""
+        """Begin work on records, in the order of their offsets; those that are here already are
+        left out.
+        """
         state = self._partitions.get(partition)
         if state is None:
             return  # it went to another member while this was on its way
         for raw in records:
-            if state.committed is not None and raw.offset < state.committed:  # the client never goes back behind what it has committed
-                log.warning("%s-%d begins anew at offset %d: the topic was made again", raw.topic, raw.partition, raw.offset)
+            # the client never goes back behind what it has committed
+            if state.committed is not None and raw.offset < state.committed:
+                log.warning(
+                    "%s-%d begins anew at offset %d: the topic was made again",
+                    raw.topic,
+                    raw.partition,
+                    raw.offset,
+                )
                 self.restart(partition)
                 state = self._partitions[partition]
             if raw.offset <= state.highest:
@@ -107,12 +131,16 @@ class InFlightWindow:
                 continue
             self._begin(lane, state, raw)
 
-    def _begin(self, lane: OrderingKey, state: PartitionOffsets, raw: KafkaRecord, wait_s: float = 0.0) -> None:
+    def _begin(
+        self, lane: OrderingKey, state: PartitionOffsets, raw: KafkaRecord, wait_s: float = 0.0
+    ) -> None:
         self._lanes[lane] = deque([raw])
         self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
 
     def restart(self, partition: TopicPartition) -> None:
-        """Take what is read next for another log of the same name; what is here of the old one is still worked on, and commits nothing."""
+        """Take what is read next for another log of the same name; what is here of the old one is
+        still worked on, and commits nothing.
+        """
         if (old := self._partitions.get(partition)) is not None:
             self._partitions[partition] = PartitionOffsets(log=old.log + 1, open=old.open)
 
@@ -140,7 +168,11 @@ class InFlightWindow:
 
     def to_commit(self) -> dict[TopicPartition, int]:
         """Offsets that moved since they were committed last."""
-        return {p: s.commit for p, s in self._partitions.items() if s.commit is not None and s.commit != s.committed}
+        return {
+            p: s.commit
+            for p, s in self._partitions.items()
+            if s.commit is not None and s.commit != s.committed
+        }
 
     def read_up_to(self, partition: TopicPartition) -> int | None:
         """The offset behind the last record that was taken; None where none was."""
@@ -148,14 +180,19 @@ class InFlightWindow:
         return None if state is None or state.highest < 0 else state.highest + 1
 
     def pop_gaps(self, partition: TopicPartition) -> list[tuple[int, int | None]]:
-        """Return the ranges of offsets that were not read, each once; the last one has no end yet."""
+        """Return the ranges of unread offsets, each once; the last one is still open."""
         state = self._partitions.get(partition)
         return [] if state is None else state.pop_gaps()
 
     def skip_to(self, partition: TopicPartition, position: int) -> None:
         """Note that there is nothing for us before a position, once all before it has ended."""
         state = self._partitions.get(partition)
-        if state is not None and state.open.is_set() and not state.taken and position > max(state.commit or 0, state.highest):
+        if (
+            state is not None
+            and state.open.is_set()
+            and not state.taken
+            and position > max(state.commit or 0, state.highest)
+        ):
             state.commit = position
             state.skip_to(position)
 
@@ -226,9 +263,13 @@ class InFlightWindow:
             self._progressed()
 
     def should_pause(self, partition: TopicPartition) -> bool:
-        """Return whether so much of a partition waits for a place to go that no more of it should be read."""
+        """Return whether so much of a partition waits for a place to go that no more of it should
+        be read.
+        """
         held, state = self._held[partition], self._partitions.get(partition)
-        return held >= READ_AHEAD or (held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD)
+        return held >= READ_AHEAD or (
+            held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD
+        )
 
     async def _sleep(self, of: OrderingKey, raw: KafkaRecord, wait_s: float) -> None:
         """Wait before a record is tried again, or until a newer one replaces it.
@@ -248,12 +289,16 @@ class InFlightWindow:
 
     def _is_replaced(self, of: OrderingKey, raw: KafkaRecord) -> bool:
         newest = self._newest.get(_lane_of(of[0], of[1], raw), raw)
-        return newest is not raw and self._settler.is_replaced(self._record(raw), self._record(newest))
+        return newest is not raw and self._settler.is_replaced(
+            self._record(raw), self._record(newest)
+        )
 
     def _record(self, raw: KafkaRecord) -> Record:
         return from_kafka(raw, self._prefix)
 
-    async def _settle(self, of: OrderingKey, raw: KafkaRecord, state: PartitionOffsets) -> float | None:
+    async def _settle(
+        self, of: OrderingKey, raw: KafkaRecord, state: PartitionOffsets
+    ) -> float | None:
         """Seconds to wait before it is tried again; None when it has its outcome."""
         if self._is_replaced(of, raw):
             self._settler.end_replaced(self._record(raw))
@@ -267,7 +312,13 @@ class InFlightWindow:
             except StoppingError:
                 raise
             except Exception:
-                log.exception("%s: offset %d of %s-%d is tried again", self._settler.stage.name, raw.offset, raw.topic, raw.partition)
+                log.exception(
+                    "%s: offset %d of %s-%d is tried again",
+                    self._settler.stage.name,
+                    raw.offset,
+                    raw.topic,
+                    raw.partition,
+                )
                 return _AFTER_A_SURPRISE_S
             finally:
                 self._working -= 1

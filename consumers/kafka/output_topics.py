@@ -1,7 +1,10 @@
-"""What others are told on topics that nothing of Livedex reads: `livedex.synced` and `livedex.dead`. No document waits for it.
+"""What others are told on topics that nothing of Livedex reads: `livedex.synced` and
+`livedex.dead`. No document waits for it.
 
-A dead letter is in the database and a synced version is visible before anybody is told. Where one of these topics is missing or forbidden, or a partition of it has no leader, what should stand
-there waits in this process, in order, and is written once that works; subscribers are told by other means and miss nothing.
+A dead letter is in the database and a synced version is visible before anybody is told. Where one
+of these topics is missing or forbidden, or a partition of it has no leader, what should stand there
+waits in this process, in order, and is written once that works; subscribers are told by other means
+and miss nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from livedex.pipeline.events.event import DEAD, SYNCED, Event
 log = logging.getLogger(__name__)
 
 OUTPUT_TOPICS = frozenset({SYNCED, DEAD})
-TopicPartitionKey: TypeAlias = tuple[str, int | None]  # topic, and partition where others of it can be written
+# topic, and partition where others of it can be written
+TopicPartitionKey: TypeAlias = tuple[str, int | None]
 MAX_PENDING = 10_000  # of a place; the oldest are dropped
 _AGAIN_EVERY_S = 5.0
 
@@ -34,9 +38,11 @@ class OutputTopicWriter:
     """
 
     def __init__(
-        self, write: Callable[[str, Event[Any]], Awaitable[None]], on_health: Callable[[str, str | None], None],
+        self,
+        write: Callable[[str, Event[Any]], Awaitable[None]],
+        on_health: Callable[[str, str | None], None],
         partition_of: Callable[[str, Event[Any]], int | None] = lambda topic, event: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._write, self._on_health, self._partition_of = write, on_health, partition_of
         self._waiting: dict[TopicPartitionKey, deque[Event[Any]]] = {}
         self._dropped = 0
@@ -58,7 +64,15 @@ class OutputTopicWriter:
             if not self._waits_at(topic):
                 log.error("%s cannot be written, so what is to be told there waits: %s", topic, exc)
                 self._on_health(f"topic:{topic}", str(exc))
-            self._keep((topic, self._partition_of(topic, event) if isinstance(exc, PartialOutageError) else None), event)
+            self._keep(
+                (
+                    topic,
+                    self._partition_of(topic, event)
+                    if isinstance(exc, PartialOutageError)
+                    else None,
+                ),
+                event,
+            )
         except RejectedError as exc:
             if topic == DEAD:
                 raise  # it is told with less
@@ -74,7 +88,11 @@ class OutputTopicWriter:
             waiting.popleft()
             self._dropped += 1
             if self._dropped % MAX_PENDING == 1:
-                log.error("%s: more than %d events wait to be told, the oldest are dropped", topic, MAX_PENDING)
+                log.error(
+                    "%s: more than %d events wait to be told, the oldest are dropped",
+                    topic,
+                    MAX_PENDING,
+                )
 
     async def run(self) -> None:
         """Write what waits once its topic can be used, for ever."""

@@ -1,6 +1,8 @@
-"""What becomes of the partitions that a stage reads: new ones, topics that were made again, and records that retention removed before they were read.
+"""What becomes of the partitions that a stage reads: new ones, topics that were made again, and
+records that retention removed before they were read.
 
-Invariant: offsets of a topic that was made again are never taken for those of the old one: where the log ends before what was read of it, it is another log.
+Invariant: offsets of a topic that was made again are never taken for those of the old one: where
+the log ends before what was read of it, it is another log.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class PartitionMonitor:
         on_expired: told how many records were removed before they were read; 0 where nobody knows.
     """
 
-    def __init__(self, stage: str, window: InFlightWindow, on_expired: Callable[[int], None]) -> None:
+    def __init__(
+        self, stage: str, window: InFlightWindow, on_expired: Callable[[int], None]
+    ) -> None:
         self._stage, self._window, self._on_expired = stage, window, on_expired
         self._start: dict[TopicPartition, int | None] = {}
         self._told_up_to: dict[TopicPartition, int] = {}
@@ -44,13 +48,18 @@ class PartitionMonitor:
         self._due = 0.0
 
     def assigned(self, consumer: AIOKafkaConsumer, partitions: set[TopicPartition]) -> None:
-        """Note where the group has to go on in partitions that are new here, before anything is committed."""
+        """Note where the group has to go on in partitions that are new here, before anything is
+        committed.
+        """
         new = {p for p in partitions if p not in self._start}
         self._start = {p: start for p, start in self._start.items() if p in partitions}
         self._told_up_to = {p: at for p, at in self._told_up_to.items() if p in partitions}
         self._due = 0.0
         if new:
-            before, self._noting = self._noting, asyncio.create_task(self._note(consumer, new), name=f"offsets of {self._stage}")
+            before, self._noting = (
+                self._noting,
+                asyncio.create_task(self._note(consumer, new), name=f"offsets of {self._stage}"),
+            )
             if before is not None:
                 before.cancel()
 
@@ -65,7 +74,13 @@ class PartitionMonitor:
                 async with asyncio.timeout(_COMMITTED_S):
                     self._start[partition] = await consumer.committed(partition)
             except (KafkaError, IllegalStateError, TimeoutError) as exc:
-                log.info("%s: where to go on in %s-%d is not known: %s", self._stage, partition.topic, partition.partition, exc)
+                log.info(
+                    "%s: where to go on in %s-%d is not known: %s",
+                    self._stage,
+                    partition.topic,
+                    partition.partition,
+                    exc,
+                )
 
     async def look(self, consumer: AIOKafkaConsumer) -> None:
         """Compare, now and then.
@@ -77,12 +92,18 @@ class PartitionMonitor:
             return
         self._due = time.monotonic() + LOOK_EVERY_S
         self._count(consumer)
-        partitions = [p for p in consumer.assignment() if p in self._start and has_leader(consumer._client, p)]
+        partitions = [
+            p for p in consumer.assignment() if p in self._start and has_leader(consumer._client, p)
+        ]
         if not partitions:
             return
         async with asyncio.timeout(_ANSWER_S):
-            reached = {p: self._window.read_up_to(p) for p in partitions}  # before the ends are asked for: they only grow
-            ends, begins = await consumer.end_offsets(partitions), await consumer.beginning_offsets(partitions)
+            # before the ends are asked for: they only grow
+            reached = {p: self._window.read_up_to(p) for p in partitions}
+            ends, begins = (
+                await consumer.end_offsets(partitions),
+                await consumer.beginning_offsets(partitions),
+            )
         for partition in partitions:
             at = reached[partition] or self._start[partition] or 0
             if at > ends[partition]:
@@ -94,25 +115,48 @@ class PartitionMonitor:
         topics = {p.topic for p in consumer.assignment()}
         count = sum(len(consumer.partitions_for_topic(topic) or ()) for topic in topics)
         if 0 < self._partitions < count:
-            log.warning("%s: its topic has %d partitions now, and had %d", self._stage, count, self._partitions)
+            log.warning(
+                "%s: its topic has %d partitions now, and had %d",
+                self._stage,
+                count,
+                self._partitions,
+            )
         self._partitions = count or self._partitions
 
-    def _begin_anew(self, consumer: AIOKafkaConsumer, partition: TopicPartition, at: int, end: int) -> None:
+    def _begin_anew(
+        self, consumer: AIOKafkaConsumer, partition: TopicPartition, at: int, end: int
+    ) -> None:
         log.error(
-            "%s: %s-%d ends at offset %d, and %d was read: the topic was made again, and is read from its beginning",
-            self._stage, partition.topic, partition.partition, end, at,
-        )  # fmt: skip
+            "%s: %s-%d ends at offset %d, and %d was read: the topic was made again, and is "
+            "read from its beginning",
+            self._stage,
+            partition.topic,
+            partition.partition,
+            end,
+            at,
+        )
         self._on_expired(0)
         self._window.restart(partition)
         self._start[partition], self._told_up_to[partition] = 0, 0
         consumer.seek(partition, 0)
 
     def _find_expired(self, partition: TopicPartition, begin: int) -> None:
-        """Count records before the beginning of the log that neither the group had committed nor this process has read."""
+        """Count records before the beginning of the log that neither the group had committed nor
+        this process has read.
+        """
         told = max(self._start[partition] or 0, self._told_up_to.get(partition, 0))
         unread = self._window.pop_gaps(partition)
-        gap = sum(max(0, min(begin if last is None else last, begin) - max(first, told)) for first, last in unread)
+        gap = sum(
+            max(0, min(begin if last is None else last, begin) - max(first, told))
+            for first, last in unread
+        )
         self._told_up_to[partition] = max(begin, told)
         if gap > 0:
-            log.error("%s: %d records of %s-%d were removed before they were read", self._stage, gap, partition.topic, partition.partition)
+            log.error(
+                "%s: %d records of %s-%d were removed before they were read",
+                self._stage,
+                gap,
+                partition.topic,
+                partition.partition,
+            )
             self._on_expired(gap)

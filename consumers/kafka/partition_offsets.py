@@ -1,4 +1,6 @@
-"""What a window has of one partition: which offsets were read, which of them have ended, and what may be committed."""
+"""What a window has of one partition: which offsets were read, which of them have ended, and what
+may be committed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class PartitionOffsets:
         taken: offsets in the order of delivery, from the first that has not ended on.
         ended: of these, those that have.
         highest: delivered; what is not above it is in the window already.
-        jumps: ranges of offsets below it that were not delivered, oldest first, since they were asked for.
+        jumps: ranges of offsets below it that were not delivered, oldest first, since they were
+            asked for.
         commit: the offset to commit; None while nothing has ended.
         committed: the offset committed last.
         open: whether new work may begin.
@@ -54,7 +57,9 @@ class PartitionOffsets:
             self.commit = done + 1
 
     def pop_gaps(self) -> list[tuple[int, int | None]]:
-        """Return the ranges of offsets that were not delivered, each once; the last one has no end yet."""
+        """Return the ranges of offsets that were not delivered, each once; the last one has no end
+        yet.
+        """
         found = [*self.gaps, (self.highest + 1, None)]
         self.gaps.clear()
         return found

@@ -1,4 +1,6 @@
-"""The producer below FastStream's broker, idempotent, and begun anew once Kafka has refused something of it."""
+"""The producer below FastStream's broker, idempotent, and begun anew once Kafka has refused
+something of it.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +31,38 @@ log = logging.getLogger(__name__)
 
 CLIENT_ID = "livedex"
 PRODUCER_OPTIONS: dict[str, Any] = {
-    "acks": "all", "enable_idempotence": True, "compression_type": "lz4", "linger_ms": 2, "max_batch_size": 256 * 1024,
-    "max_request_size": MAX_CHANGE_BYTES, "metadata_max_age_ms": METADATA_AGE_MS,
-}  # fmt: skip
+    "acks": "all",
+    "enable_idempotence": True,
+    "compression_type": "lz4",
+    "linger_ms": 2,
+    "max_batch_size": 256 * 1024,
+    "max_request_size": MAX_CHANGE_BYTES,
+    "metadata_max_age_ms": METADATA_AGE_MS,
+}
 """How records are produced, as aiokafka's arguments."""
 
 
 _COLLATERAL = (
-    DuplicateSequenceNumber, InvalidProducerEpoch, InvalidProducerIdMapping, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced,
-)  # fmt: skip
-"""What becomes of the records of a producer once another record of it was refused: they were not written, and are not to blame."""
+    DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+)
+"""What becomes of the records of a producer once another record of it was refused: they were not
+written, and are not to blame.
+"""
 _MOST_DELIVERIES = 4
 
 
 class RenewableProducer:
     """What a FastStream broker publishes through.
 
-    An idempotent producer numbers what it sends to a partition, and aiokafka counts a batch that Kafka refused (one too large for its
-    topic) like any other: the next number is then one that Kafka does not expect, and everything after it is refused
-    (OutOfOrderSequenceNumber) for as long as the producer lives. So a new one, with a new producer id, takes its place.
+    An idempotent producer numbers what it sends to a partition, and aiokafka counts a batch that
+    Kafka refused (one too large for its topic) like any other: the next number is then one that
+    Kafka does not expect, and everything after it is refused (OutOfOrderSequenceNumber) for as long
+    as the producer lives. So a new one, with a new producer id, takes its place.
 
     Args:
         broker: its producer is opened by its start, with `PRODUCING`.
@@ -56,7 +71,9 @@ class RenewableProducer:
         ending: the process ends, and no new producer is opened any more.
     """
 
-    def __init__(self, broker: FastStreamBroker, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
+    def __init__(
+        self, broker: FastStreamBroker, settings: KafkaSettings, servers: tuple[str, ...]
+    ) -> None:
         self._broker = broker
         self._settings = settings
         self._servers = servers
@@ -64,10 +81,13 @@ class RenewableProducer:
         self._renewal: asyncio.Task[None] | None = None
         self._before: list[tuple[AIOKafkaProducer, asyncio.Task[None]]] = []
 
-    async def send(self, topic: str, value: bytes | None, key: bytes | None, headers: Any = None) -> asyncio.Future[Any]:
+    async def send(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Any = None
+    ) -> asyncio.Future[Any]:
         """Hand a record over; what is returned is done once Kafka holds it, or refused it.
 
-        A record that a former producer could not deliver, because another record of it was refused, is handed to the present one.
+        A record that a former producer could not deliver, because another record of it was refused,
+        is handed to the present one.
 
         Args:
             headers: of the record.
@@ -104,7 +124,10 @@ class RenewableProducer:
             return
         client.add_topic(topic)
         for _ in range(2):  # the first answer may be to an earlier question
-            if not await client.force_metadata_update() or client.cluster.partitions_for_topic(topic) is not None:
+            if (
+                not await client.force_metadata_update()
+                or client.cluster.partitions_for_topic(topic) is not None
+            ):
                 return
         if topic in client.cluster.unauthorized_topics:
             raise TopicAuthorizationFailedError(topic)
@@ -129,28 +152,43 @@ class RenewableProducer:
 
     def _look(self, client: AIOKafkaProducer, exc: KafkaError) -> None:
         """Renew the producer that a record failed on, once, however many failed."""
-        if not self.ending and client is self._client and (self._renewal is None or self._renewal.done()):
+        if (
+            not self.ending
+            and client is self._client
+            and (self._renewal is None or self._renewal.done())
+        ):
             log.info("a new producer for Kafka: %s", type(exc).__name__)
             self._renewal = asyncio.create_task(self._renew(client), name="renew the producer")
 
     async def _renew(self, old: AIOKafkaProducer) -> None:
         below: Any = self._broker.config.producer
-        new = AIOKafkaProducer(**client_arguments(self._settings, self._servers), client_id=CLIENT_ID, **PRODUCER_OPTIONS)
+        new = AIOKafkaProducer(
+            **client_arguments(self._settings, self._servers),
+            client_id=CLIENT_ID,
+            **PRODUCER_OPTIONS,
+        )
         limit_metadata_requests(new.client, WRITER_EVERY_S)
         try:
             await below.connect(new, below.serializer, below.codec)
         except (KafkaError, OSError) as exc:
-            log.warning("a new producer for Kafka could not be opened, so the old one is kept until it is refused again: %s", exc)
+            log.warning(
+                "a new producer for Kafka could not be opened, so the old one is kept until "
+                "it is refused again: %s",
+                exc,
+            )
             await new.stop()
             return
         except asyncio.CancelledError:
             await new.stop()
             raise
         self._before = [(client, task) for client, task in self._before if not task.done()]
-        self._before.append((old, asyncio.create_task(old.stop(), name="let a producer send what it has")))
+        self._before.append(
+            (old, asyncio.create_task(old.stop(), name="let a producer send what it has"))
+        )
 
     async def close(self, timeout_s: float) -> None:
-        """Let go of every producer, also of those that wait for an answer: what they have not sent was not acknowledged to anybody.
+        """Let go of every producer, also of those that wait for an answer: what they have not sent
+        was not acknowledged to anybody.
 
         Args:
             timeout_s: how long former producers may take to send what they have.
@@ -183,7 +221,9 @@ class RenewableProducer:
 
     @property
     def _client(self) -> Any:
-        """aiokafka's producer below FastStream, which adds headers of its own and knows no record without a value; None where it is closed."""
+        """aiokafka's producer below FastStream, which adds headers of its own and knows no record
+        without a value; None where it is closed.
+        """
         producer: Any = self._broker.config.producer
         state = producer._producer
         return state.producer if state else None

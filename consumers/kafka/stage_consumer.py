@@ -1,7 +1,9 @@
-"""One stage on Kafka: a subscriber of FastStream that only reads, and a window that settles and says what to commit.
+"""One stage on Kafka: a subscriber of FastStream that only reads, and a window that settles and
+says what to commit.
 
-The handler takes a batch into the window and returns, so that the consumer polls on while documents are worked on: a slow document
-costs no membership. When the window is full the partitions are paused, and polled all the same. Offsets are committed by hand.
+The handler takes a batch into the window and returns, so that the consumer polls on while documents
+are worked on: a slow document costs no membership. When the window is full the partitions are
+paused, and polled all the same. Offsets are committed by hand.
 """
 
 from __future__ import annotations
@@ -47,14 +49,19 @@ class StageConsumer:
     Args:
         on_error: told what reading met, and None once it works again.
         on_expired: told how many records retention removed before they were read.
-        until_back: returns, of a topic and a key whose partition has no leader, what is set once it has one; else None.
+        until_back: returns, of a topic and a key whose partition has no leader, what is set once it
+            has one; else None.
     """
 
     def __init__(
-        self, broker: KafkaBroker, settler: RecordProcessor, settings: KafkaSettings, on_error: Callable[[str | None], None],
+        self,
+        broker: KafkaBroker,
+        settler: RecordProcessor,
+        settings: KafkaSettings,
+        on_error: Callable[[str | None], None],
         on_expired: Callable[[int], None] = lambda _: None,
         until_back: Callable[[str, bytes | None], asyncio.Event | None] = lambda topic, key: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settler = settler
         settler.read = decode_record
         self.polled_at = time.monotonic()
@@ -64,24 +71,46 @@ class StageConsumer:
         self._stopping = False
         self._polling = False
         self._failing = False
-        leaves = None if settler.stage.leaves in OUTPUT_TOPICS else settings.prefix + settler.stage.leaves
+        leaves = (
+            None
+            if settler.stage.leaves in OUTPUT_TOPICS
+            else settings.prefix + settler.stage.leaves
+        )
         self.window = InFlightWindow(
-            settler, settings.prefix, most_bytes=MOST_BYTES, progressed=self._progressed,
+            settler,
+            settings.prefix,
+            most_bytes=MOST_BYTES,
+            progressed=self._progressed,
             until_back=lambda raw: until_back(leaves, raw.key) if leaves else None,
-        )  # fmt: skip
+        )
         self._partitions = PartitionMonitor(settler.stage.name, self.window, on_expired)
         self._subscriber = broker.subscriber(
-            settings.prefix + settler.stage.takes, group_id=consumer_group_id(settings, settler.stage.name), batch=True, batch_timeout_ms=POLL_MS,
-            max_records=4 * settler.stage.workers, auto_offset_reset="earliest", ack_policy=AckPolicy.MANUAL, listener=_Listener(self),
-            partition_assignment_strategy=(_sticky(),), session_timeout_ms=int(settings.session_timeout_s * 1000),
-            heartbeat_interval_ms=int(settings.session_timeout_s * 300), max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
-            rebalance_timeout_ms=int(1000 * max(settings.session_timeout_s, 3 * REVOCATION_GRACE_S)), fetch_max_wait_ms=500,
-            isolation_level="read_committed", parser=_as_it_is, decoder=_raw,
-        )  # fmt: skip
+            settings.prefix + settler.stage.takes,
+            group_id=consumer_group_id(settings, settler.stage.name),
+            batch=True,
+            batch_timeout_ms=POLL_MS,
+            max_records=4 * settler.stage.workers,
+            auto_offset_reset="earliest",
+            ack_policy=AckPolicy.MANUAL,
+            listener=_Listener(self),
+            partition_assignment_strategy=(_sticky(),),
+            session_timeout_ms=int(settings.session_timeout_s * 1000),
+            heartbeat_interval_ms=int(settings.session_timeout_s * 300),
+            max_poll_interval_ms=int(settings.max_poll_interval_s * 1000),
+            rebalance_timeout_ms=int(
+                1000 * max(settings.session_timeout_s, 3 * REVOCATION_GRACE_S)
+            ),
+            fetch_max_wait_ms=500,
+            isolation_level="read_committed",
+            parser=_as_it_is,
+            decoder=_raw,
+        )
 
         @self._subscriber
         async def take(records: tuple[KafkaRecord, ...]) -> None:
-            for partition, batch in itertools.groupby(records, lambda raw: TopicPartition(raw.topic, raw.partition)):
+            for partition, batch in itertools.groupby(
+                records, lambda raw: TopicPartition(raw.topic, raw.partition)
+            ):
                 self.window.take(partition, batch)
             self._hold_or_go_on()
 
@@ -97,7 +126,9 @@ class StageConsumer:
             await asyncio.sleep(_COMMIT_EVERY_S)
 
     async def _pass_over(self) -> None:
-        """Note what no consumer is given: the ends of transactions, and records of those that were given up."""
+        """Note what no consumer is given: the ends of transactions, and records of those that were
+        given up.
+        """
         consumer = self._subscriber.consumer
         if consumer is None:
             return
@@ -121,10 +152,16 @@ class StageConsumer:
         try:
             await asyncio.wait_for(consumer.commit(offsets), timeout_s)
         except (CommitFailedError, IllegalStateError) as exc:
-            log.info("%s: not committed yet, the partitions are handed out anew: %s", self.settler.stage.name, type(exc).__name__)
+            log.info(
+                "%s: not committed yet, the partitions are handed out anew: %s",
+                self.settler.stage.name,
+                type(exc).__name__,
+            )
             self._moved.set()  # those that stay here may have nothing new for a long time
         except (KafkaError, TimeoutError) as exc:
-            log.warning("%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__)
+            log.warning(
+                "%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__
+            )
             self._moved.set()
         else:
             self.window.committed(offsets)
@@ -174,15 +211,27 @@ class StageConsumer:
         try:
             await self._partitions.look(consumer)
         except (KafkaError, IllegalStateError, TimeoutError, UnicodeDecodeError) as exc:
-            log.info("%s: its partitions could not be looked at: %s", self.settler.stage.name, exc or type(exc).__name__)
+            log.info(
+                "%s: its partitions could not be looked at: %s",
+                self.settler.stage.name,
+                exc or type(exc).__name__,
+            )
 
     def stall_reason(self) -> str | None:
-        """That it has not polled for too long, which is nothing that an outage of Kafka would do; None while it does."""
+        """That it has not polled for too long, which is nothing that an outage of Kafka would do;
+        None while it does.
+        """
         silent_s = time.monotonic() - self.polled_at
-        return f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s" if silent_s > RESTART_AFTER_S else None
+        return (
+            f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s"
+            if silent_s > RESTART_AFTER_S
+            else None
+        )
 
     async def _read_again(self, consumer: AIOKafkaConsumer) -> None:
-        """Go back to the end of the window: an error in one partition takes along what was read of the others."""
+        """Go back to the end of the window: an error in one partition takes along what was read of
+        the others.
+        """
         for partition in consumer.assignment():
             try:
                 at = self.window.read_up_to(partition)
@@ -190,7 +239,9 @@ class StageConsumer:
                     at = await consumer.committed(partition) or 0
                 consumer.seek(partition, at)
             except (KafkaError, IllegalStateError) as exc:
-                log.info("%s: handed out anew while reading again: %s", self.settler.stage.name, exc)
+                log.info(
+                    "%s: handed out anew while reading again: %s", self.settler.stage.name, exc
+                )
 
     async def restart(self) -> None:
         """Leave the group and join it anew."""
@@ -205,7 +256,10 @@ class StageConsumer:
         self.settler.stop()
         self._hold_or_go_on()
         if not await self.window.wait_idle(timeout_s):
-            log.warning("%s: records are still worked on; they are read again at the next start", self.settler.stage.name)
+            log.warning(
+                "%s: records are still worked on; they are read again at the next start",
+                self.settler.stage.name,
+            )
         await self.commit(min(timeout_s, 5.0))
         await self.window.end()
 
@@ -230,12 +284,18 @@ class StageConsumer:
             self._hold_or_go_on()
 
     def _hold_or_go_on(self) -> None:
-        """Pause the partitions while the window is full, or those of which much waits for partitions without a leader."""
+        """Pause the partitions while the window is full, or those of which much waits for
+        partitions without a leader.
+        """
         consumer = self._subscriber.consumer
         if consumer is None:
             return
         assigned = set(consumer.assignment())
-        wanted = assigned if self._stopping or self.window.full else {p for p in assigned if self.window.should_pause(p)}
+        wanted = (
+            assigned
+            if self._stopping or self.window.full
+            else {p for p in assigned if self.window.should_pause(p)}
+        )
         if new := wanted - self._paused:
             consumer.pause(*new)
         if again := (self._paused - wanted) & assigned:
@@ -244,7 +304,9 @@ class StageConsumer:
 
 
 def _sticky() -> type[StickyPartitionAssignor]:
-    """An assignor of our own: the client keeps what a member had in its class, which the groups of one process would share."""
+    """An assignor of our own: the client keeps what a member had in its class, which the groups of
+    one process would share.
+    """
     return type("Sticky", (StickyPartitionAssignor,), {})
 
 
@@ -261,7 +323,12 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
 
 async def _as_it_is(batch: tuple[KafkaRecord, ...]) -> KafkaMessage:
     """FastStream's own parser decodes headers, and drops a batch whose headers are no UTF-8."""
-    return KafkaMessage(body=b"", raw_message=batch, message_id=f"{batch[0].topic}-{batch[0].partition}-{batch[0].offset}", consumer=None)  # type: ignore[arg-type]
+    return KafkaMessage(
+        body=b"",
+        raw_message=batch,
+        message_id=f"{batch[0].topic}-{batch[0].partition}-{batch[0].offset}",
+        consumer=None,  # type: ignore[arg-type]
+    )
 
 
 async def _raw(message: KafkaMessage) -> tuple[KafkaRecord, ...]:

@@ -1,4 +1,6 @@
-"""Whether topics that exist are what Livedex needs: told where they are not, refused where records would be lost or none could be written."""
+"""Whether topics that exist are what Livedex needs: told where they are not, refused where records
+would be lost or none could be written.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +61,21 @@ async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[
     """
     described: Any = await admin.describe_topics(names)
     configs: dict[str, dict[str, str]] = {}
-    for answer in await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names]):
+    for answer in await admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    ):
         for code, _, _, name, entries in answer.resources:
-            configs[name] = {} if code else {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+            configs[name] = (
+                {} if code else {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+            )
     found = {}
     for topic in described:
         partitions = topic["partitions"]
         if partitions and not topic["error_code"]:
             replication = min(len(partition["replicas"]) for partition in partitions)
-            found[topic["topic"]] = ExistingTopic(len(partitions), replication, configs.get(topic["topic"], {}))
+            found[topic["topic"]] = ExistingTopic(
+                len(partitions), replication, configs.get(topic["topic"], {})
+            )
     return found
 
 
@@ -75,7 +83,11 @@ def check_topic(plan: TopicPlan, topic: ExistingTopic) -> list[TopicProblem]:
     """Return what is wrong with a topic that is there, by what a new one would be."""
     return [
         TopicProblem(plan.name, said, refused and plan.name.endswith(_READ))
-        for said, refused in (*_sizes(plan, topic), *_retention(plan, topic.config), *_policy(plan, topic.config))
+        for said, refused in (
+            *_sizes(plan, topic),
+            *_retention(plan, topic.config),
+            *_policy(plan, topic.config),
+        )
     ]
 
 
@@ -83,34 +95,63 @@ def _sizes(plan: TopicPlan, topic: ExistingTopic) -> list[tuple[str, bool]]:
     found = []
     if topic.partitions < plan.partitions:
         more = f"kafka-topics.sh --alter --topic {plan.name} --partitions {plan.partitions}"
-        found.append((f"has {topic.partitions} partitions: no more processes of a stage can work ({more})", False))
+        found.append(
+            (
+                f"has {topic.partitions} partitions: no more processes of a stage can work "
+                f"({more})",
+                False,
+            )
+        )
     if topic.replication < plan.replication:
-        found.append((f"has {topic.replication} replicas, not {plan.replication}: what they hold is lost with their disks", False))
+        found.append(
+            (
+                f"has {topic.replication} replicas, not {plan.replication}: what they hold "
+                "is lost with their disks",
+                False,
+            )
+        )
     in_sync = _number(topic.config, "min.insync.replicas")
     if in_sync is not None and in_sync > topic.replication:
         found.append(
             (
-                f"wants {in_sync} replicas in sync and has {topic.replication}: nothing can be written. {_alter(plan, 'min.insync.replicas')}",
+                f"wants {in_sync} replicas in sync and has {topic.replication}: nothing can "
+                f"be written. {_alter(plan, 'min.insync.replicas')}",
                 True,
             )
         )
-    elif in_sync is not None and in_sync < (wanted := int(plan.config.get("min.insync.replicas", "1"))):
-        found.append((f"is written with {in_sync} replicas in sync, not {wanted}. {_alter(plan, 'min.insync.replicas')}", False))
+    elif in_sync is not None and in_sync < (
+        wanted := int(plan.config.get("min.insync.replicas", "1"))
+    ):
+        found.append(
+            (
+                f"is written with {in_sync} replicas in sync, not {wanted}. "
+                f"{_alter(plan, 'min.insync.replicas')}",
+                False,
+            )
+        )
     return found
 
 
 def _retention(plan: TopicPlan, config: Mapping[str, str]) -> list[tuple[str, bool]]:
     found = []
     kept_ms, wanted_ms = _number(config, "retention.ms"), int(plan.config["retention.ms"])
-    if "delete" in config.get("cleanup.policy", "delete") and kept_ms is not None and 0 <= kept_ms < wanted_ms:
+    if (
+        "delete" in config.get("cleanup.policy", "delete")
+        and kept_ms is not None
+        and 0 <= kept_ms < wanted_ms
+    ):
         short = kept_ms < min(SHORTEST_RETENTION_MS, wanted_ms)
         said = (
-            f"keeps records for {kept_ms / _HOUR_MS:.2g} hours, not {wanted_ms / _HOUR_MS:.4g}: what a stage has not read by then is lost"
+            f"keeps records for {kept_ms / _HOUR_MS:.2g} hours, not {wanted_ms / _HOUR_MS:.4g}: "
+            "what a stage has not read by then is lost"
         )
         found.append((f"{said}. {_alter(plan, 'retention.ms')}", short))
     kept_bytes = _number(config, "retention.bytes")
     if kept_bytes is not None and kept_bytes >= 0:
-        said = f"keeps {kept_bytes} bytes of each partition (retention.bytes): what stands before them and was not read is lost"
+        said = (
+            f"keeps {kept_bytes} bytes of each partition (retention.bytes): what stands before "
+            "them and was not read is lost"
+        )
         found.append((f"{said}. {_alter(plan, 'retention.bytes', '-1')}", False))
     return found
 
@@ -118,11 +159,20 @@ def _retention(plan: TopicPlan, config: Mapping[str, str]) -> list[tuple[str, bo
 def _policy(plan: TopicPlan, config: Mapping[str, str]) -> list[tuple[str, bool]]:
     found = []
     if "compact" in config.get("cleanup.policy", ""):
-        said = "is compacted: it refuses records without a key, and keeps of each document the newest record alone"
+        said = (
+            "is compacted: it refuses records without a key, and keeps of each document the "
+            "newest record alone"
+        )
         found.append((f"{said}. {_alter(plan, 'cleanup.policy')}", False))
     most, wanted = _number(config, "max.message.bytes"), _number(plan.config, "max.message.bytes")
     if most is not None and wanted is not None and most < wanted:
-        found.append((f"takes records of {most} bytes at most, not {wanted}. {_alter(plan, 'max.message.bytes')}", False))
+        found.append(
+            (
+                f"takes records of {most} bytes at most, not {wanted}. "
+                f"{_alter(plan, 'max.message.bytes')}",
+                False,
+            )
+        )
     return found
 
 

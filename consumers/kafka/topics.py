@@ -1,4 +1,6 @@
-"""The topics: made at the start where they are missing, or printed for administrators who make them by other means."""
+"""The topics: made at the start where they are missing, or printed for administrators who make
+them by other means.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from aiokafka.errors import (
     for_code,
 )
 
-from livedex.consumers.kafka.connection import client_arguments, diagnose_connection_failure, translate_kafka_errors
+from livedex.consumers.kafka.connection import (
+    client_arguments,
+    diagnose_connection_failure,
+    translate_kafka_errors,
+)
 from livedex.consumers.kafka.topic_check import check_topic, existing_topics
 from livedex.pipeline.errors import ConfigError, OutageError
 from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
@@ -43,7 +49,10 @@ class TopicPlan:
     def command(self) -> str:
         """What an administrator types."""
         config = "".join(f" --config {name}={value}" for name, value in self.config.items())
-        return f"kafka-topics.sh --create --if-not-exists --topic {self.name} --partitions {self.partitions} --replication-factor {self.replication}{config}"
+        return (
+            f"kafka-topics.sh --create --if-not-exists --topic {self.name} --partitions "
+            f"{self.partitions} --replication-factor {self.replication}{config}"
+        )
 
 
 def topic_plans(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
@@ -52,21 +61,34 @@ def topic_plans(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPl
     Args:
         brokers: there are.
 
-    Keys are tenant and document, and each change is whole: where a cluster compacts `livedex.changed`, nothing but what a newer
-    change of the same document replaces is lost. We do not ask for it: a compacted topic refuses records without a key.
+    Keys are tenant and document, and each change is whole: where a cluster compacts
+    `livedex.changed`, nothing but what a newer change of the same document replaces is lost. We do
+    not ask for it: a compacted topic refuses records without a key.
     """
     replication = settings.replication or min(_COPIES, brokers)
-    kept = {"cleanup.policy": "delete", "retention.ms": str(int(settings.retention_days * 86_400_000))}
+    kept = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(int(settings.retention_days * 86_400_000)),
+    }
     if replication >= _COPIES:
         kept["min.insync.replicas"] = "2"  # an accepted change stands on two disks
-    # By the clock of one broker, a delete without a value is later than what it deletes, whatever the clocks of those who wrote the two.
-    config = {CHANGED: kept | {"max.message.bytes": str(MAX_CHANGE_BYTES), "message.timestamp.type": "LogAppendTime"}}
+    # By the clock of one broker, a delete without a value is later than what it deletes, whatever
+    # the clocks of those who wrote the two.
+    config = {
+        CHANGED: kept
+        | {"max.message.bytes": str(MAX_CHANGE_BYTES), "message.timestamp.type": "LogAppendTime"}
+    }
     names = (CHANGED, CHUNKED, EMBEDDED, SYNCED, DEAD)
-    return [TopicPlan(settings.prefix + name, settings.partitions, replication, config.get(name, kept)) for name in names]
+    return [
+        TopicPlan(settings.prefix + name, settings.partitions, replication, config.get(name, kept))
+        for name in names
+    ]
 
 
 async def ensure_topics(
-    settings: KafkaSettings, servers: tuple[str, ...], told: Callable[[str], None] = lambda said: log.warning("%s", said)
+    settings: KafkaSettings,
+    servers: tuple[str, ...],
+    told: Callable[[str], None] = lambda said: log.warning("%s", said),
 ) -> list[str]:
     """Make the topics that are missing; what is there is checked and left as it is.
 
@@ -77,7 +99,8 @@ async def ensure_topics(
         The names of those made.
 
     Raises:
-        ConfigError: some are missing and Kafka forbids making them, or one that is there would lose records.
+        ConfigError: some are missing and Kafka forbids making them, or one that is there would lose
+        records.
         OutageError: Kafka does not answer.
     """
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")
@@ -93,7 +116,9 @@ async def ensure_topics(
             if not missing:
                 return []
             answer = await admin.create_topics([_new(plan) for plan in missing])
-        problems = {topic: (code, message) for topic, code, message, *_ in answer.topic_errors if code}
+        problems = {
+            topic: (code, message) for topic, code, message, *_ in answer.topic_errors if code
+        }
         for plan in missing:
             if plan.name in problems:
                 _refuse(plan, *problems[plan.name], topic_plans(settings, brokers))
@@ -103,7 +128,9 @@ async def ensure_topics(
         await admin.close()
 
 
-async def _check(admin: AIOKafkaAdminClient, plans: list[TopicPlan], told: Callable[[str], None]) -> None:
+async def _check(
+    admin: AIOKafkaAdminClient, plans: list[TopicPlan], told: Callable[[str], None]
+) -> None:
     """Tell what is wrong with topics that are there.
 
     Raises:
@@ -112,7 +139,12 @@ async def _check(admin: AIOKafkaAdminClient, plans: list[TopicPlan], told: Calla
     if not plans:
         return
     found = await existing_topics(admin, [plan.name for plan in plans])
-    problems = [problem for plan in plans if plan.name in found for problem in check_topic(plan, found[plan.name])]
+    problems = [
+        problem
+        for plan in plans
+        if plan.name in found
+        for problem in check_topic(plan, found[plan.name])
+    ]
     refused = [problem for problem in problems if problem.refused]
     if refused:
         raise ConfigError("; ".join(map(str, refused)))
@@ -130,13 +162,20 @@ def _refuse(plan: TopicPlan, code: int, message: str | None, plans: list[TopicPl
         return
     if kind in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
         commands = "; ".join(p.command() for p in plans)
-        raise ConfigError(f"the topic {plan.name} is missing and Kafka forbids making it: let an administrator run: {commands}")
+        raise ConfigError(
+            f"the topic {plan.name} is missing and Kafka forbids making it: let an "
+            f"administrator run: {commands}"
+        )
     if kind is InvalidReplicationFactorError:
         raise ConfigError(
-            f"the topic {plan.name} cannot be made: {message or kind.__name__}: set LIVEDEX_KAFKA_REPLICATION to the brokers there are"
+            f"the topic {plan.name} cannot be made: {message or kind.__name__}: set "
+            "LIVEDEX_KAFKA_REPLICATION to the brokers there are"
         )
     if getattr(kind, "retriable", False):
-        raise OutageError("broker", f"the topic {plan.name} cannot be made now: {message or kind.__name__}")
+        raise OutageError(
+            "broker", f"the topic {plan.name} cannot be made now: {message or kind.__name__}"
+        )
     raise ConfigError(
-        f"the topic {plan.name} cannot be made: {message or kind.__name__}: see LIVEDEX_KAFKA_PARTITIONS and LIVEDEX_KAFKA_REPLICATION"
+        f"the topic {plan.name} cannot be made: {message or kind.__name__}: see "
+        "LIVEDEX_KAFKA_PARTITIONS and LIVEDEX_KAFKA_REPLICATION"
     )

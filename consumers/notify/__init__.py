@@ -1,4 +1,6 @@
-"""Telling subscribers what became of documents: notices from the database to their URLs, signed, once at least."""
+"""Telling subscribers what became of documents: notices from the database to their URLs, signed,
+once at least.
+"""
 
 from livedex.consumers.notify.couriers import Subscription, open_delivery_workers
 from livedex.consumers.notify.delivery_worker import DeliveryWorker

@@ -1,4 +1,6 @@
-"""A courier for each subscriber that is told at a URL, woken by the transactions that write something for it."""
+"""A courier for each subscriber that is told at a URL, woken by the transactions that write
+something for it.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,14 @@ class Subscription:
 
 @asynccontextmanager
 async def open_delivery_workers(
-    subscriptions: Sequence[Subscription], database: Database, url: str, metrics: Metrics, tell: Callable[[str, str | None], None]
+    subscriptions: Sequence[Subscription],
+    database: Database,
+    url: str,
+    metrics: Metrics,
+    tell: Callable[[str, str | None], None],
 ) -> AsyncIterator[list[DeliveryWorker]]:
-    """Make the database know these subscribers, and no others; a courier for each that has a URL, to be run while the block lasts.
+    """Make the database know these subscribers, and no others; a courier for each that has a URL,
+    to be run while the block lasts.
 
     Args:
         url: of the database, to be woken.
@@ -52,7 +59,11 @@ async def open_delivery_workers(
     """
     subscribers, outbox = SubscriberStore(database), NotificationOutbox(database)
     for name in await subscribers.configure([each.registration for each in subscriptions]):
-        log.warning("notify: nothing more is written for the subscriber %s, which livedex.toml does not name", name)
+        log.warning(
+            "notify: nothing more is written for the subscriber %s, which livedex.toml does "
+            "not name",
+            name,
+        )
         tell(component_of(name), None)
     couriers: dict[str, DeliveryWorker] = {}
     readers = [each.registration for each in subscriptions if each.route is None]
@@ -60,14 +71,25 @@ async def open_delivery_workers(
         if readers:
             stack.push_async_callback(
                 _ended,
-                asyncio.create_task(run_supervised(lambda: _keep(subscribers, readers), "keep subscribers"), name="keep subscribers"),
+                asyncio.create_task(
+                    run_supervised(lambda: _keep(subscribers, readers), "keep subscribers"),
+                    name="keep subscribers",
+                ),
             )
         for each in subscriptions:
             if each.route is None:
                 continue
-            sender = await stack.enter_async_context(open_webhook_sender(each.route, at_once=MAX_CONCURRENT))
+            sender = await stack.enter_async_context(
+                open_webhook_sender(each.route, at_once=MAX_CONCURRENT)
+            )
             couriers[each.registration.name] = DeliveryWorker(
-                each.registration, sender, outbox, subscribers, metrics, tell, attempts=each.attempts
+                each.registration,
+                sender,
+                outbox,
+                subscribers,
+                metrics,
+                tell,
+                attempts=each.attempts,
             )
         if couriers:
 
@@ -84,7 +106,9 @@ async def open_delivery_workers(
 
 
 async def _keep(subscribers: SubscriberStore, readers: Sequence[SubscriberConfig]) -> None:
-    """Write those again whose tenant was deleted and made again: who reads for itself has no courier that does."""
+    """Write those again whose tenant was deleted and made again: who reads for itself has no
+    courier that does.
+    """
     away: str | None = None
     while True:
         await asyncio.sleep(_KEEP_EVERY_S)

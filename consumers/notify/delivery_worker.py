@@ -1,7 +1,8 @@
 """Tells one subscriber what waits for it.
 
-Invariants: a notice is removed only after it was told, or with the dead letter that it becomes; of a document only the oldest notice is under
-way; nothing is sent while the subscriber is paused or stopped, whichever process found that out.
+Invariants: a notice is removed only after it was told, or with the dead letter that it becomes; of
+a document only the oldest notice is under way; nothing is sent while the subscriber is paused or
+stopped, whichever process found that out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from livedex.consumers.notify.schedule import retry_delay_s
-from livedex.consumers.notify.webhook_sender import Delivered, DeliveryFailed, DeliveryResult, Unsubscribed, WebhookSender
+from livedex.consumers.notify.webhook_sender import (
+    Delivered,
+    DeliveryFailed,
+    DeliveryResult,
+    Unsubscribed,
+    WebhookSender,
+)
 from livedex.pipeline.errors import LivedexError, TenantDeletedError
 from livedex.pipeline.events.notifications import NOTIFY_STAGE, Notification
 from livedex.pipeline.runtime.metrics import Metrics
@@ -49,10 +56,23 @@ class DeliveryWorker:
     """
 
     def __init__(
-        self, subscriber: SubscriberConfig, sender: WebhookSender, outbox: NotificationOutbox, subscribers: SubscriberStore, metrics: Metrics,
-        tell: Callable[[str, str | None], None], *, attempts: int, wait: Callable[[int], float] = retry_delay_s,
-    ) -> None:  # fmt: skip
-        self._subscriber, self._sender, self._outbox, self._subscribers = subscriber, sender, outbox, subscribers
+        self,
+        subscriber: SubscriberConfig,
+        sender: WebhookSender,
+        outbox: NotificationOutbox,
+        subscribers: SubscriberStore,
+        metrics: Metrics,
+        tell: Callable[[str, str | None], None],
+        *,
+        attempts: int,
+        wait: Callable[[int], float] = retry_delay_s,
+    ) -> None:
+        self._subscriber, self._sender, self._outbox, self._subscribers = (
+            subscriber,
+            sender,
+            outbox,
+            subscribers,
+        )
         self._metrics, self._tell, self._attempts, self._wait = metrics, tell, attempts, wait
         self._told: MicroBatcher[Notification, None] = MicroBatcher(self._remove)
         self._woken = asyncio.Event()
@@ -84,7 +104,9 @@ class DeliveryWorker:
                 pause_s = _LOOK_AGAIN_S
                 if len(under_way) <= _ROOM_BELOW:
                     look = await self._look(len(under_way))
-                    pause_s = _AWAY_S if look is None else max(_LOOK_AGAIN_S, min(look.pause_s, _AWAY_S))
+                    pause_s = (
+                        _AWAY_S if look is None else max(_LOOK_AGAIN_S, min(look.pause_s, _AWAY_S))
+                    )
                     for notice in look.notices if look is not None else ():
                         task = asyncio.create_task(self._deliver(notice), name=f"tell {self.name}")
                         under_way.add(task)
@@ -115,7 +137,9 @@ class DeliveryWorker:
             if time.monotonic() >= self._expire_at:
                 self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
                 await self._expire()
-            look = await self._outbox.take(s.tenant_id, s.name, at_once=MAX_CONCURRENT, under_way=under_way, lease_s=LEASE_S)
+            look = await self._outbox.take(
+                s.tenant_id, s.name, at_once=MAX_CONCURRENT, under_way=under_way, lease_s=LEASE_S
+            )
             if look is None:  # gone with all else of its tenant
                 await self._subscribers.add(s)
         except TenantDeletedError:
@@ -138,7 +162,10 @@ class DeliveryWorker:
                 outcome = await self._settle(notice, answer)
             except LivedexError as exc:
                 log.warning("notify: what %s answered is not kept yet: %s", self.name, exc)
-                if isinstance(exc, TenantDeletedError) or time.monotonic() > begin + LEASE_S - _KEEP_AGAIN_S:
+                if (
+                    isinstance(exc, TenantDeletedError)
+                    or time.monotonic() > begin + LEASE_S - _KEEP_AGAIN_S
+                ):
                     return  # its lease runs out, and it is sent again with the same id
                 await asyncio.sleep(_KEEP_AGAIN_S)
             else:
@@ -172,7 +199,9 @@ class DeliveryWorker:
         s, asked_s, pause_s = self._subscriber, answer.retry_after_s or 0.0, 0.0
         self._works = False
         if answer.is_subscriber_failure:
-            pause_s = await self._subscribers.failed(s.tenant_id, s.name, answer.detail, asked_s=asked_s)
+            pause_s = await self._subscribers.failed(
+                s.tenant_id, s.name, answer.detail, asked_s=asked_s
+            )
             self._say(answer.detail)
         else:
             await self._subscribers.refused(s.tenant_id, s.name, answer.detail)
@@ -184,18 +213,35 @@ class DeliveryWorker:
             return "dead"
         after_s = max(self._wait(attempts), asked_s) if answer.counts else 0.0
         await self._outbox.postpone(notice, after_s, counts=answer.counts)
-        log.warning("notify: subscriber %s: %s, again in %.0f s", s.name, answer.detail, max(after_s, pause_s))
+        log.warning(
+            "notify: subscriber %s: %s, again in %.0f s",
+            s.name,
+            answer.detail,
+            max(after_s, pause_s),
+        )
         return "again"
 
     async def _expire(self) -> None:
         """Make dead letters of what has waited for as long as it may."""
         s = self._subscriber
-        while found := await self._outbox.lease_expired(s.tenant_id, s.name, _EXPIRED_AT_ONCE, lease_s=LEASE_S):
+        while found := await self._outbox.lease_expired(
+            s.tenant_id, s.name, _EXPIRED_AT_ONCE, lease_s=LEASE_S
+        ):
             for notice in found:
-                detail = f"subscriber {s.name} was not told within {s.keep_days:g} days, in {notice.attempts} attempts"
-                await self._outbox.bury(notice, reason="expired", detail=detail, attempts=notice.attempts)
+                detail = (
+                    f"subscriber {s.name} was not told within {s.keep_days:g} days, in "
+                    f"{notice.attempts} attempts"
+                )
+                await self._outbox.bury(
+                    notice, reason="expired", detail=detail, attempts=notice.attempts
+                )
                 self._metrics.events_total.labels(NOTIFY_STAGE, "dead").inc()
-            log.error("notify: %d dead letters (expired): subscriber %s was not told within %g days", len(found), s.name, s.keep_days)
+            log.error(
+                "notify: %d dead letters (expired): subscriber %s was not told within %g days",
+                len(found),
+                s.name,
+                s.keep_days,
+            )
 
     def _say(self, problem: str | None) -> None:
         if problem != self._said:
@@ -204,7 +250,12 @@ class DeliveryWorker:
 
 
 def _problem(look: DeliveryBatch) -> str | None:
-    """What is wrong with a subscriber, in words; None while it takes what it is sent, but for a few things."""
+    """What is wrong with a subscriber, in words; None while it takes what it is sent, but for a
+    few things.
+    """
     if look.stopped:
-        return f"switched off, for it wants to be told no more ({look.problem}): `livedex subscribers resume` switches it on"
+        return (
+            f"switched off, for it wants to be told no more ({look.problem}): `livedex "
+            "subscribers resume` switches it on"
+        )
     return look.problem if look.is_failing else None

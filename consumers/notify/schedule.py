@@ -1,6 +1,7 @@
 """When something that could not be told is tried again.
 
-Source: Standard Webhooks 1.0.0, "Deliverability and reliability": the example schedule, three days and four hours in all.
+Source: Standard Webhooks 1.0.0, "Deliverability and reliability": the example schedule, three days
+and four hours in all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ RETRY_DELAYS_S = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_0
 _JITTER = 0.1
 
 
-def retry_delay_s(failed: int, *, chance: Callable[[float, float], float] = random.uniform) -> float:
-    """Seconds until the next attempt, a little more or less, so that what failed together does not come again together.
+def retry_delay_s(
+    failed: int, *, chance: Callable[[float, float], float] = random.uniform
+) -> float:
+    """Seconds until the next attempt, a little more or less, so that what failed together does not
+    come again together.
 
     Args:
         failed: attempts that failed, >= 1.

@@ -21,7 +21,9 @@ def signed_headers(keys: Sequence[bytes], webhook_id: str, at: int, body: bytes)
         body: the exact bytes that are sent.
     """
     signed = f"{webhook_id}.{at}.".encode() + body
-    signatures = (base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys)
+    signatures = (
+        base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys
+    )
     return {
         "webhook-id": webhook_id,
         "webhook-timestamp": str(at),

@@ -8,7 +8,8 @@
 | 502, 503, 504; no answer in time; no connection | it is away |
 | anything else, redirects included | it refuses this |
 
-Nothing of its URL but the host, and nothing of its answer but the status, stands in what is said of it.
+Nothing of its URL but the host, and nothing of its answer but the status, stands in what is said of
+it.
 Source: Standard Webhooks 1.0.0, "Delivery success and failure".
 """
 
@@ -34,13 +35,21 @@ from livedex.pipeline.fetch.urls import ParsedUrl
 from livedex.pipeline.http.retry_after import parse_retry_after_s
 
 TOTAL_TIMEOUT_S = 20.0
-"""For one attempt, from the name of the host to the answer's status. Source: Standard Webhooks 1.0.0, "Request timeouts": 15 to 30 s."""
+"""For one attempt, from the name of the host to the answer's status.
+
+Source: Standard Webhooks 1.0.0, "Request timeouts": 15 to 30 s.
+"""
 
 _CONNECT_S = 5.0
 _IDLE_S = 4.0  # many servers close after 5
 _REST_S = 1.0
-_MOST_OF_AN_ANSWER = 65_536  # read, so that its connection can be used again; a longer one costs the connection
-_CONSTANT = {"Content-Type": "application/cloudevents+json", "User-Agent": "Livedex", "Accept": "*/*"}
+# read, so that its connection can be used again; a longer one costs the connection
+_MOST_OF_AN_ANSWER = 65_536
+_CONSTANT = {
+    "Content-Type": "application/cloudevents+json",
+    "User-Agent": "Livedex",
+    "Accept": "*/*",
+}
 _AWAY = frozenset({502, 503, 504})
 
 
@@ -90,7 +99,8 @@ class Endpoint:
 
     Attributes:
         keys: that sign, at least one.
-        backend: opens connections, to addresses that may be reached; a connection stays with the address that was looked at.
+        backend: opens connections, to addresses that may be reached; a connection stays with the
+            address that was looked at.
         trust: by which servers are known.
     """
 
@@ -108,10 +118,18 @@ class WebhookSender:
         clock: seconds since 1970.
     """
 
-    def __init__(self, route: Endpoint, pool: httpcore.AsyncConnectionPool, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        route: Endpoint,
+        pool: httpcore.AsyncConnectionPool,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._place, self._keys, self._pool, self._clock = route.place, route.keys, pool, clock
         place = route.place
-        self._url = httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.target)
+        self._url = httpcore.URL(
+            scheme=place.scheme, host=place.host, port=place.port, target=place.target
+        )
 
     async def send(self, notice: Notification) -> DeliveryResult:
         """Make one attempt, within `TOTAL_TIMEOUT_S`."""
@@ -122,27 +140,52 @@ class WebhookSender:
             if isinstance(exc, NoPublicAddressError) and not exc.resolves_to_private:
                 return DeliveryFailed(f"{self._place.host}: there is no such host", "unreachable")
             return DeliveryFailed(
-                f"{self._place.host} is not at a public address: if it may be told there, name it in allow_hosts", "address_refused"
+                f"{self._place.host} is not at a public address: if it may be told there, "
+                "name it in allow_hosts",
+                "address_refused",
             )
         except LivedexError as exc:
             return DeliveryFailed(str(exc), "unreachable")
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as exc:  # OSError holds TimeoutError
-            kind = "no answer in time" if isinstance(exc, TimeoutError | httpcore.TimeoutException) else type(exc).__name__
+        except (
+            httpcore.NetworkError,
+            httpcore.TimeoutException,
+            httpcore.ProtocolError,
+            OSError,
+        ) as exc:  # OSError holds TimeoutError
+            kind = (
+                "no answer in time"
+                if isinstance(exc, TimeoutError | httpcore.TimeoutException)
+                else type(exc).__name__
+            )
             return DeliveryFailed(f"{self._place.host}: {kind}", "unreachable")
         return _meaning(status, headers, self._place.host)
 
     async def _post(self, notice: Notification) -> tuple[int, Mapping[str, str]]:
         body = notice.encode()
         headers = {
-            "Host": self._place.authority, "Content-Length": str(len(body)), **_CONSTANT,
+            "Host": self._place.authority,
+            "Content-Length": str(len(body)),
+            **_CONSTANT,
             **signed_headers(self._keys, notice.webhook_id, int(self._clock()), body),
-        }  # fmt: skip
-        timeout = {"connect": _CONNECT_S, "read": TOTAL_TIMEOUT_S, "write": TOTAL_TIMEOUT_S, "pool": TOTAL_TIMEOUT_S}
+        }
+        timeout = {
+            "connect": _CONNECT_S,
+            "read": TOTAL_TIMEOUT_S,
+            "write": TOTAL_TIMEOUT_S,
+            "pool": TOTAL_TIMEOUT_S,
+        }
         async with self._pool.stream(
-            "POST", self._url, headers=list(headers.items()), content=body, extensions={"timeout": timeout}
+            "POST",
+            self._url,
+            headers=list(headers.items()),
+            content=body,
+            extensions={"timeout": timeout},
         ) as answer:
             with suppress(
-                TimeoutError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError
+                TimeoutError,
+                httpcore.NetworkError,
+                httpcore.TimeoutException,
+                httpcore.ProtocolError,
             ):  # the status has said all
                 async with asyncio.timeout(_REST_S):
                     await _read_some(answer)
@@ -150,7 +193,9 @@ class WebhookSender:
 
 
 @asynccontextmanager
-async def open_webhook_sender(route: Endpoint, *, at_once: int, clock: Callable[[], float] = time.time) -> AsyncIterator[WebhookSender]:
+async def open_webhook_sender(
+    route: Endpoint, *, at_once: int, clock: Callable[[], float] = time.time
+) -> AsyncIterator[WebhookSender]:
     """A sender, for as long as the block lasts.
 
     Args:
@@ -158,9 +203,12 @@ async def open_webhook_sender(route: Endpoint, *, at_once: int, clock: Callable[
         clock: seconds since 1970.
     """
     async with httpcore.AsyncConnectionPool(
-        ssl_context=route.trust, max_connections=at_once, max_keepalive_connections=at_once, keepalive_expiry=_IDLE_S,
+        ssl_context=route.trust,
+        max_connections=at_once,
+        max_keepalive_connections=at_once,
+        keepalive_expiry=_IDLE_S,
         network_backend=route.backend,
-    ) as pool:  # fmt: skip
+    ) as pool:
         yield WebhookSender(route, pool, clock=clock)
 
 
@@ -183,4 +231,6 @@ def _meaning(status: int, headers: Mapping[str, str], host: str) -> DeliveryResu
         return DeliveryFailed(f"{said}: it asks for patience", "throttled", asked_s)
     if status in _AWAY:
         return DeliveryFailed(said, "unreachable", asked_s)
-    return DeliveryFailed(f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s)
+    return DeliveryFailed(
+        f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s
+    )

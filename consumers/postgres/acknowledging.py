@@ -1,7 +1,9 @@
-"""Acknowledge rows of the queue: those that all workers have ended are deleted in one statement, over whichever connection works.
+"""Acknowledge rows of the queue: those that all workers have ended are deleted in one statement,
+over whichever connection works.
 
-Acknowledging depends on no connection of a worker: a session that was ended (failover, an idle timeout, a restarted pooler) costs another try and no lease. While
-the database is unavailable it is retried, and the leases of the rows that wait for it are renewed like those of running work.
+Acknowledging depends on no connection of a worker: a session that was ended (failover, an idle
+timeout, a restarted pooler) costs another try and no lease. While the database is unavailable it is
+retried, and the leases of the rows that wait for it are renewed like those of running work.
 """
 
 from __future__ import annotations
@@ -31,15 +33,22 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 
 def queue_outage_cause(error: BaseException) -> str | None:
-    """Return why the queue cannot be used now, or None where the error is about a statement; of what SQLAlchemy says of its own pool, too."""
+    """Return why the queue cannot be used now, or None where the error is about a statement; of
+    what SQLAlchemy says of its own pool, too.
+    """
     cause = outage_reason(error)
-    if cause is None and isinstance(error, SQLAlchemyError) and getattr(error, "orig", None) is None:
+    if (
+        cause is None
+        and isinstance(error, SQLAlchemyError)
+        and getattr(error, "orig", None) is None
+    ):
         return "the connection was closed"
     return cause
 
 
 class BatchedAckClient(OutboxClient):
-    """Gathers what is deleted while another statement is under way; an idle queue waits for nothing.
+    """Gathers what is deleted while another statement is under way; an idle queue waits for
+    nothing.
 
     Args:
         engine: connections of the broker.
@@ -60,17 +69,22 @@ class BatchedAckClient(OutboxClient):
         return {token for _, token in self._waiting}
 
     def stop(self) -> None:
-        """Give up from now on when the database is unavailable: what is not acknowledged is delivered again and found done."""
+        """Give up from now on when the database is unavailable: what is not acknowledged is
+        delivered again and found done.
+        """
         self._stopping = True
 
-    async def delete_batch_with_lease(self, conn: AsyncConnection | None, pairs: Sequence[Leased]) -> set[Leased]:
+    async def delete_batch_with_lease(
+        self, conn: AsyncConnection | None, pairs: Sequence[Leased]
+    ) -> set[Leased]:
         """Delete rows that are still held by these leases; returns once that worked.
 
         Args:
             conn: ignored.
 
         Returns:
-            Those that were there. Where an answer was lost, rows that the lost statement deleted are missing.
+            Those that were there. Where an answer was lost, rows that the lost statement deleted
+            are missing.
         """
         self._waiting |= dict.fromkeys(pairs)
         try:
@@ -80,7 +94,12 @@ class BatchedAckClient(OutboxClient):
                 self._waiting.pop(pair, None)
 
     async def delete_with_lease(
-        self, conn: AsyncConnection | None, message_id: int, acquired_token: UUID, *, dlq_payload: Any = None
+        self,
+        conn: AsyncConnection | None,
+        message_id: int,
+        acquired_token: UUID,
+        *,
+        dlq_payload: Any = None,
     ) -> bool:
         """Delete a row that is still held by this lease; returns once that worked."""
         return bool(await self.delete_batch_with_lease(conn, [(message_id, acquired_token)]))
@@ -103,16 +122,23 @@ class BatchedAckClient(OutboxClient):
         try:
             return await self._retried(
                 lambda connection: give_back(
-                    connection, message_id, acquired_token, delay_seconds=delay_seconds, attempts_count=attempts_count,
-                    first_attempt_at=first_attempt_at, last_attempt_at=last_attempt_at,
+                    connection,
+                    message_id,
+                    acquired_token,
+                    delay_seconds=delay_seconds,
+                    attempts_count=attempts_count,
+                    first_attempt_at=first_attempt_at,
+                    last_attempt_at=last_attempt_at,
                 )
-            )  # fmt: skip
+            )
         finally:
             self._waiting.pop(pair, None)
 
     async def _delete_all(self, asked: Sequence[tuple[Leased, ...]]) -> list[set[Leased]]:
         delete = super().delete_batch_with_lease
-        deleted = await self._retried(lambda connection: delete(connection, [pair for pairs in asked for pair in pairs]))
+        deleted = await self._retried(
+            lambda connection: delete(connection, [pair for pairs in asked for pair in pairs])
+        )
         return [deleted.intersection(pairs) for pairs in asked]
 
     async def _retried(self, work: Callable[[AsyncConnection], Awaitable[R]]) -> R:
@@ -120,7 +146,9 @@ class BatchedAckClient(OutboxClient):
         while True:
             try:
                 async with self.engine.connect() as connection:
-                    return await work(await connection.execution_options(isolation_level="AUTOCOMMIT"))
+                    return await work(
+                        await connection.execution_options(isolation_level="AUTOCOMMIT")
+                    )
             except Exception as exc:
                 cause = queue_outage_cause(exc)
                 if cause is None or self._stopping:
@@ -129,4 +157,6 @@ class BatchedAckClient(OutboxClient):
                 if failures == 3:
                     log.warning("what has ended cannot be acknowledged yet: %s", cause)
             if failures > 1:  # the first failure may be the session's alone
-                await asyncio.sleep(exponential_backoff_s(_FIRST_WAIT_S, failures - 1, _LONGEST_WAIT_S))
+                await asyncio.sleep(
+                    exponential_backoff_s(_FIRST_WAIT_S, failures - 1, _LONGEST_WAIT_S)
+                )

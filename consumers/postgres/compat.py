@@ -1,8 +1,11 @@
 """Adjust faststream-outbox 0.19 where it has no setting; nothing else here touches its internals.
 
-- A worker keeps a connection of its own open for acknowledging. Sixteen idle connections a stage are most of what a small server allows, and a worker whose session
-  was ended finds that out only with the next row, which then waits for its lease to expire. Here acknowledging goes over the client alone, see `acknowledging`.
-- After errors the loops wait up to 30 seconds before they connect again, and forget earlier errors only after a healthy minute. Here they wait 2 seconds at most.
+- A worker keeps a connection of its own open for acknowledging. Sixteen idle connections a stage
+  are most of what a small server allows, and a worker whose session
+  was ended finds that out only with the next row, which then waits for its lease to expire. Here
+  acknowledging goes over the client alone, see `acknowledging`.
+- After errors the loops wait up to 30 seconds before they connect again, and forget earlier errors
+  only after a healthy minute. Here they wait 2 seconds at most.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ class ConnectionlessSubscriber(usecase.OutboxSubscriber):
         return 1  # for fetching
 
     @asynccontextmanager
-    async def _open_worker_resources(self, engine: AsyncEngine | None) -> AsyncGenerator[Mapping[str, object]]:
+    async def _open_worker_resources(
+        self, engine: AsyncEngine | None
+    ) -> AsyncGenerator[Mapping[str, object]]:
         yield {"writer_conn": None}
 
 

@@ -1,4 +1,6 @@
-"""How rows of the queue are leased: by tenants in turn, so that nobody's few rows stand behind somebody's thousands."""
+"""How rows of the queue are leased: by tenants in turn, so that nobody's few rows stand behind
+somebody's thousands.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ class QueueClient(BatchedAckClient):
         self.turns: dict[str, RowScheduler] = {}
 
     async def fetch(
-        self, conn: AsyncConnection | None, queues: Sequence[str], *, limit: int, lease_ttl_seconds: float
+        self,
+        conn: AsyncConnection | None,
+        queues: Sequence[str],
+        *,
+        limit: int,
+        lease_ttl_seconds: float,
     ) -> list[OutboxInnerMessage]:
         """Lease rows of one topic.
 
@@ -53,10 +60,21 @@ class QueueClient(BatchedAckClient):
         (topic,) = queues
         turns = self.turns[topic]
         held = turns.held
-        given = (topic, limit, lease_ttl_seconds, uuid4(), list(held), list(held.values()), turns.share)
+        given = (
+            topic,
+            limit,
+            lease_ttl_seconds,
+            uuid4(),
+            list(held),
+            list(held.values()),
+            turns.share,
+        )
         async with conn.begin():
             rows = (await conn.exec_driver_sql(sql("fetch_queue"), given)).mappings().all()
-        found = [OutboxInnerMessage(**{**row, "headers": orjson.loads(row["headers"] or "null")}) for row in rows]
+        found = [
+            OutboxInnerMessage(**{**row, "headers": orjson.loads(row["headers"] or "null")})
+            for row in rows
+        ]
         for message in found:
             turns.taken(tenant_of(message))
         return sorted(found, key=lambda message: (message.next_attempt_at, message.id))

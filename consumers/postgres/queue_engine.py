@@ -20,7 +20,8 @@ from livedex.pipeline.store.postgres.session_limits import SESSION_SETTINGS
 from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
 
 _READ_ONLY = "25006"
-_NAME = "livedex_asyncpg"  # the queue listens only through a driver that is called asyncpg somewhere
+# the queue listens only through a driver that is called asyncpg somewhere
+_NAME = "livedex_asyncpg"
 
 
 class QueueDialect(PGDialect_asyncpg):
@@ -48,13 +49,17 @@ registry.register(f"postgresql.{_NAME}", __name__, QueueDialect.__name__)
 
 
 def _close_what_is_read_only(context: ExceptionContext) -> None:
-    """Use no session again that refuses writes, nor those opened before now: a session keeps what was so when it began, for as long as it lasts."""
+    """Use no session again that refuses writes, nor those opened before now: a session keeps what
+    was so when it began, for as long as it lasts.
+    """
     if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
         context.is_disconnect = True
 
 
 @asynccontextmanager
-async def open_queue_engine(url: str, connections: int, roles: DatabaseRoles = DEFAULT_ROLES) -> AsyncIterator[AsyncEngine]:
+async def open_queue_engine(
+    url: str, connections: int, roles: DatabaseRoles = DEFAULT_ROLES
+) -> AsyncIterator[AsyncEngine]:
     """The broker's own connections, as the application's role.
 
     Args:
@@ -65,19 +70,38 @@ async def open_queue_engine(url: str, connections: int, roles: DatabaseRoles = D
     Raises:
         OutageError: they cannot be had.
     """
-    session = {"role": roles.application, "application_name": "livedex-broker", "synchronous_commit": "off", **SESSION_SETTINGS}
+    session = {
+        "role": roles.application,
+        "application_name": "livedex-broker",
+        "synchronous_commit": "off",
+        **SESSION_SETTINGS,
+    }
     engine = create_async_engine(
-        f"postgresql+{_NAME}://", database_url=url, session=session, pool_size=connections, max_overflow=0, pool_pre_ping=False,
+        f"postgresql+{_NAME}://",
+        database_url=url,
+        session=session,
+        pool_size=connections,
+        max_overflow=0,
+        pool_pre_ping=False,
         connect_args={"async_creator_fn": connection_factory(url, session)},
-    )  # fmt: skip
+    )
     event.listen(engine.sync_engine, "handle_error", _close_what_is_read_only)
     try:
         try:
-            async with AsyncExitStack() as opened:  # a server that is full later on takes none of these
+            # a server that is full later on takes none of these
+            async with AsyncExitStack() as opened:
                 for _ in range(connections):
                     await opened.enter_async_context(engine.connect())
-        except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as exc:
-            raise OutageError("broker", f"the queue has no connection to the database: {type(exc).__name__}") from exc
+        except (
+            SQLAlchemyError,
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            OSError,
+            TimeoutError,
+        ) as exc:
+            raise OutageError(
+                "broker", f"the queue has no connection to the database: {type(exc).__name__}"
+            ) from exc
         yield engine
     finally:
         await engine.dispose()

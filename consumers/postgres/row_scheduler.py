@@ -1,4 +1,6 @@
-"""Who is next on the PostgreSQL queue: rows that this process holds, by tenant, and documents that are worked on one version after another."""
+"""Who is next on the PostgreSQL queue: rows that this process holds, by tenant, and documents that
+are worked on one version after another.
+"""
 
 from __future__ import annotations
 

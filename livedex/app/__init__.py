@@ -1,1 +1,3 @@
-"""The application: wires the pipeline, runs its roles, and does what commands and the library ask for."""
+"""The application: wires the pipeline, runs its roles, and does what commands and the library ask
+for.
+"""

@@ -1,13 +1,16 @@
-"""Who may come in where: by the address, the settings and the keys that were made. What decides is said aloud at the start.
+"""Who may come in where: by the address, the settings and the keys that were made. What decides is
+said aloud at the start.
 
 | address | keys | without a credential |
 |---|---|---|
 | of loopback | none was ever made | the tenant `default` |
 | any other | none was ever made | does not start; with `--trust-network` the tenant `default` |
-| any | one was made, even if it is revoked, expired or deleted | refused, from that moment on, in running processes too |
+| any | one was made, even if it is revoked, expired or deleted | refused, from that moment on, in
+running processes too |
 
-An issuer of tokens (`LIVEDEX_JWT_JWKS_URL`) counts as a key. A credential that is shown is checked everywhere: a good one is honoured, any other is refused.
-Requests without a credential are answered only if they name an allowed host, no proxy forwarded them, and no page of another site sent them.
+An issuer of tokens (`LIVEDEX_JWT_JWKS_URL`) counts as a key. A credential that is shown is checked
+everywhere: a good one is honoured, any other is refused. Requests without a credential are answered
+only if they name an allowed host, no proxy forwarded them, and no page of another site sent them.
 """
 
 from __future__ import annotations
@@ -54,13 +57,16 @@ class AuthenticationSetup:
 def missing_keys_error(host: str) -> ConfigError:
     """The refusal of an address that others can reach."""
     return ConfigError(
-        f"{host} can be reached by others, and without API keys anybody could read everything: make one with `livedex keys create`, "
+        f"{host} can be reached by others, and without API keys anybody could read "
+        "everything: make one with `livedex keys create`, "
         "or use --host 127.0.0.1"
     )
 
 
 @asynccontextmanager
-async def open_authentication(s: AppContext, host: str, *, trust_network: bool = False) -> AsyncIterator[AuthenticationSetup]:
+async def open_authentication(
+    s: AppContext, host: str, *, trust_network: bool = False
+) -> AsyncIterator[AuthenticationSetup]:
     """Decide who may come in at an address, and check credentials for as long as the block lasts.
 
     Args:
@@ -69,22 +75,37 @@ async def open_authentication(s: AppContext, host: str, *, trust_network: bool =
     Raises:
         ConfigError: others could reach it, and there are no keys.
     """
-    keys, hosts = ApiKeyStore(s.database), AllowedHosts(parse_host_names(s.settings.allowed_hosts), bound=host)
+    keys, hosts = (
+        ApiKeyStore(s.database),
+        AllowedHosts(parse_host_names(s.settings.allowed_hosts), bound=host),
+    )
     needed = await _needed(keys, s.settings, host, trust_network=trust_network)
     async with AsyncExitStack() as stack:
         ring = await stack.enter_async_context(open_api_key_cache(keys, s.url))
         limits, tokens = await _limits(stack, s), await _tokens(stack, s.settings.jwt)
         if needed:
-            told = "every request needs an API key" + (" or a token of the issuer" if tokens else "")
-            yield AuthenticationSetup(CredentialAuthenticator(ring, tokens=tokens), limits, told, hosts)
+            told = "every request needs an API key" + (
+                " or a token of the issuer" if tokens else ""
+            )
+            yield AuthenticationSetup(
+                CredentialAuthenticator(ring, tokens=tokens), limits, told, hosts
+            )
         else:
-            told = f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address until one is made"
+            told = (
+                f"one tenant, `{DEFAULT_TENANT}`; no key is asked for on this address until one "
+                "is made"
+            )
             keyless = AnonymousRequestPolicy(
                 hosts,
                 origins=parse_origins(s.settings.cors_origins),
                 may_be_forwarded=trust_network and not is_loopback(host) and hosts.is_set,
             )
-            yield AuthenticationSetup(CredentialAuthenticator(ring, DEFAULT_TENANT, keyless=keyless, tokens=tokens), limits, told, hosts)
+            yield AuthenticationSetup(
+                CredentialAuthenticator(ring, DEFAULT_TENANT, keyless=keyless, tokens=tokens),
+                limits,
+                told,
+                hosts,
+            )
 
 
 async def _tokens(stack: AsyncExitStack, settings: JwtSettings) -> JwtVerifier | None:
@@ -97,10 +118,16 @@ async def _tokens(stack: AsyncExitStack, settings: JwtSettings) -> JwtVerifier |
 async def _limits(stack: AsyncExitStack, s: AppContext) -> RequestLimiter:
     """What each credential may ask, as the settings have it."""
     shared, settings = RateLimitStore(s.database), s.settings
-    rate = RateLimiter(shared, settings.rate_limit_per_minute) if settings.rate_limit_per_minute else None
+    rate = (
+        RateLimiter(shared, settings.rate_limit_per_minute)
+        if settings.rate_limit_per_minute
+        else None
+    )
     concurrency = None
     if settings.concurrency_limit:
-        concurrency = await stack.enter_async_context(open_concurrency_limiter(shared, settings.concurrency_limit))
+        concurrency = await stack.enter_async_context(
+            open_concurrency_limiter(shared, settings.concurrency_limit)
+        )
     return CredentialLimiter(rate, concurrency)
 
 

@@ -44,24 +44,42 @@ async def open_broker(
 
     Args:
         patient: wait for a Kafka that is away at the start.
-        fills: what is stored and lacks vectors of the model in use is embedded beside the embed stage.
+        fills: what is stored and lacks vectors of the model in use is embedded beside the embed
+            stage.
 
     Raises:
         OutageError: it is away, for who is not patient.
     """
-    # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands that only look need neither.
+    # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands
+    # that only look need neither.
     from livedex.consumers.stage_processors import BrokerOutcomeSink, open_stage_processors
 
     async with AsyncExitStack() as stack:
         late = DeferredIngester()
         kafka = s.settings.kafka_servers
-        outlet = BrokerOutcomeSink(s.letters, DeadLetterReplays(s.database), **({"topics_without_reader": frozenset()} if kafka else {}))
+        outlet = BrokerOutcomeSink(
+            s.letters,
+            DeadLetterReplays(s.database),
+            **({"topics_without_reader": frozenset()} if kafka else {}),
+        )
         settlers = await stack.enter_async_context(
             open_stage_processors(
-                stages, store=s.store, blobs=s.blobs, generations=s.generations, embeddings=s.embeddings, claims=s.claims, cutting=s.cutting, metrics=s.metrics,
-                outlet=outlet, on_pause=s.tell, linked=_linked(s, late), patches=DocumentPatcher(s.database), backlog=GenerationBacklog(s.database) if fills else None, shares=s.database.shares,
+                stages,
+                store=s.store,
+                blobs=s.blobs,
+                generations=s.generations,
+                embeddings=s.embeddings,
+                claims=s.claims,
+                cutting=s.cutting,
+                metrics=s.metrics,
+                outlet=outlet,
+                on_pause=s.tell,
+                linked=_linked(s, late),
+                patches=DocumentPatcher(s.database),
+                backlog=GenerationBacklog(s.database) if fills else None,
+                shares=s.database.shares,
             )
-        )  # fmt: skip
+        )
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)
         broker = await stack.enter_async_context(begun)
         intake = Ingester(broker, s.blobs, PostgresAccessUpdater(s.database))
@@ -73,17 +91,25 @@ def _linked(s: AppContext, intake: ChangeSink) -> RemoteContent | None:
     """Contents by their URL; what has to be looked up becomes changes that the intake takes."""
     if s.fetcher is None:
         return None
-    return RemoteContent(s.fetcher, FetchedContentCache(s.database), LazyChangeLister(s.settings, s.database, s.fetcher, intake))
+    return RemoteContent(
+        s.fetcher,
+        FetchedContentCache(s.database),
+        LazyChangeLister(s.settings, s.database, s.fetcher, intake),
+    )
 
 
 @asynccontextmanager
-async def _postgres(s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor]) -> AsyncIterator[Broker]:
+async def _postgres(
+    s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor]
+) -> AsyncIterator[Broker]:
     from livedex.consumers.postgres.broker import PostgresBroker
     from livedex.consumers.postgres.queue_engine import open_queue_engine
 
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(
-            open_queue_engine(s.url, PostgresBroker.connections(settlers, s.publishing), s.database.roles)
+            open_queue_engine(
+                s.url, PostgresBroker.connections(settlers, s.publishing), s.database.roles
+            )
         )
         broker = PostgresBroker(engine, s.database)
         outlet.connect(broker)
@@ -95,11 +121,22 @@ async def _postgres(s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence
 
 
 @asynccontextmanager
-async def _kafka(s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor], patient: bool) -> AsyncIterator[Broker]:
+async def _kafka(
+    s: AppContext, outlet: BrokerOutcomeSink, settlers: Sequence[RecordProcessor], patient: bool
+) -> AsyncIterator[Broker]:
     from livedex.consumers.kafka import KafkaBroker
-    from livedex.consumers.lost_records import RecordLossMonitor, RecordRecovery, run_record_loss_monitor
+    from livedex.consumers.lost_records import (
+        RecordLossMonitor,
+        RecordRecovery,
+        run_record_loss_monitor,
+    )
 
-    broker = KafkaBroker(s.settings.kafka, s.settings.kafka_servers, s.tell, lambda stage, count: losses.lost(stage, count))
+    broker = KafkaBroker(
+        s.settings.kafka,
+        s.settings.kafka_servers,
+        s.tell,
+        lambda stage, count: losses.lost(stage, count),
+    )
     losses = RecordLossMonitor(RecordRecovery(s.database, s.operations, broker), s.metrics, s.tell)
     outlet.connect(broker)
     for settler in settlers:

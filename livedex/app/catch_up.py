@@ -61,8 +61,11 @@ async def wait_for_scan(operations: InstallationStatus, *, deadline: float) -> b
     return True
 
 
-async def wait_for_catch_up(operations: InstallationStatus, backlog: ConsumerLag, *, deadline: float, scan: bool) -> WaitResult:
-    """Wait until all that was accepted up to now has ended, and what came of it: a push of which not every file is named is an event that ends
+async def wait_for_catch_up(
+    operations: InstallationStatus, backlog: ConsumerLag, *, deadline: float, scan: bool
+) -> WaitResult:
+    """Wait until all that was accepted up to now has ended, and what came of it: a push of which
+    not every file is named is an event that ends
     in others, accepted later, perhaps between two looks.
 
     Args:
@@ -74,11 +77,14 @@ async def wait_for_catch_up(operations: InstallationStatus, backlog: ConsumerLag
     return await _wait_once(operations, backlog, deadline, scanned) if first.all else first
 
 
-async def _wait_once(operations: InstallationStatus, backlog: ConsumerLag, deadline: float, scanned: bool) -> WaitResult:
+async def _wait_once(
+    operations: InstallationStatus, backlog: ConsumerLag, deadline: float, scanned: bool
+) -> WaitResult:
     """How the wait ended for what was accepted up to now."""
     moment, mark = datetime.now(UTC), await _retry_until(backlog.mark, deadline)
     while True:
-        # An event leaves the broker only once its outcome is durable: what is not there when looked at first is in the documents.
+        # An event leaves the broker only once its outcome is durable: what is not there when looked
+        # at first is in the documents.
         left = await _retry_until(lambda: backlog.left(mark), deadline)
         ended = WaitResult(scanned, left, await operations.pending_since(moment))
         if ended.all or time.monotonic() >= deadline:

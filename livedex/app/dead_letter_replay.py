@@ -36,7 +36,9 @@ class ReplayResult:
     failed: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def replay_dead_letters(s: AppContext, broker: Broker, letters: AsyncIterator[DeadLetter]) -> ReplayResult:
+async def replay_dead_letters(
+    s: AppContext, broker: Broker, letters: AsyncIterator[DeadLetter]
+) -> ReplayResult:
     """Send letters through again; one that cannot be sent keeps no other from it."""
     done, replays, outages = ReplayResult(), DeadLetterReplays(s.database), 0
     async for letter in letters:
@@ -62,7 +64,9 @@ async def replay_dead_letters(s: AppContext, broker: Broker, letters: AsyncItera
     return done
 
 
-async def _send(s: AppContext, broker: Broker, replays: DeadLetterReplays, letter: DeadLetter) -> None:
+async def _send(
+    s: AppContext, broker: Broker, replays: DeadLetterReplays, letter: DeadLetter
+) -> None:
     if letter.is_notification:
         await NotificationOutbox(s.database).put_again(letter)
         return
@@ -71,7 +75,9 @@ async def _send(s: AppContext, broker: Broker, replays: DeadLetterReplays, lette
         await broker.put_again(letter)
     except OutageError as exc:
         raise OutageError(
-            exc.component, f"{exc}; whether it was sent is not known: it is listed again in 15 minutes, unless it worked by then"
+            exc.component,
+            f"{exc}; whether it was sent is not known: it is listed again in 15 minutes, "
+            "unless it worked by then",
         ) from exc
     except BaseException:
         await replays.cancel(letter)

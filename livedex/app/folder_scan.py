@@ -1,4 +1,6 @@
-"""The watched folders as the commands see them: what a scan of one would find, and the documents cut as the chunk stage cuts them."""
+"""The watched folders as the commands see them: what a scan of one would find, and the documents
+cut as the chunk stage cuts them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from livedex.connectors.filesystem import safe_file_access as disk
-from livedex.connectors.filesystem.comparison import DocumentDifference, FolderComparison, compare_folder
+from livedex.connectors.filesystem.comparison import (
+    DocumentDifference,
+    FolderComparison,
+    compare_folder,
+)
 from livedex.connectors.filesystem.document_ids import is_too_long, path_to_text
 from livedex.connectors.filesystem.folder import Folder, open_source_folder
 from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, FolderScanner
@@ -28,16 +34,24 @@ NO_GENERATION = GenerationId(0)
 
 def open_folder(source: FolderSource, settings: Settings, data: Path) -> Folder:
     """The folder of a source as the watcher sees it, without anything of it being published."""
-    return open_source_folder(source, readable=is_supported_file, ignored=(data,), max_bytes=settings.max_document_bytes)
+    return open_source_folder(
+        source, readable=is_supported_file, ignored=(data,), max_bytes=settings.max_document_bytes
+    )
 
 
 async def scan_for_differences(
-    folder: Folder, database: Database, cutting: ChunkerConfig, *, generation: GenerationId | None = None, index: bool = False
+    folder: Folder,
+    database: Database,
+    cutting: ChunkerConfig,
+    *,
+    generation: GenerationId | None = None,
+    index: bool = False,
 ) -> FolderComparison:
     """What a scan would publish of a folder.
 
     Args:
-        generation: name documents with vectors of another generation too, `NO_GENERATION` where the configured model was never used; a scan
+        generation: name documents with vectors of another generation too, `NO_GENERATION` where the
+            configured model was never used; a scan
             leaves them to the embed stage, as None does.
         index: also what the index has lost; true only while nothing is under way.
 
@@ -61,7 +75,12 @@ async def list_new_files(folder: Folder) -> FolderComparison:
     except disk.FolderUnavailableError as exc:
         raise ConfigError(f"{exc}: make it, or name another folder") from exc
     return FolderComparison(
-        folder, [DocumentDifference("added", folder.document_id(path), path, "the file is new") for path in paths], left_out=found.left_out
+        folder,
+        [
+            DocumentDifference("added", folder.document_id(path), path, "the file is new")
+            for path in paths
+        ],
+        left_out=found.left_out,
     )
 
 
@@ -76,7 +95,8 @@ class FileChunker:
         """The document of a file now.
 
         Returns:
-            None when there is no file any more; a `Cut` of state `unreadable` or `too_large` where no content can be had.
+            None when there is no file any more; a `Cut` of state `unreadable` or `too_large` where
+            no content can be had.
 
         Raises:
             OutageError: the folder is away.
@@ -88,9 +108,13 @@ class FileChunker:
             return None
         if reading.content is None:
             return ChunkedDocument(
-                "too_large", error=f"{reading.stat.st_size} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({self._cutting.max_bytes})."
+                "too_large",
+                error=f"{reading.stat.st_size} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES"
+                f" ({self._cutting.max_bytes}).",
             )
-        return await self._cutter.cut(reading.content, name=path_to_text(path.rsplit(b"/", 1)[-1]), mime_type=None)
+        return await self._cutter.cut(
+            reading.content, name=path_to_text(path.rsplit(b"/", 1)[-1]), mime_type=None
+        )
 
 
 def _read(folder: Folder, path: bytes) -> disk.FileRead:

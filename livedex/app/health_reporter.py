@@ -1,7 +1,8 @@
 """Copy the health of this process into the database, for whoever asks from another process.
 
-Invariant: that a component is unavailable is said by a process that runs. It says so again and again, takes it back when it ends, and where it was
-killed its word expires, see `livedex.pipeline.store.installation_status.HEALTH_EXPIRES_S`.
+Invariant: that a component is unavailable is said by a process that runs. It says so again and
+again, takes it back when it ends, and where it was killed its word expires, see
+`livedex.pipeline.store.installation_status.HEALTH_EXPIRES_S`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ DATABASE = "database"
 async def open_health_reporter(operations: InstallationStatus) -> AsyncIterator[ProcessHealth]:
     """The health of this process, copied into the database without holding up who tells."""
     words = _HealthReporter(operations)
-    writer = asyncio.create_task(run_supervised(words.write, "copy the health"), name="copy the health")
+    writer = asyncio.create_task(
+        run_supervised(words.write, "copy the health"), name="copy the health"
+    )
     try:
         yield words.health
     finally:
@@ -42,7 +45,9 @@ async def open_health_reporter(operations: InstallationStatus) -> AsyncIterator[
 
 
 class _HealthReporter:
-    """The last word on each component, kept until it is written: a recovery during a database outage would otherwise be lost."""
+    """The last word on each component, kept until it is written: a recovery during a database
+    outage would otherwise be lost.
+    """
 
     def __init__(self, operations: InstallationStatus) -> None:
         self._operations = operations
@@ -77,16 +82,27 @@ class _HealthReporter:
             self._told.clear()
 
     async def _written(self, component: str, reason: str | None, failing: bool) -> bool:
-        """Write one word down. What the database takes shows that it works, whatever the word says of it."""
+        """Write one word down.
+
+        What the database takes shows that it works, whatever the word says of it.
+        """
         is_over = component == DATABASE
         try:
-            await self._operations.set_health(component, ok=is_over or reason is None, detail=None if is_over else reason)
+            await self._operations.set_health(
+                component, ok=is_over or reason is None, detail=None if is_over else reason
+            )
         except Exception as exc:
             if not isinstance(exc, LivedexError):
-                log.exception("the health of the %s could not be written down; it is tried again", component)
+                log.exception(
+                    "the health of the %s could not be written down; it is tried again", component
+                )
             elif not failing:
                 log.warning("the health of the %s is not written down yet: %s", component, exc)
-            if isinstance(exc, OutageError) and exc.component == DATABASE and DATABASE not in self.health.down:
+            if (
+                isinstance(exc, OutageError)
+                and exc.component == DATABASE
+                and DATABASE not in self.health.down
+            ):
                 self.health(DATABASE, exc.cause)
             return False
         if DATABASE in self.health.down:
@@ -105,10 +121,14 @@ class _HealthReporter:
             log.exception("the database could not be probed; it is tried again")
 
     async def take_back(self) -> None:
-        """Say nothing against anybody any more; whoever else finds a component away says so again."""
+        """Clear all problems; a component that still sees one reports it again."""
         try:
             async with asyncio.timeout(_CLEAR_TIMEOUT_S):
                 for component in self.health.down:
                     await self._operations.set_health(component, ok=True)
         except (LivedexError, TimeoutError) as exc:
-            log.info("that the %s is away is left to lapse: %s", " and the ".join(self.health.down), exc or type(exc).__name__)
+            log.info(
+                "that the %s is away is left to lapse: %s",
+                " and the ".join(self.health.down),
+                exc or type(exc).__name__,
+            )

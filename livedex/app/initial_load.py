@@ -1,4 +1,6 @@
-"""Measure how far the first load of the folders is: files found, and documents of them that are indexed."""
+"""Measure how far the first load of the folders is: files found, and documents of them that are
+indexed.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,10 @@ class InitialLoad:
     """The first load of all folders since the start of this process.
 
     Attributes:
-        found: files that count as documents, as listed before any was read, and since then those published.
-        done: of these, how many are indexed in their newest version, or have ended otherwise; <= found.
+        found: files that count as documents, as listed before any was read, and since then those
+            published.
+        done: of these, how many are indexed in their newest version, or have ended otherwise; <=
+            found.
         at_start: how many were done when it began.
         passages: distinct passages that they show; counted when the load is over.
         seconds: since it began, to its end.
@@ -47,9 +51,11 @@ class InitialLoad:
     counted: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Measure until the load is over; while the database is unavailable, the last figures stay."""
+        """Measure until the load is complete; during a database outage the last figures stay."""
         began = time.monotonic()
-        listed = sum(await asyncio.gather(*(connector.count_files() for _, connector in self.folders)))
+        listed = sum(
+            await asyncio.gather(*(connector.count_files() for _, connector in self.folders))
+        )
         self.found, is_first = listed, True
         self.counted.set()
         while not self.is_over:
@@ -73,7 +79,9 @@ class InitialLoad:
     async def _measure(self) -> tuple[int, int]:
         published = done = 0
         for source, _ in self.folders:
-            async with self.database.tenant(TenantId(source.tenant), "measure the first load", snapshot=True) as connection:
+            async with self.database.tenant(
+                TenantId(source.tenant), "measure the first load", snapshot=True
+            ) as connection:
                 row = await connection.fetchrow(sql("load_progress"), source.tenant, source.name)
             published, done = published + row["published"], done + row["done"]
         return published, done
@@ -81,6 +89,10 @@ class InitialLoad:
     async def _count_passages(self) -> int:
         found = 0
         for source, _ in self.folders:
-            async with self.database.tenant(TenantId(source.tenant), "count passages", snapshot=True) as connection:
-                found += await connection.fetchval(sql("source_passages"), source.tenant, source.name)
+            async with self.database.tenant(
+                TenantId(source.tenant), "count passages", snapshot=True
+            ) as connection:
+                found += await connection.fetchval(
+                    sql("source_passages"), source.tenant, source.name
+                )
         return found

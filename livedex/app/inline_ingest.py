@@ -1,4 +1,6 @@
-"""One version of a document from its content until it is visible, worked on by one process in one go."""
+"""One version of a document from its content until it is visible, worked on by one process in one
+go.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _Found: TypeAlias = dict[str, Vector | RejectedError]
 
 
 class InlineIngest:
-    """A version that nobody else works on, so its content and its manifest are here and not in the database. Where the model runs in this process,
+    """A version that nobody else works on, so its content and its manifest are here and not in the
+    database. Where the model runs in this process,
     its vectors are, too: nobody was paid for them. They are made while its passages are being kept.
 
     Close it at the end, however that was.
@@ -36,11 +39,17 @@ class InlineIngest:
         self._store, self._generations = surroundings.store, surroundings.generations
         self._content, self._gatherer = content, gatherer
         self.embedded = 0
-        self._early = PrefetchedVectors(surroundings.embeddings) if surroundings.embeddings.in_process else None
+        self._early = (
+            PrefetchedVectors(surroundings.embeddings)
+            if surroundings.embeddings.in_process
+            else None
+        )
         self._prepared: PreparedVersion | None = None
         self._vectors: dict[PassageId, Vector] = {}
 
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+    async def get(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
+    ) -> bytes:
         """See `livedex.pipeline.store.protocol.Contents`."""
         return self._content
 
@@ -50,20 +59,32 @@ class InlineIngest:
         return None if self._prepared is None else self._prepared.new
 
     async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId,
     ) -> MissingVectors | None:
         """See `livedex.pipeline.stages.embed.MissingVectorLookup`."""
-        if self._prepared is not None and self._prepared.generation_id != generation_id:  # another one has become active meanwhile
+        # another one has become active meanwhile
+        if self._prepared is not None and self._prepared.generation_id != generation_id:
             await self._prepare(self._prepared.draft, generation_id)
         return None if self._prepared is None else self._prepared.missing
 
     async def _prepare(self, draft: Draft, generation_id: GenerationId) -> None:
-        self._prepared = await self._store.prepare(draft, generation_id, None if self._early is None else self._early.begin)
+        self._prepared = await self._store.prepare(
+            draft, generation_id, None if self._early is None else self._early.begin
+        )
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
-        """See `livedex.pipeline.stages.embed.PassageEmbedder`; the vectors of a model in this process get into the store with the version."""
+        """See `livedex.pipeline.stages.embed.PassageEmbedder`; the vectors of a model in this
+        process get into the store with the version.
+        """
         self.embedded += len(passages)
         if self._early is None:
             return await self._gatherer.embed(tenant_id, generation_id, passages)
@@ -79,7 +100,11 @@ class InlineIngest:
 
     async def sync(self) -> SyncResult:
         """Make it the visible one."""
-        return SyncResult(current=False) if self._prepared is None else await self._store.sync_prepared(self._prepared, self._vectors)
+        return (
+            SyncResult(current=False)
+            if self._prepared is None
+            else await self._store.sync_prepared(self._prepared, self._vectors)
+        )
 
     def close(self) -> None:
         """Let go of what nobody waits for any more."""

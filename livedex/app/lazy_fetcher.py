@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class LazyFetcher:
-    """`livedex.pipeline.stages.remote_content.ContentFetcher`, made when it is first needed: most commands fetch nothing, and what fetches takes long to import."""
+    """`livedex.pipeline.stages.remote_content.ContentFetcher`, made when it is first needed: most
+    commands fetch nothing, and what fetches takes long to import.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -70,8 +72,15 @@ class LazyChangeLister:
         intake: takes what changed.
     """
 
-    def __init__(self, settings: Settings, database: Database, fetcher: ContentFetcher, intake: ChangeSink) -> None:
-        self._settings, self._database, self._fetcher, self._intake = settings, database, fetcher, intake
+    def __init__(
+        self, settings: Settings, database: Database, fetcher: ContentFetcher, intake: ChangeSink
+    ) -> None:
+        self._settings, self._database, self._fetcher, self._intake = (
+            settings,
+            database,
+            fetcher,
+            intake,
+        )
 
     @cached_property
     def _listings(self) -> SourceChangeLister:
@@ -79,7 +88,9 @@ class LazyChangeLister:
         from livedex.pipeline.ingest.request_ingester import RequestIngester
 
         return SourceChangeLister(
-            self._settings.webhooks, self._fetcher, RequestIngester(VersionAllocator(self._database), self._intake, self._fetcher)
+            self._settings.webhooks,
+            self._fetcher,
+            RequestIngester(VersionAllocator(self._database), self._intake, self._fetcher),
         )
 
     async def follow(self, event: Event[Changed]) -> None:

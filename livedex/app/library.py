@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from livedex.pipeline.settings import Settings
     from livedex.pipeline.stages.embed import PassageEmbedder
 
-# What the methods need is imported in them: every command and every child process imports `livedex`, and few of them use the library.
+# What the methods need is imported in them: every command and every child process imports
+# `livedex`, and few of them use the library.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ class Livedex(DocumentReader):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, settings: Settings, data: Path = Path(".livedex")) -> AsyncIterator[Livedex]:
+    async def open(
+        cls, settings: Settings, data: Path = Path(".livedex")
+    ) -> AsyncIterator[Livedex]:
         """Open the index for as long as the block lasts.
 
         Args:
@@ -71,24 +74,38 @@ class Livedex(DocumentReader):
 
         async with AsyncExitStack() as stack:
             s = await stack.enter_async_context(open_app_context(settings, data))
-            gatherer = await stack.enter_async_context(open_passage_embedder(s.store, s.embeddings, s.claims))
+            gatherer = await stack.enter_async_context(
+                open_passage_embedder(s.store, s.embeddings, s.claims)
+            )
             yield cls(s, gatherer)
 
     async def ingest(
-        self, document_id: str, text: str, *, tenant_id: str | None = None, metadata: Mapping[str, Any] | None = None, collection: str = "default",
-        title: str | None = None, uri: str | None = None, mime_type: str = "text/markdown", version: int | None = None,
+        self,
+        document_id: str,
+        text: str,
+        *,
+        tenant_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        collection: str = "default",
+        title: str | None = None,
+        uri: str | None = None,
+        mime_type: str = "text/markdown",
+        version: int | None = None,
         acl: Collection[str] | None = None,
-    ) -> IngestResult:  # fmt: skip
+    ) -> IngestResult:
         """Make a text the visible version of a document.
 
         Args:
-            metadata: of any values; what is no JSON becomes a text, and torn halves of characters become U+FFFD, as in the text.
-            version: grows with each change, 0 to the clock in nanoseconds and a day; default: the clock in nanoseconds.
+            metadata: of any values; what is no JSON becomes a text, and torn halves of characters
+                become U+FFFD, as in the text.
+            version: grows with each change, 0 to the clock in nanoseconds and a day; default: the
+                clock in nanoseconds.
             acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
-            RejectedError: the document can never be indexed; the message says why, and names the argument that makes no sense.
+            RejectedError: the document can never be indexed; the message says why, and names the
+            argument that makes no sense.
             OutageError: the database or the embedder is away.
         """
         from livedex.pipeline.events.event import change_event
@@ -100,11 +117,20 @@ class Livedex(DocumentReader):
             raise RejectedError(f"version: {why}", reason="invalid_document")
         content = text.encode("utf-8", "surrogatepass")
         data = _change(
-            tenant_id=tenant, document_id=document_id, version=time.time_ns() if version is None else version,
-            blob=hashlib.sha256(content).hexdigest(), size_bytes=len(content), name=document_id, mime_type=mime_type, collection=collection,
-            title=sanitize_optional_text(title), uri=sanitize_optional_text(uri), metadata=sanitize_json(dict(metadata or {})), changed_at=datetime.now(UTC),
+            tenant_id=tenant,
+            document_id=document_id,
+            version=time.time_ns() if version is None else version,
+            blob=hashlib.sha256(content).hexdigest(),
+            size_bytes=len(content),
+            name=document_id,
+            mime_type=mime_type,
+            collection=collection,
+            title=sanitize_optional_text(title),
+            uri=sanitize_optional_text(uri),
+            metadata=sanitize_json(dict(metadata or {})),
+            changed_at=datetime.now(UTC),
             acl=None if acl is None else require_list("acl", acl),
-        )  # fmt: skip
+        )
         return await self._ingest(change_event(data), content)
 
     async def _ingest(self, event: Event[Changed], content: bytes) -> IngestResult:
@@ -120,10 +146,20 @@ class Livedex(DocumentReader):
             reused = passages
 
         with closing(InlineIngest(s, content, self._gatherer)) as version:
-            first = await chunk(event, store=s.store, keeper=version, blobs=version, cutter=self._cutter, cutting=s.cutting, reused=count)
+            first = await chunk(
+                event,
+                store=s.store,
+                keeper=version,
+                blobs=version,
+                cutter=self._cutter,
+                cutting=s.cutting,
+                reused=count,
+            )
             if not isinstance(first, Forward):
                 return IngestResult(superseded=True)
-            second = await embed(first.event, store=version, generations=s.generations, gatherer=version)
+            second = await embed(
+                first.event, store=version, generations=s.generations, gatherer=version
+            )
             if not isinstance(second, Forward):
                 return IngestResult(superseded=True)
             done = await version.sync()
@@ -131,11 +167,15 @@ class Livedex(DocumentReader):
             return IngestResult(superseded=True)
         return IngestResult(done.chunks, version.embedded, reused, done.deleted)
 
-    async def patch(self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None) -> IngestResult:
-        """Change what a document carries besides its content, with a version built on the newest that was accepted.
+    async def patch(
+        self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None
+    ) -> IngestResult:
+        """Change what a document carries besides its content, with a version built on the newest
+        that was accepted.
 
         Args:
-            changes: some of `title`, `uri`, `metadata` (merged, RFC 7396), `acl`, `collection`; null takes one away.
+            changes: some of `title`, `uri`, `metadata` (merged, RFC 7396), `acl`, `collection`;
+                null takes one away.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -154,25 +194,44 @@ class Livedex(DocumentReader):
         tenant, s = self._tenant(tenant_id), self.surroundings
         given = await VersionAllocator(s.database).allocate_patch(tenant, DocumentId(document_id))
         data = _change(
-            tenant_id=tenant, document_id=document_id, version=given.version, changed_at=datetime.now(UTC), patch=_checked(changes),
-            builds_on=given.builds_on, held=given.held,
-        )  # fmt: skip
+            tenant_id=tenant,
+            document_id=document_id,
+            version=given.version,
+            changed_at=datetime.now(UTC),
+            patch=_checked(changes),
+            builds_on=given.builds_on,
+            held=given.held,
+        )
         first = await patch(change_event(data), DocumentPatcher(s.database))
         if not isinstance(first, Forward):
             return IngestResult(superseded=True)
-        second = await embed(first.event, store=s.store, generations=s.generations, gatherer=self._gatherer)
+        second = await embed(
+            first.event, store=s.store, generations=s.generations, gatherer=self._gatherer
+        )
         if not isinstance(second, Forward):
             return IngestResult(superseded=True)
-        done = await s.store.sync_document(tenant, DocumentId(document_id), data.fence, await s.generations.active())
-        return IngestResult(done.chunks, 0, done.chunks, done.deleted) if done.current else IngestResult(superseded=True)
+        done = await s.store.sync_document(
+            tenant, DocumentId(document_id), data.fence, await s.generations.active()
+        )
+        return (
+            IngestResult(done.chunks, 0, done.chunks, done.deleted)
+            if done.current
+            else IngestResult(superseded=True)
+        )
 
     async def search(
-        self, query: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None, **fields: Any
+        self,
+        query: str,
+        *,
+        tenant_id: str | None = None,
+        principals: Collection[str] | None = None,
+        **fields: Any,
     ) -> SearchResult:
         """Search, with the fields of POST /v1/search.
 
         Args:
-            principals: on whose behalf: only documents that one of them may read, and those that everybody may. None: every document.
+            principals: on whose behalf: only documents that one of them may read, and those that
+                everybody may. None: every document.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -181,7 +240,9 @@ class Livedex(DocumentReader):
         """
         from livedex.pipeline.search.request import SearchRequest
 
-        return await self.surroundings.engine.search(self._reader(tenant_id, principals), SearchRequest(query=query, **fields))
+        return await self.surroundings.engine.search(
+            self._reader(tenant_id, principals), SearchRequest(query=query, **fields)
+        )
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:
         """Delete a document; a document that is not there is no error.
@@ -194,8 +255,15 @@ class Livedex(DocumentReader):
             RejectedError: nothing can be called so.
             OutageError: the database is away.
         """
-        fence = _change(tenant_id=self._tenant(tenant_id), document_id=document_id, version=time.time_ns(), deleted=True).fence
-        done = await self.surroundings.store.delete_document(self._tenant(tenant_id), DocumentId(document_id), fence)
+        fence = _change(
+            tenant_id=self._tenant(tenant_id),
+            document_id=document_id,
+            version=time.time_ns(),
+            deleted=True,
+        ).fence
+        done = await self.surroundings.store.delete_document(
+            self._tenant(tenant_id), DocumentId(document_id), fence
+        )
         return done.current
 
     def chunk_text(self, text: str, *, format: TextFormat = "markdown") -> list[Chunk]:
@@ -204,7 +272,13 @@ class Livedex(DocumentReader):
         from livedex.pipeline.extract import embedded_data_spans
 
         settings = self.surroundings.settings
-        return cut_text(text, format=format, size=settings.chunk_size, overlap=settings.chunk_overlap, left_out=embedded_data_spans(text))
+        return cut_text(
+            text,
+            format=format,
+            size=settings.chunk_size,
+            overlap=settings.chunk_overlap,
+            left_out=embedded_data_spans(text),
+        )
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +301,9 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as exc:
         raise RejectedError(first_invalid_field(exc), reason="invalid_document") from exc
     if not body.model_fields_set:
-        raise RejectedError(f"name what changes: {', '.join(PATCH_FIELDS)}", reason="invalid_document")
+        raise RejectedError(
+            f"name what changes: {', '.join(PATCH_FIELDS)}", reason="invalid_document"
+        )
     return body.model_dump(include=body.model_fields_set)
 
 
@@ -261,7 +337,11 @@ def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
     used = 0
     for number, hit in enumerate(hits, 1):
         names = [hit.get("title") or hit["document_id"], *hit.get("heading", ())]
-        place = " > ".join(name for n, name in enumerate(names) if n == 0 or name.casefold() != names[n - 1].casefold())
+        place = " > ".join(
+            name
+            for n, name in enumerate(names)
+            if n == 0 or name.casefold() != names[n - 1].casefold()
+        )
         part = f"[{number}] {place}\n{hit['content']}"
         used += len(part) + (2 if parts else 0)
         if used > max_chars:

@@ -11,7 +11,11 @@ from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader, TenantId
 
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
-    from livedex.pipeline.store.documents.document_queries import ChunksView, DocumentView, SyncState
+    from livedex.pipeline.store.documents.document_queries import (
+        ChunksView,
+        DocumentView,
+        SyncState,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +46,44 @@ class DocumentReader:
         self._documents = DocumentQueries(surroundings.database)
 
     async def get(
-        self, document_id: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None
+        self,
+        document_id: str,
+        *,
+        tenant_id: str | None = None,
+        principals: Collection[str] | None = None,
     ) -> DocumentView | None:
         """Return a document; None where there is none, or it is not for the reader.
 
         Args:
             principals: on whose behalf; None: whoever reads everything.
         """
-        return await self._documents.get(self._reader(tenant_id, principals), DocumentId(document_id))
+        return await self._documents.get(
+            self._reader(tenant_id, principals), DocumentId(document_id)
+        )
 
     async def chunks(
-        self, document_id: str, *, tenant_id: str | None = None, principals: Collection[str] | None = None
+        self,
+        document_id: str,
+        *,
+        tenant_id: str | None = None,
+        principals: Collection[str] | None = None,
     ) -> ChunksView | None:
-        """Return the visible chunks of a document in order; None where there is no such document."""
-        return await self._documents.chunks(self._reader(tenant_id, principals), DocumentId(document_id))
+        """Return a document's visible chunks in order, or None if there is no such document."""
+        return await self._documents.chunks(
+            self._reader(tenant_id, principals), DocumentId(document_id)
+        )
 
     async def list(
-        self, *, tenant_id: str | None = None, collection: str | None = None, source: str | None = None, state: str | None = None,
-        limit: int = 100, cursor: str | None = None, principals: Collection[str] | None = None,
-    ) -> DocumentPage:  # fmt: skip
+        self,
+        *,
+        tenant_id: str | None = None,
+        collection: str | None = None,
+        source: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        principals: Collection[str] | None = None,
+    ) -> DocumentPage:
         """Return a page of documents in the order of their ids.
 
         Args:
@@ -74,12 +97,20 @@ class DocumentReader:
         if not 1 <= limit <= 1000:
             raise RejectedError("limit: a page has 1 to 1000 documents", reason="invalid_request")
         found, next_cursor = await self._documents.page(
-            self._reader(tenant_id, principals), collection=collection, source=source, state=state, limit=limit, cursor=cursor
+            self._reader(tenant_id, principals),
+            collection=collection,
+            source=source,
+            state=state,
+            limit=limit,
+            cursor=cursor,
         )
         return DocumentPage(found, next_cursor)
 
-    async def wait(self, token: str, *, tenant_id: str | None = None, timeout_s: float = 30.0) -> SyncState:
-        """Wait for a change that was accepted over HTTP, and return its state: `pending` when the time was not enough.
+    async def wait(
+        self, token: str, *, tenant_id: str | None = None, timeout_s: float = 30.0
+    ) -> SyncState:
+        """Wait for a change that was accepted over HTTP, and return its state: `pending` when the
+        time was not enough.
 
         Args:
             token: of the answer 202.
@@ -93,16 +124,23 @@ class DocumentReader:
 
         tenant = self._tenant(tenant_id)
         document_id, version = read_sync_token(tenant, token)
-        return await SyncWaiter(self._documents).wait(Reader(tenant), document_id, version, timeout_s)
+        return await SyncWaiter(self._documents).wait(
+            Reader(tenant), document_id, version, timeout_s
+        )
 
     def _reader(self, tenant_id: str | None, principals: Collection[str] | None) -> Reader:
-        return Reader(self._tenant(tenant_id), None if principals is None else frozenset(require_list("principals", principals)))
+        return Reader(
+            self._tenant(tenant_id),
+            None if principals is None else frozenset(require_list("principals", principals)),
+        )
 
     def _tenant(self, tenant_id: str | None) -> TenantId:
         if tenant_id:
             return TenantId(tenant_id)
         if self.surroundings.settings.tenant_scoped:
-            raise TenantRequiredError("name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant")
+            raise TenantRequiredError(
+                "name a tenant_id, or set LIVEDEX_TENANT_SCOPED=false for a service with one tenant"
+            )
         return DEFAULT_TENANT
 
 
@@ -113,5 +151,7 @@ def require_list(argument: str, names: Collection[str]) -> tuple[str, ...]:
         RejectedError: it is one text.
     """
     if isinstance(names, str):
-        raise RejectedError(f"{argument} is a list of principals, and not one text", reason="invalid_document")
+        raise RejectedError(
+            f"{argument} is a list of principals, and not one text", reason="invalid_document"
+        )
     return tuple(names)

@@ -1,4 +1,6 @@
-"""Log lines: one line each, without control characters and without secrets, whatever was in the message or the error."""
+"""Log lines: one line each, without control characters and without secrets, whatever was in the
+message or the error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ class SingleLineFormatter(logging.Formatter):
         return _shown(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # the name of the standard library
-        return "\n".join(map(_shown, super().formatException(ei).splitlines()))  # type: ignore[arg-type]  # its own type is private
+        # its own type is private
+        trace = super().formatException(ei)  # type: ignore[arg-type]
+        return "\n".join(map(_shown, trace.splitlines()))
 
     def formatStack(self, stack_info: str) -> str:  # the name of the standard library
         return "\n".join(map(_shown, stack_info.splitlines()))

@@ -1,4 +1,7 @@
-"""The role `maintain`: what keeps the index small and quick, apart from the stages. Each job may run in several processes."""
+"""The role `maintain`: what keeps the index small and quick, apart from the stages.
+
+Each job may run in several processes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ log = logging.getLogger(__name__)
 
 _UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document under way
 _REMEMBERED_DAYS = 30.0  # a delivery that comes again later than that counts as another one
-_LATE_HOURS = 1.0  # content of a version that has ended is kept so long, for another event of an equal version
+# content of a version that has ended is kept so long, for another event of an equal version
+_LATE_HOURS = 1.0
 
 
 async def maintain(s: AppContext, stop: asyncio.Event) -> None:
@@ -41,7 +45,9 @@ async def maintain(s: AppContext, stop: asyncio.Event) -> None:
             except LivedexError as exc:
                 log.warning("%s: %s; tried again later", job.__name__, exc)
             except Exception:
-                log.exception("%s failed in a way that nobody foresaw; tried again later", job.__name__)
+                log.exception(
+                    "%s failed in a way that nobody foresaw; tried again later", job.__name__
+                )
             due[n] = time.monotonic() + interval
         try:
             await asyncio.wait_for(stop.wait(), 1.0)
@@ -58,7 +64,9 @@ async def count_words(s: AppContext) -> None:
 async def index_vectors(s: AppContext) -> None:
     """Build the vector index of the active generation once it pays."""
     if s.generations.generation_id is not None:
-        await maintain_vector_index(s.owner_url, s.generations.generation_id, s.settings.vector_index_rows)
+        await maintain_vector_index(
+            s.owner_url, s.generations.generation_id, s.settings.vector_index_rows
+        )
 
 
 async def clear_contents(s: AppContext) -> None:
@@ -75,7 +83,9 @@ async def clear_unused(s: AppContext) -> None:
             await connection.execute(sql("clear_claims"), tenant_id)
         async with s.database.tenant(tenant_id, "clear unused passages") as connection:
             await connection.execute(sql("clear_unused"), tenant_id, s.settings.keep_unused_days)
-            await connection.execute(sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0))
+            await connection.execute(
+                sql("clear_tombstones"), tenant_id, max(s.settings.keep_unused_days, 30.0)
+            )
 
 
 async def clear_limits(s: AppContext) -> None:

@@ -46,14 +46,21 @@ async def open_notification_workers(s: AppContext) -> AsyncIterator[list[Deliver
     resolver = SystemResolver()
     try:
         routes = _routes(s.settings.subscriber, resolver)
-        subscriptions = [Subscription(registration_of(each), routes.get(each.name), each.attempts) for each in s.settings.subscriber]
-        async with open_delivery_workers(subscriptions, s.database, s.url, s.metrics, s.tell) as couriers:
+        subscriptions = [
+            Subscription(registration_of(each), routes.get(each.name), each.attempts)
+            for each in s.settings.subscriber
+        ]
+        async with open_delivery_workers(
+            subscriptions, s.database, s.url, s.metrics, s.tell
+        ) as couriers:
             yield couriers
     finally:
         resolver.close()
 
 
-def _routes(subscribers: Sequence[SubscriberSettings], resolver: SystemResolver) -> dict[str, Endpoint]:
+def _routes(
+    subscribers: Sequence[SubscriberSettings], resolver: SystemResolver
+) -> dict[str, Endpoint]:
     """Of those that are told at a URL, by their names."""
     from livedex.consumers.notify import Endpoint
     from livedex.pipeline.fetch.ssrf_guard import SsrfGuardBackend
@@ -63,11 +70,24 @@ def _routes(subscribers: Sequence[SubscriberSettings], resolver: SystemResolver)
     if not told:
         return {}
     trust = trusted_certificates()
-    return {each.name: Endpoint(each.place, signing_keys(each), SsrfGuardBackend(resolver, each.hosts, _CONNECT_S), trust) for each in told}
+    return {
+        each.name: Endpoint(
+            each.place,
+            signing_keys(each),
+            SsrfGuardBackend(resolver, each.hosts, _CONNECT_S),
+            trust,
+        )
+        for each in told
+    }
 
 
 def registration_of(subscriber: SubscriberSettings) -> SubscriberConfig:
     """A subscriber as the stages know it."""
     return SubscriberConfig(
-        TenantId(subscriber.tenant), subscriber.name, subscriber.events, subscriber.collection, subscriber.url is None, subscriber.keep_days
+        TenantId(subscriber.tenant),
+        subscriber.name,
+        subscriber.events,
+        subscriber.collection,
+        subscriber.url is None,
+        subscriber.keep_days,
     )

@@ -1,4 +1,6 @@
-"""What a sync of a folder would do and cost: the same scan, the same cut, and a look at which vectors are there. Nothing is published."""
+"""What a sync of a folder would do and cost: the same scan, the same cut, and a look at which
+vectors are there. Nothing is published.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from livedex.app.folder_scan import NO_GENERATION, FileChunker, list_new_files, open_file_chunker, open_folder, scan_for_differences
+from livedex.app.folder_scan import (
+    NO_GENERATION,
+    FileChunker,
+    list_new_files,
+    open_file_chunker,
+    open_folder,
+    scan_for_differences,
+)
 from livedex.app.progress_bar import progress_bar
 from livedex.connectors.filesystem.comparison import FolderComparison
 from livedex.connectors.filesystem.reconciler import DELETE_LIMIT_MIN_DOCUMENTS
@@ -22,7 +31,9 @@ from livedex.pipeline.store.postgres.statements import sql
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
 
-CHARACTERS_PER_TOKEN = 4  # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of English
+# Source: OpenAI, "What are tokens and how to count them": one token is about four characters of
+# English
+CHARACTERS_PER_TOKEN = 4
 USD_PER_MILLION_TOKENS: Mapping[str, Decimal] = {
     "openai:text-embedding-3-small": Decimal("0.02"),
     "openai:text-embedding-3-large": Decimal("0.13"),
@@ -37,10 +48,12 @@ class Plan:
 
     Attributes:
         counts: documents by `added`, `changed`, `moved`, `deleted`.
-        passages: characters of each distinct passage of the documents that would be made anew, by its hash.
+        passages: characters of each distinct passage of the documents that would be made anew, by
+            its hash.
         known: of these, the hashes that have a vector.
         left_out: files that are no documents, see `SkippedFiles.as_object`.
-        withheld: of the deletes, those that would be kept back because they are too many at once: all of them, or none.
+        withheld: of the deletes, those that would be kept back because they are too many at once:
+            all of them, or none.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -58,7 +71,9 @@ class Plan:
     @property
     def characters_to_embed(self) -> int:
         """Characters of these texts."""
-        return sum(characters for hash_, characters in self.passages.items() if hash_ not in self.known)
+        return sum(
+            characters for hash_, characters in self.passages.items() if hash_ not in self.known
+        )
 
     @property
     def tokens(self) -> int:
@@ -72,7 +87,9 @@ async def plan_without_index(source: FolderSource, settings: Settings, data: Pat
     Raises:
         ConfigError: the folder is not there.
     """
-    cutting = ChunkerConfig(settings.chunk_size, settings.chunk_overlap, settings.max_document_bytes)
+    cutting = ChunkerConfig(
+        settings.chunk_size, settings.chunk_overlap, settings.max_document_bytes
+    )
     plan = Plan()
     async with open_file_chunker(cutting) as cutter:
         await _add(plan, await list_new_files(open_folder(source, settings, data)), cutter)
@@ -89,13 +106,17 @@ async def plan_with_index(source: FolderSource, s: AppContext) -> Plan:
     generation = s.generations.generation_id
     plan = Plan()
     async with open_file_chunker(s.cutting) as cutter:
-        comparison = await scan_for_differences(folder, s.database, s.cutting, generation=generation or NO_GENERATION)
+        comparison = await scan_for_differences(
+            folder, s.database, s.cutting, generation=generation or NO_GENERATION
+        )
         await _add(plan, comparison, cutter)
         plan.withheld = _withheld(plan, s.settings.max_delete_share)
         await _add_under_way(plan, comparison, s, cutter)
     if generation is not None:
         async with s.database.tenant(TenantId(source.tenant), "look for vectors") as connection:
-            plan.known = await hashes_with_vector(connection, TenantId(source.tenant), generation, list(plan.passages))
+            plan.known = await hashes_with_vector(
+                connection, TenantId(source.tenant), generation, list(plan.passages)
+            )
     return plan
 
 
@@ -110,8 +131,12 @@ async def _add(plan: Plan, comparison: FolderComparison, cutter: FileChunker) ->
             tell(n, len(comparison.differences))
 
 
-async def _add_under_way(plan: Plan, comparison: FolderComparison, s: AppContext, cutter: FileChunker) -> None:
-    """Files that a scan finds unchanged, because they were published, though the index does not hold them yet."""
+async def _add_under_way(
+    plan: Plan, comparison: FolderComparison, s: AppContext, cutter: FileChunker
+) -> None:
+    """Files that a scan finds unchanged, because they were published, though the index does not
+    hold them yet.
+    """
     source = comparison.folder.source
     async with s.database.tenant(TenantId(source.tenant), "list files under way") as connection:
         rows = await connection.fetch(sql("files_under_way"), source.tenant, source.name)
@@ -126,10 +151,14 @@ async def _add_under_way(plan: Plan, comparison: FolderComparison, s: AppContext
 def _withheld(plan: Plan, max_delete_share: float) -> int:
     deleted = plan.counts["deleted"]
     files = plan.unchanged + plan.counts["changed"] + plan.counts["moved"] + deleted
-    return deleted if files >= DELETE_LIMIT_MIN_DOCUMENTS and deleted > max_delete_share * files else 0
+    return (
+        deleted if files >= DELETE_LIMIT_MIN_DOCUMENTS and deleted > max_delete_share * files else 0
+    )
 
 
-async def _add_file(plan: Plan, comparison: FolderComparison, path: bytes, cutter: FileChunker) -> None:
+async def _add_file(
+    plan: Plan, comparison: FolderComparison, path: bytes, cutter: FileChunker
+) -> None:
     cut = await cutter.cut(comparison.folder, path)
     if cut is not None:
         plan.passages |= {piece.hash: len(piece.content) for piece in cut.pieces}
@@ -141,7 +170,9 @@ _FREE_EMBEDDERS = ("local", "ollama:")
 
 
 def estimate_price(settings: Settings, tokens: int) -> dict[str, str] | None:
-    """Return what the provider asks for as many tokens, `FREE` for models on machines of one's own, or None where the price is not known."""
+    """Return what the provider asks for as many tokens, `FREE` for models on machines of one's
+    own, or None where the price is not known.
+    """
     if settings.embedder.strip().startswith(_FREE_EMBEDDERS):
         return FREE
     rate = None if settings.embedder_url else USD_PER_MILLION_TOKENS.get(settings.embedder)

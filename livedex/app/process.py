@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def is_running(data: Path) -> bool:
-    """Whether `livedex up` or `livedex run` runs on a data directory: it holds `up.lock` for as long as it lives."""
+    """Whether `livedex up` or `livedex run` runs on a data directory: it holds `up.lock` for as
+    long as it lives.
+    """
     try:
         with (data / "up.lock").open("rb") as lock:
             try:

@@ -58,7 +58,10 @@ def check_roles(roles: Sequence[str]) -> tuple[str, ...]:
         return ROLES
     for role in roles:
         if role not in ROLES:
-            raise ConfigError(f"{role!r} is no role{did_you_mean(role, (*ROLES, 'all')) or ':'} The roles are {', '.join(ROLES)} and all")
+            raise ConfigError(
+                f"{role!r} is no role{did_you_mean(role, (*ROLES, 'all')) or ':'} The roles "
+                f"are {', '.join(ROLES)} and all"
+            )
     return tuple(dict.fromkeys(roles))
 
 
@@ -79,7 +82,10 @@ def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
         bound.listen(512)
     except OSError as exc:
         bound.close()
-        raise ConfigError(f"{host}:{port} cannot be had ({exc.strerror}): choose another {option} or end what uses it") from exc
+        raise ConfigError(
+            f"{host}:{port} cannot be had ({exc.strerror}): choose another {option} or end "
+            "what uses it"
+        ) from exc
     bound.setblocking(False)
     return bound
 
@@ -93,7 +99,10 @@ class _Server(uvicorn.Server):
 
 
 def api_services(
-    s: AppContext, roles: Sequence[str], entrance: AuthenticationSetup | None = None, intake: ChangeSink | None = None
+    s: AppContext,
+    roles: Sequence[str],
+    entrance: AuthenticationSetup | None = None,
+    intake: ChangeSink | None = None,
 ) -> ApiServices:
     """Return what the API of a process stands on.
 
@@ -125,7 +134,9 @@ def api_services(
 
 @asynccontextmanager
 async def serve_app(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
-    """Serve an app on a socket for as long as the block lasts; requests under way are answered at its end."""
+    """Serve an app on a socket for as long as the block lasts; requests under way are answered at
+    its end.
+    """
     server = _Server(server_config(app))
     task = asyncio.create_task(server.serve(sockets=[bound]), name="answer requests")
     try:
@@ -142,18 +153,31 @@ async def serve_app(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def serve_api(
-    s: AppContext, roles: Sequence[str], bound: socket.socket, entrance: AuthenticationSetup, intake: ChangeSink
+    s: AppContext,
+    roles: Sequence[str],
+    bound: socket.socket,
+    entrance: AuthenticationSetup,
+    intake: ChangeSink,
 ) -> AsyncIterator[None]:
-    """The API of these roles on a socket for as long as the block lasts; requests under way are answered at its end."""
+    """The API of these roles on a socket for as long as the block lasts; requests under way are
+    answered at its end.
+    """
     services = api_services(s, roles, entrance, intake)
-    routers = [*(READ_ROUTERS if "api" in roles else ()), *(webhook_routers(s, intake) if "webhook" in roles else ())]
+    routers = [
+        *(READ_ROUTERS if "api" in roles else ()),
+        *(webhook_routers(s, intake) if "webhook" in roles else ()),
+    ]
     async with serve_app(create_app(services, routers), bound):
         yield
 
 
 @asynccontextmanager
-async def _connect_broker_in_background(s: AppContext, intake: DeferredIngester) -> AsyncIterator[None]:
-    """Connect the API's intake as soon as the broker is there; what only reads does not wait for that, beyond a moment."""
+async def _connect_broker_in_background(
+    s: AppContext, intake: DeferredIngester
+) -> AsyncIterator[None]:
+    """Connect the API's intake as soon as the broker is there; what only reads does not wait for
+    that, beyond a moment.
+    """
     connected = asyncio.Event()
 
     async def hold(stop: asyncio.Event) -> None:
@@ -162,7 +186,9 @@ async def _connect_broker_in_background(s: AppContext, intake: DeferredIngester)
             connected.set()
             await stop.wait()
 
-    task = asyncio.create_task(kept_alive(hold, asyncio.Event(), "changes over HTTP"), name="changes over HTTP")
+    task = asyncio.create_task(
+        kept_alive(hold, asyncio.Event(), "changes over HTTP"), name="changes over HTTP"
+    )
     try:
         with suppress(TimeoutError):
             await asyncio.wait_for(connected.wait(), _CONNECTED_S)
@@ -180,7 +206,8 @@ async def run_roles(
     entrance: AuthenticationSetup | None = None,
     health_bound: socket.socket | None = None,
 ) -> AsyncIterator[list[FolderConnector]]:
-    """These roles for as long as the block lasts; at its end the connectors stop first, then the stages drain.
+    """These roles for as long as the block lasts; at its end the connectors stop first, then the
+    stages drain.
 
     Args:
         bound, entrance: where the API is served and how requests are let in; None without it.
@@ -193,14 +220,21 @@ async def run_roles(
     connectors: list[FolderConnector] = []
     async with AsyncExitStack() as stack:
         if health_bound is not None:
-            await stack.enter_async_context(serve_app(create_health_app(api_services(s, roles)), health_bound))
-        await s.operations.set_health("database", ok=True)  # a process that said otherwise may be gone
+            await stack.enter_async_context(
+                serve_app(create_health_app(api_services(s, roles)), health_bound)
+            )
+        # a process that said otherwise may be gone
+        await s.operations.set_health("database", ok=True)
         await s.blobs.check()
         intake = DeferredIngester()
         if bound is not None and entrance is not None:
             await stack.enter_async_context(serve_api(s, roles, bound, entrance, intake))
         stages = [stage for stage in _STAGES if stage in roles]
-        running = await stack.enter_async_context(open_broker(s, stages, patient=True)) if stages or "watch" in roles else None
+        running = (
+            await stack.enter_async_context(open_broker(s, stages, patient=True))
+            if stages or "watch" in roles
+            else None
+        )
         tasks: list[asyncio.Task[None]] = []
         if running is not None:
             intake.connect(running.intake)
@@ -211,27 +245,46 @@ async def run_roles(
             connectors += [make_connector(s, folder, running.intake) for folder in folders]
             tasks.append(
                 asyncio.create_task(
-                    kept_alive(lambda until: report_sources_periodically(s, folders, until), stop, "report sources"), name="report sources"
+                    kept_alive(
+                        lambda until: report_sources_periodically(s, folders, until),
+                        stop,
+                        "report sources",
+                    ),
+                    name="report sources",
                 )
             )
             tasks += [
-                asyncio.create_task(kept_alive(connector.run, stop, f"watch {folder.name}"), name=f"watch {folder.name}")
+                asyncio.create_task(
+                    kept_alive(connector.run, stop, f"watch {folder.name}"),
+                    name=f"watch {folder.name}",
+                )
                 for connector, folder in zip(connectors, folders, strict=True)
             ]
             tasks.append(
                 asyncio.create_task(
-                    kept_alive(lambda until: serve_scan_requests(s.operations, connectors, until), stop, "reconcile requests"),
+                    kept_alive(
+                        lambda until: serve_scan_requests(s.operations, connectors, until),
+                        stop,
+                        "reconcile requests",
+                    ),
                     name="reconcile requests",
                 )
             )
         if "notify" in roles:
             couriers = await stack.enter_async_context(open_notification_workers(s))
             tasks += [
-                asyncio.create_task(kept_alive(courier.run, stop, f"tell {courier.name}"), name=f"tell {courier.name}")
+                asyncio.create_task(
+                    kept_alive(courier.run, stop, f"tell {courier.name}"),
+                    name=f"tell {courier.name}",
+                )
                 for courier in couriers
             ]
         if "maintain" in roles:
-            tasks.append(asyncio.create_task(kept_alive(lambda until: maintain(s, until), stop, "maintain"), name="maintain"))
+            tasks.append(
+                asyncio.create_task(
+                    kept_alive(lambda until: maintain(s, until), stop, "maintain"), name="maintain"
+                )
+            )
         try:
             yield connectors
         finally:
@@ -239,10 +292,14 @@ async def run_roles(
             await end_tasks(tasks, ROLE_TIMEOUT_S, asked_s=ROLE_TIMEOUT_S)
 
 
-async def kept_alive(work: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, name: str) -> None:
-    """Run a role until `stop` is set; when it ends by an error that nobody foresaw, say so and begin it again, with growing pauses.
+async def kept_alive(
+    work: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, name: str
+) -> None:
+    """Run a role until `stop` is set; when it ends by an error that nobody foresaw, say so and
+    begin it again, with growing pauses.
 
-    A process that is alive but has stopped looking at its folders would be worse than one that is gone.
+    A process that is alive but has stopped looking at its folders would be worse than one that is
+    gone.
     """
     pause_s = _FIRST_PAUSE_S
     while not stop.is_set():

@@ -1,7 +1,8 @@
 """End a process that was told to stop, and cannot.
 
-Draining is bounded step by step, but what a step waits for may hang in a way that nobody foresaw: a frozen server, a disk that does not answer, a thread
-that never returns. Ending without it loses nothing: what is not acknowledged is delivered again, and every stage finds what is done.
+Draining is bounded step by step, but what a step waits for may hang in a way that nobody foresaw: a
+frozen server, a disk that does not answer, a thread that never returns. Ending without it loses
+nothing: what is not acknowledged is delivered again, and every stage finds what is done.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ FORCED = 130
 
 
 def stop_signal(grace_s: float = SHUTDOWN_TIMEOUT_S) -> asyncio.Event:
-    """Return an event that the first SIGINT or SIGTERM sets; a second one ends the process at once, and so does the end of the grace.
+    """Return an event that the first SIGINT or SIGTERM sets; a second one ends the process at once,
+    and so does the end of the grace.
 
     Args:
         grace_s: seconds that the process has for draining, > 0.
@@ -41,7 +43,8 @@ def stop_signal(grace_s: float = SHUTDOWN_TIMEOUT_S) -> asyncio.Event:
     def on_first() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-            signal.signal(number, lambda *_: os._exit(FORCED))  # also while the event loop is held up
+            # also while the event loop is held up
+            signal.signal(number, lambda *_: os._exit(FORCED))
         start_deadline(grace_s)
         stop.set()
 
@@ -60,7 +63,8 @@ def start_deadline(grace_s: float, end: Callable[[int], object] = os._exit) -> t
 
     def give_up() -> None:
         print(
-            f"stopping took longer than {grace_s:g} s and is given up: what was not finished is done at the next start",
+            f"stopping took longer than {grace_s:g} s and is given up: what was not finished "
+            "is done at the next start",
             file=sys.stderr,
             flush=True,
         )
@@ -74,8 +78,11 @@ def start_deadline(grace_s: float, end: Callable[[int], object] = os._exit) -> t
     return timer
 
 
-async def end_tasks(tasks: Collection[asyncio.Task[Any]], seconds: float, *, asked_s: float = 0.0) -> None:
-    """Cancel tasks and wait until they have ended; what a hanging dependency holds on to is named and left behind.
+async def end_tasks(
+    tasks: Collection[asyncio.Task[Any]], seconds: float, *, asked_s: float = 0.0
+) -> None:
+    """Cancel tasks and wait until they have ended; what a hanging dependency holds on to is named
+    and left behind.
 
     Args:
         seconds: to wait at most after the cancellation.

@@ -1,8 +1,9 @@
 """What a watcher says of its sources in the database: at its start, and every minute after that.
 
-A source that the same watcher named before and no longer names is orphaned. A folder that is watched under another name than before is recognised by its
-path, or by device and inode where nothing is left at its old path; its ledger goes on under the new name, so its documents get their new ids and
-nothing is embedded again.
+A source that the same watcher named before and no longer names is orphaned. A folder that is
+watched under another name than before is recognised by its path, or by device and inode where
+nothing is left at its old path; its ledger goes on under the new name, so its documents get their
+new ids and nothing is embedded again.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ log = logging.getLogger(__name__)
 
 
 def watcher_name(s: AppContext) -> str:
-    """Return what this watcher is called, the same after a restart: its host and its data directory, or the directory alone in a container, whose host name is made up."""
+    """Return what this watcher is called, the same after a restart: its host and its data
+    directory, or the directory alone in a container, whose host name is made up.
+    """
     host = socket.gethostname()
     place = os.fsencode(s.data.absolute()).decode("utf-8", "backslashreplace")
     return f"{'container' if _CONTAINER.fullmatch(host) else host}:{place}"
 
 
 async def register_sources(s: AppContext, folders: Sequence[FolderSource]) -> list[SourceView]:
-    """Name the sources of this watcher; those that it named before and that are another one's now, or nobody's.
+    """Name the sources of this watcher; those that it named before and that are another one's now,
+    or nobody's.
 
     Returns:
         Every orphaned source that still has documents.
@@ -57,11 +61,16 @@ async def register_sources(s: AppContext, folders: Sequence[FolderSource]) -> li
 def orphaned_advice(source: SourceView) -> str:
     """Return what to do about an orphaned source."""
     number = f"{source.documents:,} document{'s' * (source.documents != 1)}"
-    return f"{number} of it can still be found, and no setting names it: watch it again, or run `livedex sources remove {source.name}`"
+    return (
+        f"{number} of it can still be found, and no setting names it: watch it again, or run "
+        f"`livedex sources remove {source.name}`"
+    )
 
 
-async def report_sources_periodically(s: AppContext, folders: Sequence[FolderSource], stop: asyncio.Event) -> None:
-    """Name the sources of this watcher every minute, until `stop` is set; an outage is waited for."""
+async def report_sources_periodically(
+    s: AppContext, folders: Sequence[FolderSource], stop: asyncio.Event
+) -> None:
+    """Register this watcher's sources every minute until `stop` is set; wait out outages."""
     while not stop.is_set():
         await wait_with_timeout(stop, REPORT_INTERVAL_S)
         try:
@@ -70,19 +79,34 @@ async def report_sources_periodically(s: AppContext, folders: Sequence[FolderSou
             log.info("the sources are not reported yet: %s", exc)
 
 
-async def _adopt_renamed_source(sources: SourceStore, folder: FolderSource, known: Sequence[SourceView]) -> None:
+async def _adopt_renamed_source(
+    sources: SourceStore, folder: FolderSource, known: Sequence[SourceView]
+) -> None:
     """Take over what an orphaned source has, where it is the same folder under another name."""
     tenant_id = TenantId(folder.tenant)
-    if any(each.name == folder.name and each.tenant_id == tenant_id and each.documents for each in known):
+    if any(
+        each.name == folder.name and each.tenant_id == tenant_id and each.documents
+        for each in known
+    ):
         return
     for old in known:
-        if old.orphaned and old.tenant_id == tenant_id and old.name != folder.name and await asyncio.to_thread(_is_same, folder, old):
+        if (
+            old.orphaned
+            and old.tenant_id == tenant_id
+            and old.name != folder.name
+            and await asyncio.to_thread(_is_same, folder, old)
+        ):
             try:
                 await sources.rename(tenant_id, old.name, folder.name)
             except ConflictError as exc:
                 log.warning("source %s was %s until now: %s", folder.name, old.name, exc)
             else:
-                log.info("source %s was %s until now: its documents get new ids, and nothing is embedded again", folder.name, old.name)
+                log.info(
+                    "source %s was %s until now: its documents get new ids, and nothing is "
+                    "embedded again",
+                    folder.name,
+                    old.name,
+                )
             return
 
 
@@ -95,7 +119,9 @@ def _is_same(folder: FolderSource, old: SourceView) -> bool:
     except OSError:
         return False
     is_folder = os.path.isdir(path)
-    return is_folder and old.identity == (found.st_dev, found.st_ino) and not os.path.lexists(old.path)
+    return (
+        is_folder and old.identity == (found.st_dev, found.st_ino) and not os.path.lexists(old.path)
+    )
 
 
 def _watched(folders: Sequence[FolderSource]) -> dict[TenantId, dict[str, str]]:

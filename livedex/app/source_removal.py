@@ -13,7 +13,9 @@ from livedex.pipeline.store.source_store import SourceStore
 _AT_ONCE = 500
 
 
-async def remove_source(sources: SourceStore, intake: ChangeSink, tenant_id: TenantId, name: str) -> int:
+async def remove_source(
+    sources: SourceStore, intake: ChangeSink, tenant_id: TenantId, name: str
+) -> int:
     """Publish a delete of every document of a source, and forget the source.
 
     Returns:
@@ -24,13 +26,21 @@ async def remove_source(sources: SourceStore, intake: ChangeSink, tenant_id: Ten
     """
     deleted, above = 0, ""
     while documents := await sources.documents(tenant_id, name, above, _AT_ONCE):
-        await intake.accept([
-            Change(Changed(
-                tenant_id=tenant_id, document_id=each.document_id, version=min(max(time.time_ns(), each.newest + 1), VERSION_LIMIT - 1), deleted=True,
-                collection=each.collection, source=name,
-            ))
-            for each in documents
-        ])  # fmt: skip
+        await intake.accept(
+            [
+                Change(
+                    Changed(
+                        tenant_id=tenant_id,
+                        document_id=each.document_id,
+                        version=min(max(time.time_ns(), each.newest + 1), VERSION_LIMIT - 1),
+                        deleted=True,
+                        collection=each.collection,
+                        source=name,
+                    )
+                )
+                for each in documents
+            ]
+        )
         deleted, above = deleted + len(documents), documents[-1].document_id
     await sources.forget(tenant_id, name)
     return deleted

@@ -1,4 +1,6 @@
-"""A search asked of a running `livedex up`: its model is loaded, and nothing has to be opened for it."""
+"""A search asked of a running `livedex up`: its model is loaded, and nothing has to be opened for
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # an address to bind, and t
 
 
 def search_via_up(
-    settings: Settings, data: Path, tenant: str, principals: frozenset[str] | None, fields: Mapping[str, Any]
+    settings: Settings,
+    data: Path,
+    tenant: str,
+    principals: frozenset[str] | None,
+    fields: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     """Return the answer of the `livedex up` that runs on a data directory.
 
@@ -28,7 +34,8 @@ def search_via_up(
         fields: of `POST /v1/search`, None where not given.
 
     Returns:
-        None where none runs, it serves another index or tenant, wants a key, or does not answer well: the index is asked itself then.
+        None where none runs, it serves another index or tenant, wants a key, or does not answer
+        well: the index is asked itself then.
     """
     from livedex.app.wiring import index_fingerprint, read_up_state
 
@@ -46,11 +53,18 @@ def search_via_up(
 def _post(url: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     place = urlsplit(url)
     host = place.hostname or ""
-    connection = http.client.HTTPConnection(_EVERYWHERE.get(host, host), place.port, timeout=_CONNECT_S)
+    connection = http.client.HTTPConnection(
+        _EVERYWHERE.get(host, host), place.port, timeout=_CONNECT_S
+    )
     try:
         connection.connect()
         connection.sock.settimeout(_ANSWER_S)
-        connection.request("POST", "/v1/search", json.dumps(asked), {"Content-Type": "application/json", "Accept": "application/json"})
+        connection.request(
+            "POST",
+            "/v1/search",
+            json.dumps(asked),
+            {"Content-Type": "application/json", "Accept": "application/json"},
+        )
         answer = connection.getresponse()
         found = json.loads(answer.read()) if answer.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError):

@@ -1,4 +1,6 @@
-"""The role `watch`: folder connectors, and the answer to whoever asks them to look at their folders now."""
+"""The role `watch`: folder connectors, and the answer to whoever asks them to look at their
+folders now.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,33 @@ _POLL_INTERVAL_S = 0.1
 def make_connector(s: AppContext, source: FolderSource, intake: Ingester) -> FolderConnector:
     """The connector of a folder, as the settings have it."""
     options = FolderOptions(
-        max_document_bytes=s.settings.max_document_bytes, max_delete_share=s.settings.max_delete_share,
-        reconcile_interval_s=s.settings.reconcile_interval_s, ignored=(s.data.absolute(),), cut=s.cutting.id,
-    )  # fmt: skip
+        max_document_bytes=s.settings.max_document_bytes,
+        max_delete_share=s.settings.max_delete_share,
+        reconcile_interval_s=s.settings.reconcile_interval_s,
+        ignored=(s.data.absolute(),),
+        cut=s.cutting.id,
+    )
     ledger = SourceFileStore(s.database, TenantId(source.tenant), source.name)
 
     async def tell(state: str, detail: str | None) -> None:
         await s.operations.set_health(f"source:{source.name}", ok=state == "ok", detail=detail)
 
-    return FolderConnector(source, ledger=ledger, intake=intake, readable=is_supported_file, options=options, on_health=tell)
+    return FolderConnector(
+        source,
+        ledger=ledger,
+        intake=intake,
+        readable=is_supported_file,
+        options=options,
+        on_health=tell,
+    )
 
 
-async def serve_scan_requests(operations: InstallationStatus, connectors: Sequence[FolderConnector], stop: asyncio.Event) -> None:
-    """Look at all folders whenever somebody asks for it, until `stop` is set; an outage is waited for, and told once."""
+async def serve_scan_requests(
+    operations: InstallationStatus, connectors: Sequence[FolderConnector], stop: asyncio.Event
+) -> None:
+    """Look at all folders whenever somebody asks for it, until `stop` is set; an outage is waited
+    for, and told once.
+    """
     failures, told = 0, ""
     while not stop.is_set():
         try:

@@ -21,17 +21,20 @@ log = logging.getLogger(__name__)
 
 
 def check_webhook_sources(settings: Settings) -> None:
-    """Find out before anything is started whether every source that sends can be known and understood.
+    """Find out before anything is started whether every source that sends can be known and
+    understood.
 
     Raises:
-        ConfigError: one has no secret, or a map without sense, or its contents would have to be fetched and nothing is.
+        ConfigError: one has no secret, or a map without sense, or its contents would have to be
+        fetched and nothing is.
     """
     _check_fetching(settings)
     load_hooks(settings.webhooks)
 
 
 def check_fetch_credentials(settings: Settings) -> None:
-    """Find out before anything is started whether every token is there that contents are fetched with.
+    """Find out before anything is started whether every token is there that contents are fetched
+    with.
 
     Raises:
         ConfigError: one is not, or nothing is fetched though a source needs it.
@@ -45,9 +48,14 @@ def check_fetch_credentials(settings: Settings) -> None:
 def _check_fetching(settings: Settings) -> None:
     for source in settings.webhooks:
         if source.requires_fetch and not settings.fetch.enabled:
-            what = f"the preset {source.preset}" if source.preset else "a map with url and without text"
+            what = (
+                f"the preset {source.preset}"
+                if source.preset
+                else "a map with url and without text"
+            )
             raise ConfigError(
-                f"source {source.name}: with {what} contents have to be fetched, and LIVEDEX_FETCH_ENABLED is false: let them be, or take the source out"
+                f"source {source.name}: with {what} contents have to be fetched, and "
+                "LIVEDEX_FETCH_ENABLED is false: let them be, or take the source out"
             )
 
 

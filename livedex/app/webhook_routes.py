@@ -17,7 +17,9 @@ _HOOK_READ_S = 10.0
 _ROOM_BYTES = 64 * 1024 * 1024
 
 
-def routers(receiver: RequestIngester, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int) -> Sequence[APIRouter]:
+def routers(
+    receiver: RequestIngester, hooks: Mapping[str, Hook] | None = None, *, max_document_bytes: int
+) -> Sequence[APIRouter]:
     """What is to be included in the app.
 
     Args:
@@ -28,15 +30,24 @@ def routers(receiver: RequestIngester, hooks: Mapping[str, Hook] | None = None, 
     most_bytes = body_limit(max_document_bytes)
     admission = BodyBudget(requests=_REQUESTS, room_bytes=_ROOM_BYTES, large_bytes=most_bytes)
     largest = max([0, *(hook.source.max_bytes for hook in hooks.values())])
-    # Of its own, and soon over: who sends to a hook is known only once the body is there, and must keep nobody out who has a key.
-    for_anybody = BodyBudget(requests=_REQUESTS, room_bytes=_ROOM_BYTES // 2, large_bytes=largest, read_s=_HOOK_READ_S)
+    # Of its own, and soon over: who sends to a hook is known only once the body is there, and must
+    # keep nobody out who has a key.
+    for_anybody = BodyBudget(
+        requests=_REQUESTS, room_bytes=_ROOM_BYTES // 2, large_bytes=largest, read_s=_HOOK_READ_S
+    )
     return [
-        documents_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
-        events_router(receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes),
+        documents_router(
+            receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes
+        ),
+        events_router(
+            receiver, admission, most_bytes=most_bytes, max_document_bytes=max_document_bytes
+        ),
         hooks_router(hooks, receiver, for_anybody, max_document_bytes=max_document_bytes),
     ]
 
 
 def body_limit(max_document_bytes: int) -> int:
-    """The most bytes of a body with such a document: what Base64 or the escapes of JSON add to most texts, and 64 KiB for the rest."""
+    """The most bytes of a body with such a document: what Base64 or the escapes of JSON add to
+    most texts, and 64 KiB for the rest.
+    """
     return 2 * max_document_bytes + 65_536

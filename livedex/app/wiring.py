@@ -1,4 +1,7 @@
-"""The composition: the only place that wires everything. Lifetimes are one exit stack, closed in reverse, also when half-opened."""
+"""The composition: the only place that wires everything.
+
+Lifetimes are one exit stack, closed in reverse, also when half-opened.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,12 @@ from livedex.pipeline.store.embedded.server import embedded_postgres, is_initial
 from livedex.pipeline.store.embedding_claims import EmbeddingClaims, open_embedding_claims
 from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
 from livedex.pipeline.store.postgres.connection import check_database_url
-from livedex.pipeline.store.postgres.connection_budget import ConnectionNeeds, allocate_connections, command_budget, read_server_capacity
+from livedex.pipeline.store.postgres.connection_budget import (
+    ConnectionNeeds,
+    allocate_connections,
+    command_budget,
+    read_server_capacity,
+)
 from livedex.pipeline.store.protocol import BlobStore
 from livedex.pipeline.store.schema.database_roles import DatabaseRoles
 from livedex.pipeline.store.schema.migrator import check_server, migrate, open_connection
@@ -59,7 +67,8 @@ class AppContext:
         claims: None where no other process can embed, or nobody is paid for it.
         tell: notes that a component is unavailable and why, or, with None, that it works.
         publishing: connections for publishing to the queue of the database, and for acknowledging.
-        fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who sends one is told so.
+        fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who
+            sends one is told so.
     """
 
     settings: Settings
@@ -86,7 +95,9 @@ class AppContext:
     @property
     def cutting(self) -> ChunkerConfig:
         """How documents are cut."""
-        return ChunkerConfig(self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes)
+        return ChunkerConfig(
+            self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes
+        )
 
 
 @asynccontextmanager
@@ -103,10 +114,12 @@ async def open_app_context(
     """Open the database, migrated, and what stands on it.
 
     Args:
-        connections: to the database at most, those of the broker apart; for who says nothing of its needs.
+        connections: to the database at most, those of the broker apart; for who says nothing of its
+            needs.
         alone: this process holds the data directory.
         must_exist: refuse where Livedex was never started, for commands that only look.
-        needs: of a process that stays: it has its connections from its start on, and no more of them than fit.
+        needs: of a process that stays: it has its connections from its start on, and no more of
+            them than fit.
         query_deadline_s: the longest that the model may take for a query; None: as for the API.
 
     Raises:
@@ -119,7 +132,9 @@ async def open_app_context(
         budget = command_budget(connections, settings.max_connections)
         if needs is not None:
             async with open_connection(url, "LIVEDEX_DATABASE_URL") as connection:
-                budget = allocate_connections(needs, await read_server_capacity(connection), settings.max_connections)
+                budget = allocate_connections(
+                    needs, await read_server_capacity(connection), settings.max_connections
+                )
         database = await stack.enter_async_context(
             open_database(
                 url,
@@ -134,11 +149,15 @@ async def open_app_context(
         metrics, operations = Metrics(), InstallationStatus(database)
         if not await operations.has_text_search_config(settings.text_search_config):
             raise ConfigError(
-                f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL has no such configuration (\\dF lists them)"
+                f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL "
+                "has no such configuration (\\dF lists them)"
             )
         store = PgVectorStore(database, text_search_config=settings.text_search_config)
         embedder = build_embedder(
-            settings.embedder, url=settings.embedder_url, api_key=settings.embedder_api_key, dimensions=settings.dimensions
+            settings.embedder,
+            url=settings.embedder_url,
+            api_key=settings.embedder_api_key,
+            dimensions=settings.dimensions,
         )
         teller = await stack.enter_async_context(open_health_reporter(operations))
         embeddings = EmbeddingService(
@@ -149,30 +168,65 @@ async def open_app_context(
             query_deadline_s=QUERY_DEADLINE_S if query_deadline_s is None else query_deadline_s,
         )
         stack.push_async_callback(embeddings.close)
-        generations = ActiveGeneration(database, store, embedder.model_id, settings.dimensions, embeddings.check)
+        generations = ActiveGeneration(
+            database, store, embedder.model_id, settings.dimensions, embeddings.check
+        )
         await generations.load()
-        engine = SearchEngine(database, embeddings, generations, text_search_config=settings.text_search_config, metrics=metrics)
+        engine = SearchEngine(
+            database,
+            embeddings,
+            generations,
+            text_search_config=settings.text_search_config,
+            metrics=metrics,
+        )
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
-        claims = None if nobody_else or embeddings.in_process else await stack.enter_async_context(open_embedding_claims(database))
+        claims = (
+            None
+            if nobody_else or embeddings.in_process
+            else await stack.enter_async_context(open_embedding_claims(database))
+        )
         backlog = await stack.enter_async_context(_backlog(settings, database))
         contents = LazyFetcher(settings)
         stack.callback(contents.close)
         yield AppContext(
-            settings, data, owner_url, url, database, store, _blobs(settings, database), embeddings, claims, generations, engine, operations,
-            backlog, DeadLetterStore(database), metrics, LivenessChecks(), teller, contents if settings.fetch.enabled else None,
+            settings,
+            data,
+            owner_url,
+            url,
+            database,
+            store,
+            _blobs(settings, database),
+            embeddings,
+            claims,
+            generations,
+            engine,
+            operations,
+            backlog,
+            DeadLetterStore(database),
+            metrics,
+            LivenessChecks(),
+            teller,
+            contents if settings.fetch.enabled else None,
             budget.publishing,
-        )  # fmt: skip
+        )
 
 
-async def _database_urls(stack: AsyncExitStack, settings: Settings, data: Path, must_exist: bool) -> tuple[str, str]:
+async def _database_urls(
+    stack: AsyncExitStack, settings: Settings, data: Path, must_exist: bool
+) -> tuple[str, str]:
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
-        owner = settings.owner_database_url.get_secret_value() if settings.owner_database_url else url
+        owner = (
+            settings.owner_database_url.get_secret_value() if settings.owner_database_url else url
+        )
         check_database_url(url, "LIVEDEX_DATABASE_URL")
         check_database_url(owner, "LIVEDEX_OWNER_DATABASE_URL")
         return owner, url
     if must_exist and not is_initialised(data):
-        raise ConfigError(f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its --data DIR")
+        raise ConfigError(
+            f"nothing was ever started in {data}: run `livedex up FOLDER` here, or name its "
+            "--data DIR"
+        )
     owner = await stack.enter_async_context(embedded_postgres(data))
     return owner, url_for_role(owner, DatabaseRoles(settings.role_prefix).application)
 
@@ -224,20 +278,29 @@ async def _backlog(settings: Settings, database: Database) -> AsyncIterator[Cons
         await backlog.close()
 
 
-def write_up_state(data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = "") -> None:
+def write_up_state(
+    data: Path, folders: Sequence[FolderSource], url: str, pid: int, index: str = ""
+) -> None:
     """Write down what `up` was started with, for the other commands.
 
     Args:
         index: see `index_mark`; without it no command asks `up` over HTTP.
     """
-    body = {"folders": [folder.model_dump(mode="json") for folder in folders], "url": url, "pid": pid, "index": index}
+    body = {
+        "folders": [folder.model_dump(mode="json") for folder in folders],
+        "url": url,
+        "pid": pid,
+        "index": index,
+    }
     written = data / (UP_STATE_FILE + ".new")
     written.write_text(json.dumps(body, indent=1), "utf-8")
     written.replace(data / UP_STATE_FILE)
 
 
 def index_fingerprint(settings: Settings) -> str:
-    """Return what tells the index of these settings from another one that the same data directory was used with, without its credentials."""
+    """Return what tells the index of these settings from another one that the same data directory
+    was used with, without its credentials.
+    """
     url = settings.database_url.get_secret_value() if settings.database_url else ""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
@@ -249,7 +312,9 @@ def read_up_state(data: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError as exc:
-        raise ConfigError(f"{data / UP_STATE_FILE} is damaged ({exc}): start `livedex up` again") from exc
+        raise ConfigError(
+            f"{data / UP_STATE_FILE} is damaged ({exc}): start `livedex up` again"
+        ) from exc
 
 
 def watched_folders(settings: Settings, data: Path) -> list[FolderSource]:
@@ -267,6 +332,7 @@ def configure_logging(level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)
     if level != "debug":
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says every tenth of a second that Kafka is away; we say it once
+        # it says every tenth of a second that Kafka is away; we say it once
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     for name in ("livedex",):
         logging.getLogger(name).setLevel(level.upper())

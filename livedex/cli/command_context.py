@@ -1,4 +1,6 @@
-"""What a command works on: the index that `livedex up` uses in the same working folder, while it runs and when it does not."""
+"""What a command works on: the index that `livedex up` uses in the same working folder, while it
+runs and when it does not.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ CONNECTIONS = 4
 
 
 @asynccontextmanager
-async def open_command_context(data: Path, *, must_exist: bool = True, query_deadline_s: float | None = None) -> AsyncIterator[AppContext]:
+async def open_command_context(
+    data: Path, *, must_exist: bool = True, query_deadline_s: float | None = None
+) -> AsyncIterator[AppContext]:
     """The surroundings of a command; what had to be started for it is stopped at the end.
 
     Args:
@@ -30,6 +34,10 @@ async def open_command_context(data: Path, *, must_exist: bool = True, query_dea
     settings = load_settings(Path.cwd())
     configure_logging("debug" if settings.log_level == "debug" else "critical")
     async with open_app_context(
-        settings, data, connections=CONNECTIONS, must_exist=must_exist, query_deadline_s=query_deadline_s
+        settings,
+        data,
+        connections=CONNECTIONS,
+        must_exist=must_exist,
+        query_deadline_s=query_deadline_s,
     ) as surroundings:
         yield surroundings

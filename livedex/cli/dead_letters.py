@@ -12,7 +12,15 @@ import click
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
-from livedex.cli.output import format_time, pluralize, print_json, print_list, print_table, printable, truncate
+from livedex.cli.output import (
+    format_time,
+    pluralize,
+    print_json,
+    print_list,
+    print_table,
+    printable,
+    truncate,
+)
 from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.model import DocumentId
 
@@ -27,7 +35,12 @@ _HEADS = ("id", "stage", "document", "reason", "attempts", "at", "detail")
 
 @click.group(
     "dead",
-    epilog=example("livedex dead list", "livedex dead show 4f1c0a9be2d73c58", "livedex dead replay --all", "livedex dead drop --all"),
+    epilog=example(
+        "livedex dead list",
+        "livedex dead show 4f1c0a9be2d73c58",
+        "livedex dead replay --all",
+        "livedex dead drop --all",
+    ),
 )
 def dead() -> None:
     """Events that cannot be processed: look at them, send them through again, or drop them."""
@@ -38,7 +51,15 @@ def dead() -> None:
 @json_option
 def list_letters(data: Path, as_json: bool) -> int:
     """List the dead letters, oldest first."""
-    print_list(run_command(_all(data)), name="dead", what="dead letters", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(
+        run_command(_all(data)),
+        name="dead",
+        what="dead letters",
+        item=_row,
+        line=_line,
+        heads=_HEADS,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -51,9 +72,14 @@ def show(letter_id: str, data: Path, as_json: bool) -> int:
     letter = run_command(_one(data, letter_id))
     payload, encoding = _payload(letter.payload)
     found = _row(letter) | {
-        "tenant": letter.tenant_id, "version": letter.version, "topic": letter.topic, "place": dict(letter.place),
-        "headers": dict(letter.headers), "payload": payload, "payload_encoding": encoding,
-    }  # fmt: skip
+        "tenant": letter.tenant_id,
+        "version": letter.version,
+        "topic": letter.topic,
+        "place": dict(letter.place),
+        "headers": dict(letter.headers),
+        "payload": payload,
+        "payload_encoding": encoding,
+    }
     if as_json:
         print_json(found)
         return 0
@@ -63,29 +89,47 @@ def show(letter_id: str, data: Path, as_json: bool) -> int:
     return 0
 
 
-@dead.command("replay", epilog=example("livedex dead replay 4f1c0a9be2d73c58", "livedex dead replay --all"))
+@dead.command(
+    "replay", epilog=example("livedex dead replay 4f1c0a9be2d73c58", "livedex dead replay --all")
+)
 @click.argument("letter_id", metavar="[ID]", required=False)
 @click.option("--all", "every", is_flag=True, help="Every letter, oldest first.")
 @data_option
 @json_option
 def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int:
-    """Send letters through again, byte for byte; those that a newer version has overtaken are taken away.
+    """Send letters through again, byte for byte; those that a newer version has overtaken are taken
+    away.
 
-    A letter that works is gone from the list; one that fails again is in it again, with all its attempts. Each is sent on its own: the exit status is 1
-    where one could not be, and these stay.
+    A letter that works is gone from the list; one that fails again is in it again, with all its
+    attempts. Each is sent on its own: the exit status is 1 where one could not be, and these stay.
     """
     done = run_command(_replay(data, _which(letter_id, every)))
     if as_json:
-        print_json({"replayed": done.replayed, "stale": done.stale, "failed": [{"id": name, "error": why} for name, why in done.failed]})
+        print_json(
+            {
+                "replayed": done.replayed,
+                "stale": done.stale,
+                "failed": [{"id": name, "error": why} for name, why in done.failed],
+            }
+        )
         return int(bool(done.failed))
     told = f"replayed {pluralize(done.replayed, 'letter')}"
-    click.echo(told + (f"; {pluralize(done.stale, 'letter')} stale: a newer version is there" if done.stale else ""))
+    click.echo(
+        told
+        + (
+            f"; {pluralize(done.stale, 'letter')} stale: a newer version is there"
+            if done.stale
+            else ""
+        )
+    )
     for name, why in done.failed:
         click.echo(f"not replayed: {name}: {truncate(why, _DETAIL_CHARACTERS)}", err=True)
     return int(bool(done.failed))
 
 
-@dead.command("drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all"))
+@dead.command(
+    "drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all")
+)
 @click.argument("letter_id", metavar="[ID]", required=False)
 @click.option("--all", "every", is_flag=True, help="Every letter.")
 @data_option
@@ -113,7 +157,9 @@ async def _one(data: Path, letter_id: str) -> DeadLetter:
 
 
 async def _meant(s: AppContext, letter_id: str | None) -> AsyncIterator[DeadLetter]:
-    """The letters meant, whole, one by one; of all letters those are left out that somebody else takes away meanwhile."""
+    """The letters meant, whole, one by one; of all letters those are left out that somebody else
+    takes away meanwhile.
+    """
     if letter_id is not None:
         yield await s.letters.find(letter_id)
         return
@@ -136,22 +182,42 @@ async def _drop(data: Path, letter_id: str | None) -> int:
     dropped = 0
     async with open_command_context(data) as s:
         async for letter in _meant(s, letter_id):
-            if not letter.is_notification and letter.document_id is not None and letter.version is not None:
-                await s.blobs.discard(letter.tenant_id, DocumentId(letter.document_id), letter.version)
+            if (
+                not letter.is_notification
+                and letter.document_id is not None
+                and letter.version is not None
+            ):
+                await s.blobs.discard(
+                    letter.tenant_id, DocumentId(letter.document_id), letter.version
+                )
             await s.letters.remove(letter, forget=True)
             dropped += 1
     return dropped
 
 
 def _line(x: DeadLetter) -> tuple[object, ...]:
-    return x.letter_id, x.stage, x.document_id, x.reason, x.attempts, format_time(x.at), truncate(x.detail, _DETAIL_CHARACTERS)
+    return (
+        x.letter_id,
+        x.stage,
+        x.document_id,
+        x.reason,
+        x.attempts,
+        format_time(x.at),
+        truncate(x.detail, _DETAIL_CHARACTERS),
+    )
 
 
 def _row(x: DeadLetter) -> dict[str, Any]:
     return {
-        "id": x.letter_id, "stage": x.stage, "document_id": x.document_id, "reason": x.reason, "detail": x.detail, "attempts": x.attempts,
-        "at": x.at.isoformat() if x.at else None, "size_bytes": x.size_bytes,
-    }  # fmt: skip
+        "id": x.letter_id,
+        "stage": x.stage,
+        "document_id": x.document_id,
+        "reason": x.reason,
+        "detail": x.detail,
+        "attempts": x.attempts,
+        "at": x.at.isoformat() if x.at else None,
+        "size_bytes": x.size_bytes,
+    }
 
 
 def _payload(raw: bytes) -> tuple[str, str]:

@@ -21,12 +21,18 @@ def hooks() -> None:
     """Systems that send changes to POST /v1/hooks/SOURCE."""
 
 
-@hooks.command("test", epilog=example("livedex hooks test crm payload.json", "livedex hooks test crm - --json < payload.json"))
+@hooks.command(
+    "test",
+    epilog=example(
+        "livedex hooks test crm payload.json", "livedex hooks test crm - --json < payload.json"
+    ),
+)
 @click.argument("source")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @json_option
 def test(source: str, file: Path, as_json: bool) -> int:
-    """Show what the payload in FILE ("-" reads from stdin) would do if SOURCE sent it. Nothing is accepted, and no signature is asked for.
+    """Show what the payload in FILE ("-" reads from stdin) would do if SOURCE sent it. Nothing is
+    accepted, and no signature is asked for.
 
     Exits with 1 where it would be refused (413, 422).
     """
@@ -45,16 +51,31 @@ def test(source: str, file: Path, as_json: bool) -> int:
         _check_size(raw, configured.max_bytes, "a payload", "max_bytes of the source")
         items = read(parse_json(raw))
         for item in items:
-            _check_size(item.content or b"", settings.max_document_bytes, "a document", "LIVEDEX_MAX_DOCUMENT_BYTES")
+            _check_size(
+                item.content or b"",
+                settings.max_document_bytes,
+                "a document",
+                "LIVEDEX_MAX_DOCUMENT_BYTES",
+            )
     except RequestValidationError as exc:
-        problems = [{"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]} for error in exc.errors()]
+        problems = [
+            {"field": "/".join(str(part) for part in error["loc"]), "detail": error["msg"]}
+            for error in exc.errors()
+        ]
         if as_json:
             print_json({"refused": problems})
         else:
-            print_table([(problem["field"], problem["detail"]) for problem in problems], ("field", "what is wrong"))
+            print_table(
+                [(problem["field"], problem["detail"]) for problem in problems],
+                ("field", "what is wrong"),
+            )
         return 1
     changes = [_shown(item, settings, configured) for item in items if not item.listing]
-    looked_up = [{"url": item.url, "fetch": _fetch(item.url, settings, configured)} for item in items if item.listing and item.url]
+    looked_up = [
+        {"url": item.url, "fetch": _fetch(item.url, settings, configured)}
+        for item in items
+        if item.listing and item.url
+    ]
     if as_json:
         print_json({"changes": changes, "look_up": looked_up})
         return 0
@@ -63,7 +84,16 @@ def test(source: str, file: Path, as_json: bool) -> int:
     elif changes:
         heads = ("action", "document_id", "version", "content", "title")
         print_table(
-            [(c["action"], c["document_id"], c["version"] or c["time"] or "arrival", _content(c), c["title"]) for c in changes],
+            [
+                (
+                    c["action"],
+                    c["document_id"],
+                    c["version"] or c["time"] or "arrival",
+                    _content(c),
+                    c["title"],
+                )
+                for c in changes
+            ],
             heads,
         )
     for question in looked_up:
@@ -80,7 +110,11 @@ def _check_size(content: bytes, most_bytes: int, what: str, setting: str) -> Non
     from livedex.pipeline.http.validation import refused
 
     if len(content) > most_bytes:
-        raise refused(("body",), f"{what} has at most {most_bytes} bytes, and this one has {len(content)}: send less, or raise {setting}")
+        raise refused(
+            ("body",),
+            f"{what} has at most {most_bytes} bytes, and this one has {len(content)}: send "
+            f"less, or raise {setting}",
+        )
 
 
 def _source(settings: Settings, name: str) -> WebhookSource:
@@ -98,7 +132,9 @@ def _shown(item: ChangeRequest, settings: Settings, source: WebhookSource) -> di
         "action": "delete" if item.deleted else "change",
         "document_id": item.document_id,
         "version": item.version,
-        "time": item.changed_at if item.version is None and item.occurred_at_ns is not None else None,
+        "time": item.changed_at
+        if item.version is None and item.occurred_at_ns is not None
+        else None,
         "size_bytes": None if item.content is None else len(item.content),
         "url": item.url,
         "deleted_if_missing": item.gone_if_missing,
@@ -113,7 +149,9 @@ def _shown(item: ChangeRequest, settings: Settings, source: WebhookSource) -> di
 
 
 def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str | None]:
-    """With which variable's token a URL would be fetched, and why it would not be, as far as that can be told without asking anybody."""
+    """With which variable's token a URL would be fetched, and why it would not be, as far as that
+    can be told without asking anybody.
+    """
     from livedex.app.lazy_fetcher import LazyFetcher
     from livedex.connectors.webhook.api_credentials import sends_token_to
     from livedex.pipeline.model import TenantId
@@ -121,14 +159,21 @@ def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str
     if not settings.fetch.enabled:
         return {"with": None, "refused": "LIVEDEX_FETCH_ENABLED is false: nothing is fetched"}
     objection = LazyFetcher(settings).objection(TenantId(source.tenant), source.name, url)
-    return {"with": source.token_env if objection is None and sends_token_to(source, url) else None, "refused": objection}
+    return {
+        "with": source.token_env if objection is None and sends_token_to(source, url) else None,
+        "refused": objection,
+    }
 
 
 def _content(change: dict[str, Any]) -> str:
     """Where the content of a change comes from; of a delete, what would keep the document."""
     if change["url"] is None:
         return "" if change["size_bytes"] is None else f"{change['size_bytes']} bytes"
-    return f"unless it is there again: {_fetched(change)}" if change["action"] == "delete" else _fetched(change)
+    return (
+        f"unless it is there again: {_fetched(change)}"
+        if change["action"] == "delete"
+        else _fetched(change)
+    )
 
 
 def _fetched(asked: dict[str, Any]) -> str:

@@ -25,7 +25,9 @@ _HEADS = ("id", "tenant", "name", "scopes", "state", "created", "expires", "last
 @click.group(
     "keys",
     epilog=example(
-        "livedex keys create --tenant acme --name website --scope search", "livedex keys list", "livedex keys revoke 4f1c0a9be2d7"
+        "livedex keys create --tenant acme --name website --scope search",
+        "livedex keys list",
+        "livedex keys revoke 4f1c0a9be2d7",
     ),
 )
 def keys() -> None:
@@ -36,30 +38,61 @@ def keys() -> None:
     "create",
     epilog=example(
         "livedex keys create --tenant acme --name website --scope search",
-        "livedex keys create --tenant acme --name crm --scope documents:write --scope events:write --expires-in 90",
+        "livedex keys create --tenant acme --name crm --scope documents:write --scope "
+        "events:write --expires-in 90",
     ),
 )
-@click.option("--tenant", required=True, callback=parse_tenant_name, help="Whose data it opens; made where there is none of this name.")
+@click.option(
+    "--tenant",
+    required=True,
+    callback=parse_tenant_name,
+    help="Whose data it opens; made where there is none of this name.",
+)
 @click.option("--name", required=True, help="Who holds it, for people.")
 @click.option(
-    "--scope", "scopes", required=True, multiple=True, type=click.Choice(sorted(SCOPES)), help="What it allows; may be given several times."
+    "--scope",
+    "scopes",
+    required=True,
+    multiple=True,
+    type=click.Choice(sorted(SCOPES)),
+    help="What it allows; may be given several times.",
 )
-@click.option("--expires-in", "days", type=click.FloatRange(min=0, min_open=True, max=36_500), help="Days; default: never.")
+@click.option(
+    "--expires-in",
+    "days",
+    type=click.FloatRange(min=0, min_open=True, max=36_500),
+    help="Days; default: never.",
+)
 @data_option
 @json_option
-def create(tenant: str, name: str, scopes: tuple[str, ...], days: float | None, data: Path, as_json: bool) -> int:
+def create(
+    tenant: str, name: str, scopes: tuple[str, ...], days: float | None, data: Path, as_json: bool
+) -> int:
     """Make a key and show it, this once: nobody can read it later."""
     if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise click.UsageError("--name is 1 to 200 printable characters.", ctx=click.get_current_context())
+        raise click.UsageError(
+            "--name is 1 to 200 printable characters.", ctx=click.get_current_context()
+        )
     made, kept = run_command(_create(data, TenantId(tenant), name, scopes, days))
     if as_json:
-        print_json({
-            "id": made.key_id, "key": made.key, "tenant": tenant, "name": name, "scopes": list(kept.scopes), "expires_at": kept.expires_at,
-        })  # fmt: skip
+        print_json(
+            {
+                "id": made.key_id,
+                "key": made.key,
+                "tenant": tenant,
+                "name": name,
+                "scopes": list(kept.scopes),
+                "expires_at": kept.expires_at,
+            }
+        )
         return 0
     click.echo(made.key)
     expires = f", until {format_time(kept.expires_at)}" if kept.expires_at else ""
-    click.echo(f"key {made.key_id} of {tenant} for {', '.join(kept.scopes)}{expires}; it is not shown again", err=True)
+    click.echo(
+        f"key {made.key_id} of {tenant} for {', '.join(kept.scopes)}{expires}; it is not "
+        "shown again",
+        err=True,
+    )
     return 0
 
 
@@ -69,7 +102,15 @@ def create(tenant: str, name: str, scopes: tuple[str, ...], days: float | None, 
 @json_option
 def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
     """List the keys, without what would open anything."""
-    print_list(run_command(_list(data, tenant)), name="keys", what="keys", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(
+        run_command(_list(data, tenant)),
+        name="keys",
+        what="keys",
+        item=_row,
+        line=_line,
+        heads=_HEADS,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -78,7 +119,9 @@ def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
 @data_option
 @json_option
 def revoke(key_id: str, data: Path, as_json: bool) -> int:
-    """Let a key open nothing any more: at once on every process, within 5 seconds on one that cannot be told."""
+    """Let a key open nothing any more: at once on every process, within 5 seconds on one that
+    cannot be told.
+    """
     run_command(_revoke(data, key_id))
     if as_json:
         print_json({"id": key_id, "revoked": True})
@@ -87,13 +130,18 @@ def revoke(key_id: str, data: Path, as_json: bool) -> int:
     return 0
 
 
-async def _create(data: Path, tenant: TenantId, name: str, scopes: tuple[str, ...], days: float | None) -> tuple[GeneratedKey, ApiKey]:
+async def _create(
+    data: Path, tenant: TenantId, name: str, scopes: tuple[str, ...], days: float | None
+) -> tuple[GeneratedKey, ApiKey]:
     from livedex.pipeline.access.key_format import generate_key
     from livedex.pipeline.store.api_key_store import ApiKeyStore
 
     made = await asyncio.to_thread(generate_key)
-    async with open_command_context(data, must_exist=False) as s:  # so that there is a key before the first start on an address for others
-        return made, await ApiKeyStore(s.database).create(tenant, made.key_id, name, made.sha256, set(scopes), days)
+    # so that there is a key before the first start on an address for others
+    async with open_command_context(data, must_exist=False) as s:
+        return made, await ApiKeyStore(s.database).create(
+            tenant, made.key_id, name, made.sha256, set(scopes), days
+        )
 
 
 async def _list(data: Path, tenant: str | None) -> list[ApiKey]:
@@ -116,18 +164,35 @@ def _state(key: ApiKey) -> str:
 
     if key.revoked_at is not None:
         return "revoked"
-    return "expired" if key.expires_at is not None and key.expires_at <= datetime.now(UTC) else "active"
+    return (
+        "expired"
+        if key.expires_at is not None and key.expires_at <= datetime.now(UTC)
+        else "active"
+    )
 
 
 def _line(key: ApiKey) -> tuple[object, ...]:
     return (
-        key.key_id, key.tenant_id, key.name, ",".join(key.scopes), _state(key), format_time(key.created_at), format_time(key.expires_at),
+        key.key_id,
+        key.tenant_id,
+        key.name,
+        ",".join(key.scopes),
+        _state(key),
+        format_time(key.created_at),
+        format_time(key.expires_at),
         format_time(key.last_used_at),
-    )  # fmt: skip
+    )
 
 
 def _row(key: ApiKey) -> dict[str, Any]:
     return {
-        "id": key.key_id, "tenant": key.tenant_id, "name": key.name, "scopes": list(key.scopes), "state": _state(key), "created_at": key.created_at,
-        "expires_at": key.expires_at, "revoked_at": key.revoked_at, "last_used_at": key.last_used_at,
-    }  # fmt: skip
+        "id": key.key_id,
+        "tenant": key.tenant_id,
+        "name": key.name,
+        "scopes": list(key.scopes),
+        "state": _state(key),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }

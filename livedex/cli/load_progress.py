@@ -14,7 +14,9 @@ _LINE_EVERY_S = 5.0
 
 
 async def show_progress(load: InitialLoad) -> None:
-    """Show how many documents of the first load are indexed, until all are; nothing where all were at the start."""
+    """Show how many documents of the first load are indexed, until all are; nothing where all were
+    at the start.
+    """
     bar, told_at = _ProgressBar(load) if sys.stderr.isatty() else None, float("-inf")
     try:
         while not load.is_over:
@@ -71,12 +73,19 @@ class _ProgressBar:
 
         if self._shown is None:
             self._shown = Progress(
-                TextColumn("indexing"), BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+                TextColumn("indexing"),
+                BarColumn(),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True),
+                transient=True,
             )
             self._shown.add_task("", total=self._load.found)
             self._shown.start()
         self._shown.update(
-            self._shown.task_ids[0], description=format_progress(self._load), total=self._load.found, completed=self._load.done
+            self._shown.task_ids[0],
+            description=format_progress(self._load),
+            total=self._load.found,
+            completed=self._load.done,
         )
 
     def stop(self) -> None:

@@ -1,8 +1,9 @@
-"""The program `livedex`: its commands, and the one place where an error becomes one line on stderr and an exit status.
+"""The program `livedex`: its commands, and the one place where an error becomes one line on stderr
+and an exit status.
 
-Exit statuses: 0 done; 1 and 2 are answers of a command (see its help); 3 it failed; 64 it was called wrongly; 130 or 143 it was told
-to end.
-Commands are imported when they are called, so that help and small commands start at once.
+Exit statuses: 0 done; 1 and 2 are answers of a command (see its help); 3 it failed; 64 it was
+called wrongly; 130 or 143 it was told to end. Commands are imported when they are called, so that
+help and small commands start at once.
 """
 
 from __future__ import annotations
@@ -34,13 +35,22 @@ COMMANDS: dict[str, CommandEntry] = {
     "run": ("livedex.cli.run", "The roles of a deployment, one or more a process."),
     "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
     "search": ("livedex.cli.search", "Ask the index a question."),
-    "status": ("livedex.cli.status", "Documents by state, backlog, health; --wait until all has ended."),
+    "status": (
+        "livedex.cli.status",
+        "Documents by state, backlog, health; --wait until all has ended.",
+    ),
     "plan": ("livedex.cli.plan", "What a sync of a folder would do and cost, without doing it."),
     "verify": ("livedex.cli.verify", "Prove the index against its sources; --repair mends it."),
-    "sources": ("livedex.cli.sources", "Where documents come from: list, remove, rename, confirm withheld deletes."),
+    "sources": (
+        "livedex.cli.sources",
+        "Where documents come from: list, remove, rename, confirm withheld deletes.",
+    ),
     "hooks": ("livedex.cli.hooks", "What a payload of a configured system would do."),
     "dead": ("livedex.cli.dead_letters", "Dead letters: list, show, replay, drop."),
-    "subscribers": ("livedex.cli.subscribers", "Who is told what becomes of documents: list, resume, read."),
+    "subscribers": (
+        "livedex.cli.subscribers",
+        "Who is told what becomes of documents: list, resume, read.",
+    ),
     "tenants": ("livedex.cli.tenants", "Tenants: list, create, delete with all they have."),
     "keys": ("livedex.cli.keys", "API keys: create, list, revoke."),
 }
@@ -48,10 +58,30 @@ COMMANDS: dict[str, CommandEntry] = {
 
 
 _SYNONYMS = {
-    "start": "up", "serve": "up", "server": "up", "watch": "up", "query": "search", "ask": "search", "find": "search", "check": "verify", "repair": "verify",
-    "ps": "status", "health": "status", "info": "status", "worker": "run", "db": "migrate", "upgrade": "migrate", "init": "migrate", "dry-run": "plan", "diff": "plan",
-    "letters": "dead", "dlq": "dead", "apikeys": "keys", "tokens": "keys", "webhooks": "hooks",
-}  # fmt: skip
+    "start": "up",
+    "serve": "up",
+    "server": "up",
+    "watch": "up",
+    "query": "search",
+    "ask": "search",
+    "find": "search",
+    "check": "verify",
+    "repair": "verify",
+    "ps": "status",
+    "health": "status",
+    "info": "status",
+    "worker": "run",
+    "db": "migrate",
+    "upgrade": "migrate",
+    "init": "migrate",
+    "dry-run": "plan",
+    "diff": "plan",
+    "letters": "dead",
+    "dlq": "dead",
+    "apikeys": "keys",
+    "tokens": "keys",
+    "webhooks": "hooks",
+}
 """What else the commands are called."""
 
 
@@ -70,11 +100,15 @@ class Commands(click.Group):
         assert isinstance(found, click.Command)
         return found
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """As of click, with the nearest name for a command that there is none of."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             meant = nearest_name(args[0], COMMANDS, _SYNONYMS)
-            raise click.UsageError(f"No such command {args[0]!r}.{f' Did you mean {meant!r}?' if meant else ''}", ctx)
+            raise click.UsageError(
+                f"No such command {args[0]!r}.{f' Did you mean {meant!r}?' if meant else ''}", ctx
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,7 +117,12 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=Commands, epilog=example("livedex up docs", 'livedex search "how long is the warranty"', "livedex search --help"))
+@click.group(
+    cls=Commands,
+    epilog=example(
+        "livedex up docs", 'livedex search "how long is the warranty"', "livedex search --help"
+    ),
+)
 @click.version_option(package_name="livedex")
 def livedex() -> None:
     """Keep a search index true to documents that keep changing."""
@@ -92,12 +131,14 @@ def livedex() -> None:
 def main() -> None:
     """The entry point: ends the process with the command's status."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal's encoding may lack a character
+        # a terminal's encoding may lack a character
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     status = run_program(sys.argv[1:])
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's own flush at the end is quiet
+        # so that the interpreter's own flush at the end is quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = FAILED
     sys.exit(status)
 
@@ -126,7 +167,7 @@ def run_program(arguments: Sequence[str]) -> int:
         return exc.code if isinstance(exc.code, int) else FAILED
     except BrokenPipeError:
         return FAILED  # nobody reads any more
-    except Exception as exc:  # noqa: BLE001  # the end of every path: it is said, and the status tells
+    except Exception as exc:  # noqa: BLE001  # reported; the exit status says so
         return _fail(_error_text(exc), FAILED)
     except BaseExceptionGroup as exc:
         return _fail(_error_text(_first(exc)), FAILED)
@@ -141,7 +182,9 @@ def _usage_error_text(exc: click.UsageError) -> str:
 
 
 def _error_text(exc: BaseException) -> str:
-    """What to say about an error: what is expected says itself what to do, anything else names its kind."""
+    """What to say about an error: what is expected says itself what to do, anything else names its
+    kind.
+    """
     if isinstance(exc, ExceptionGroup):
         return _error_text(_first(exc))
     if os.environ.get("LIVEDEX_LOG_LEVEL") == "debug":

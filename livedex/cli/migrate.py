@@ -11,13 +11,27 @@ from livedex.cli.options import data_option, example, json_option
 from livedex.cli.output import print_json
 
 
-@click.command("migrate", epilog=example("livedex migrate", "livedex migrate --sql > schema.sql", "livedex migrate --topics"))
-@click.option("--sql", "only_sql", is_flag=True, help="Print the statements instead of running them.")
-@click.option("--topics", "only_topics", is_flag=True, help="Print Kafka's commands for the topics instead of making them.")
+@click.command(
+    "migrate",
+    epilog=example(
+        "livedex migrate", "livedex migrate --sql > schema.sql", "livedex migrate --topics"
+    ),
+)
+@click.option(
+    "--sql", "only_sql", is_flag=True, help="Print the statements instead of running them."
+)
+@click.option(
+    "--topics",
+    "only_topics",
+    is_flag=True,
+    help="Print Kafka's commands for the topics instead of making them.",
+)
 @data_option
 @json_option
 def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int:
-    """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are missing; running it again changes nothing."""
+    """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are
+    missing; running it again changes nothing.
+    """
     if only_sql:
         from livedex.pipeline.settings.settings import load_settings
         from livedex.pipeline.store.schema.database_roles import DatabaseRoles
@@ -35,7 +49,10 @@ def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int
     problems: list[str] = []
     topics = run_command(_make_topics(problems))
     if as_json:
-        print_json({"applied": applied} | ({} if topics is None else {"topics": topics, "topic_problems": problems}))
+        print_json(
+            {"applied": applied}
+            | ({} if topics is None else {"topics": topics, "topic_problems": problems})
+        )
         return 0
     click.echo("applied " + ", ".join(applied) if applied else "the schema is up to date")
     if topics is not None:
@@ -79,7 +96,9 @@ async def _apply(data: Path) -> list[str]:
 
     settings = load_settings(Path.cwd())
     configured = settings.owner_database_url or settings.database_url
-    setting = "LIVEDEX_OWNER_DATABASE_URL" if settings.owner_database_url else "LIVEDEX_DATABASE_URL"
+    setting = (
+        "LIVEDEX_OWNER_DATABASE_URL" if settings.owner_database_url else "LIVEDEX_DATABASE_URL"
+    )
 
     async def apply_to(url: str) -> list[str]:
         async with open_connection(url, setting) as connection:

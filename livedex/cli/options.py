@@ -11,7 +11,11 @@ from livedex.pipeline.names import is_reserved
 DATA = Path(".livedex")
 
 data_option = click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False), default=DATA, show_default=True, help="The data directory of `livedex up`."
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DATA,
+    show_default=True,
+    help="The data directory of `livedex up`.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -25,12 +29,21 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def parse_tenant_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def parse_tenant_name(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
     """What may be a tenant's name: 1 to 200 printable characters, without blanks at its ends."""
-    if value is not None and not (value.isprintable() and value == value.strip() and 1 <= len(value) <= 200):
-        raise click.BadParameter("1 to 200 printable characters, without blanks at the ends", ctx=context, param=option)
+    if value is not None and not (
+        value.isprintable() and value == value.strip() and 1 <= len(value) <= 200
+    ):
+        raise click.BadParameter(
+            "1 to 200 printable characters, without blanks at the ends", ctx=context, param=option
+        )
     if value is not None and is_reserved(value):
         raise click.BadParameter(
-            f"{value} is reserved: it holds the dead letters of records that do not say whose they are", ctx=context, param=option
+            f"{value} is reserved: it holds the dead letters of records that do not say "
+            "whose they are",
+            ctx=context,
+            param=option,
         )
     return value

@@ -1,4 +1,7 @@
-"""How commands print: JSON, aligned columns, and texts of documents that cannot play tricks on a terminal."""
+"""How commands print:
+
+JSON, aligned columns, and texts of documents that cannot play tricks on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def error_line(message: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text with every run of white space as one blank, and what a terminal would obey left out."""
+    """Collapse white space in a text and remove terminal control characters."""
     return " ".join(printable(text).split())
 
 
@@ -86,9 +89,15 @@ def print_table(rows: Sequence[Sequence[object]], heads: Sequence[str] = ()) -> 
     if not lines:
         return
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    numeric = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(lines[0]))]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int | float) for row in rows)
+        for i in range(len(lines[0]))
+    ]
     for line in lines:
-        padded = [cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(line, widths, numeric, strict=True)]
+        padded = [
+            cell.rjust(w) if right else cell.ljust(w)
+            for cell, w, right in zip(line, widths, numeric, strict=True)
+        ]
         click.echo("  ".join(padded).rstrip())
 
 

@@ -35,7 +35,8 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
     print_table([(kind, found[kind]) for kind in (*_KINDS, "unchanged")], ("documents", ""))
     if found["deletes_withheld"]:
         click.echo(
-            "the deletes would be withheld, they are too many at once: bring the files back, or let `livedex verify --repair` delete them"
+            "the deletes would be withheld, they are too many at once: bring the files back, "
+            "or let `livedex verify --repair` delete them"
         )
     from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 
@@ -55,7 +56,11 @@ def _price_line(cost: dict[str, str] | None) -> str:
 
     if cost is None:
         return "price: not known for this embedder"
-    return "price: free, the model runs on a machine of your own" if cost == FREE else f"price: {cost['amount']} {cost['currency']}"
+    return (
+        "price: free, the model runs on a machine of your own"
+        if cost == FREE
+        else f"price: {cost['amount']} {cost['currency']}"
+    )
 
 
 async def _plan(path: Path, data: Path) -> dict[str, Any]:

@@ -24,23 +24,39 @@ from livedex.pipeline.settings.settings import FolderSource, Settings, load_sett
     help="Where the index lives, without LIVEDEX_DATABASE_URL.",
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address of the API, for the roles api and webhook, and of --health-port."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of the API, for the roles api and webhook, and of --health-port.",
 )
 @click.option(
-    "--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API, for the roles api and webhook."
+    "--port",
+    default=8700,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the API, for the roles api and webhook.",
 )
 @click.option(
     "--health-port",
     type=click.IntRange(1, 65535),
     metavar="N",
-    help="Serve /healthz, /readyz and /metrics of this process here, on the address of --host, whatever its roles are; no key is asked for.",
+    help="Serve /healthz, /readyz and /metrics of this process here, on the address of "
+    "--host, whatever its roles are; no key is asked for.",
 )
 @click.option(
     "--trust-network",
     is_flag=True,
-    help="Let --host be an address that others can reach though there are no API keys: whoever reaches it may read everything.",
+    help="Let --host be an address that others can reach though there are no API keys: "
+    "whoever reaches it may read everything.",
 )
-def run(roles: tuple[str, ...], data: Path, host: str, port: int, health_port: int | None, trust_network: bool) -> None:
+def run(
+    roles: tuple[str, ...],
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int | None,
+    trust_network: bool,
+) -> None:
     """Run ROLES: api, webhook, watch, chunk, embed, sync, notify, maintain, or all."""
     from livedex.app.notify_role import check_subscribers
     from livedex.app.roles import check_roles
@@ -78,36 +94,65 @@ async def _run(
     from livedex.app.roles import HTTP_ROLES, bind_socket, run_roles
     from livedex.app.shutdown import BACKGROUND_TIMEOUT_S, end_tasks, stop_signal
     from livedex.app.wiring import open_app_context
-    from livedex.cli.up import StartupCancelledError, cancel_startup_on_stop, check_embedder, lock_data_directory
+    from livedex.cli.up import (
+        StartupCancelledError,
+        cancel_startup_on_stop,
+        check_embedder,
+        lock_data_directory,
+    )
     from livedex.pipeline.runtime.supervision import run_supervised
 
     with ExitStack() as sockets:
-        bound = sockets.enter_context(closing(bind_socket(host, port))) if HTTP_ROLES & set(roles) else None
-        health = sockets.enter_context(closing(bind_socket(host, health_port, "--health-port"))) if health_port is not None else None
+        bound = (
+            sockets.enter_context(closing(bind_socket(host, port)))
+            if HTTP_ROLES & set(roles)
+            else None
+        )
+        health = (
+            sockets.enter_context(closing(bind_socket(host, health_port, "--health-port")))
+            if health_port is not None
+            else None
+        )
         stop = stop_signal()
         held = nullcontext() if settings.database_url else lock_data_directory(data, alone=False)
         with suppress(StartupCancelledError), held:
-            async with open_app_context(settings, data, needs=connection_needs(roles, settings, f"livedex run {' '.join(roles)}")) as s:
+            async with open_app_context(
+                settings,
+                data,
+                needs=connection_needs(roles, settings, f"livedex run {' '.join(roles)}"),
+            ) as s:
                 if {"embed", "api"} & set(roles):
                     await check_embedder(s)
                 async with AsyncExitStack() as stack:
                     entrance = None
                     if bound is not None:
-                        entrance = await stack.enter_async_context(open_authentication(s, host, trust_network=trust_network))
+                        entrance = await stack.enter_async_context(
+                            open_authentication(s, host, trust_network=trust_network)
+                        )
                         print(entrance.told, flush=True)
                     if sources:
                         s.first_load.expect()
                     with cancel_startup_on_stop(stop):
-                        connectors = await stack.enter_async_context(run_roles(s, roles, sources, bound, entrance, health))
+                        connectors = await stack.enter_async_context(
+                            run_roles(s, roles, sources, bound, entrance, health)
+                        )
                     if bound is not None and connectors:
                         load = InitialLoad(list(zip(sources, connectors, strict=True)), s.database)
                         s.first_load.watch(load)
                         stack.push_async_callback(
                             end_tasks,
-                            [asyncio.create_task(run_supervised(load.run, "first load"), name="first load")],
+                            [
+                                asyncio.create_task(
+                                    run_supervised(load.run, "first load"), name="first load"
+                                )
+                            ],
                             BACKGROUND_TIMEOUT_S,
                         )
                     freeze_started()
-                    print(f"running {' '.join(roles)}" + (f", ready http://{host}:{port}" if bound else ""), flush=True)
+                    print(
+                        f"running {' '.join(roles)}"
+                        + (f", ready http://{host}:{port}" if bound else ""),
+                        flush=True,
+                    )
                     await stop.wait()
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)

@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _SWITCH_S = 0.0005
-"""How long a thread may hold the interpreter while the event loop waits for it: with the default of 5 ms, a search takes ten times as long
-while a document is chunked in a thread, since each of its steps waits that long."""
+"""How long a thread may hold the interpreter while the event loop waits for it: with the default of
+5 ms, a search takes ten times as long
+while a document is chunked in a thread, since each of its steps waits that long.
+"""
 
 
 def freeze_started() -> None:
-    """Leave what a process has when it is ready out of every later garbage collection, which would stop all of its requests for up to 0.1 s."""
+    """Leave what a process has when it is ready out of every later garbage collection, which would
+    stop all of its requests for up to 0.1 s.
+    """
     gc.collect()
     gc.freeze()
 

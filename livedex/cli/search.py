@@ -24,7 +24,9 @@ _EXCERPT_CHARACTERS = 400
 _QUERY_S, _MODEL_S, _ASK_AGAIN_S = 30.0, 10.0, 0.25
 
 
-def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+def _json_object(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> dict[str, Any] | None:
     """A JSON object given on the command line."""
     if value is None:
         return None
@@ -39,25 +41,53 @@ def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @click.command(
     "search",
-    epilog=example('livedex search "how long is the warranty"', 'livedex search refunds --where \'{"year": {"gte": 2024}}\' --limit 3'),
+    epilog=example(
+        'livedex search "how long is the warranty"',
+        'livedex search refunds --where \'{"year": {"gte": 2024}}\' --limit 3',
+    ),
 )
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(1, 1000), default=8, show_default=True, help="Hits.")
-@click.option("--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Which legs run.")
-@click.option("--collection", multiple=True, help="Only this collection; may be given more than once.")
-@click.option("--where", callback=_json_object, metavar="JSON", help="Only documents with this metadata, as in POST /v1/search.")
+@click.option(
+    "--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Which legs run."
+)
+@click.option(
+    "--collection", multiple=True, help="Only this collection; may be given more than once."
+)
+@click.option(
+    "--where",
+    callback=_json_object,
+    metavar="JSON",
+    help="Only documents with this metadata, as in POST /v1/search.",
+)
 @click.option("--tenant", default="default", show_default=True, help="Whose documents.")
 @click.option(
-    "--principal", "principals", multiple=True, help="Only what this principal may read; may be given more than once. Default: everything."
+    "--principal",
+    "principals",
+    multiple=True,
+    help="Only what this principal may read; may be given more than once. Default: everything.",
 )
 @data_option
 @json_option
 def search(
-    query: str, limit: int, mode: str, collection: tuple[str, ...], where: dict[str, Any] | None, tenant: str, principals: tuple[str, ...],
-    data: Path, as_json: bool,
-) -> int:  # fmt: skip
+    query: str,
+    limit: int,
+    mode: str,
+    collection: tuple[str, ...],
+    where: dict[str, Any] | None,
+    tenant: str,
+    principals: tuple[str, ...],
+    data: Path,
+    as_json: bool,
+) -> int:
     """Ask the index a question; the same answer as POST /v1/search."""
-    fields = {"query": query, "limit": limit, "mode": mode, "collection": list(collection) or None, "where": where}
+    fields = {
+        "query": query,
+        "limit": limit,
+        "mode": mode,
+        "collection": list(collection) or None,
+        "where": where,
+    }
     answer = run_command(_search(data, tenant, frozenset(principals) or None, fields))
     if as_json:
         print_json(answer)
@@ -66,7 +96,9 @@ def search(
     return 0
 
 
-async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]) -> dict[str, Any]:
+async def _search(
+    data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]
+) -> dict[str, Any]:
     from pydantic import ValidationError
 
     from livedex.app.up_client import search_via_up
@@ -81,7 +113,9 @@ async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fi
         message = first["msg"].removeprefix("Value error, ")
         raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
     settings = load_settings(Path.cwd())
-    if (found := await asyncio.to_thread(search_via_up, settings, data, tenant, principals, fields)) is not None:
+    if (
+        found := await asyncio.to_thread(search_via_up, settings, data, tenant, principals, fields)
+    ) is not None:
         return found
     async with open_command_context(data, query_deadline_s=_QUERY_S) as s:
         if request.mode != "keyword":
@@ -91,7 +125,9 @@ async def _search(data: Path, tenant: str, principals: frozenset[str] | None, fi
 
 
 async def _wait_for_model(s: AppContext, query: str) -> None:
-    """Wait until the model has given the query its vector, which is then remembered; where it does not in time, the search says what it lacks."""
+    """Wait until the model has given the query its vector, which is then remembered; where it does
+    not in time, the search says what it lacks.
+    """
     from livedex.pipeline.errors import RejectedError, RetryableError
 
     begin, told = time.monotonic(), False
@@ -112,10 +148,14 @@ async def _wait_for_model(s: AppContext, query: str) -> None:
 
 def _print(answer: dict[str, Any]) -> None:
     if (load := answer.get("indexing")) is not None:
-        click.echo(f"the folders are still being indexed, {load['done']} of {load['found']} documents so far: more may be found later\n")
+        click.echo(
+            f"the folders are still being indexed, {load['done']} of {load['found']} "
+            "documents so far: more may be found later\n"
+        )
     if answer["degraded"]:
         click.echo(
-            "only a part is found by meaning, the rest by words: the embedding model does not answer, or not everything is embedded by it yet "
+            "only a part is found by meaning, the rest by words: the embedding model does "
+            "not answer, or not everything is embedded by it yet "
             "(see `livedex status`)\n"
         )
     if not answer["hits"]:
@@ -123,5 +163,7 @@ def _print(answer: dict[str, Any]) -> None:
     for rank, hit in enumerate(answer["hits"], 1):
         score = "" if hit["score"] is None else f"  {hit['score']:.3f}"
         heading = " › ".join(one_line(title) for title in hit["heading"])
-        click.echo(f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else ""))
+        click.echo(
+            f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else "")
+        )
         click.echo(f"    {truncate(hit['content'], _EXCERPT_CHARACTERS)}\n")

@@ -1,4 +1,6 @@
-"""`livedex sources`: where documents come from, what became of it, and what waits for a confirmation."""
+"""`livedex sources`: where documents come from, what became of it, and what waits for a
+confirmation.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,45 @@ if TYPE_CHECKING:
     from livedex.pipeline.settings.settings import FolderSource
     from livedex.pipeline.store.source_store import SourceView
 
-_HEADS = ("source", "tenant", "kind", "state", "documents", "withheld deletes", "last scan", "folder")
+_HEADS = (
+    "source",
+    "tenant",
+    "kind",
+    "state",
+    "documents",
+    "withheld deletes",
+    "last scan",
+    "folder",
+)
 _WAIT_S = 600.0
 _SCAN_S = 120.0
 _REPORTED_WITHIN = timedelta(minutes=2)
 
-_timeout = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=_WAIT_S, show_default=True, help="Seconds to wait until it is done.")  # fmt: skip
+_timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=_WAIT_S,
+    show_default=True,
+    help="Seconds to wait until it is done.",
+)
 
 _tenant = click.option(
-    "--tenant", callback=parse_tenant_name, help="Of this tenant only; default: wherever there is a source of this name."
+    "--tenant",
+    callback=parse_tenant_name,
+    help="Of this tenant only; default: wherever there is a source of this name.",
 )
 
 
 @click.group(
     "sources",
-    epilog=example("livedex sources list", "livedex sources confirm docs", "livedex sources remove old-wiki", "livedex sources rename docs handbook"),
-)  # fmt: skip
+    epilog=example(
+        "livedex sources list",
+        "livedex sources confirm docs",
+        "livedex sources remove old-wiki",
+        "livedex sources rename docs handbook",
+    ),
+)
 def sources() -> None:
     """Where documents come from: watched folders, and systems that send."""
 
@@ -46,7 +71,15 @@ def sources() -> None:
 @json_option
 def list_sources(data: Path, as_json: bool) -> int:
     """List the sources with their last scan, withheld deletes and orphaned documents."""
-    print_list(run_command(_list(data)), name="sources", what="sources", item=source_as_json, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(
+        run_command(_list(data)),
+        name="sources",
+        what="sources",
+        item=source_as_json,
+        line=_line,
+        heads=_HEADS,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -56,7 +89,10 @@ def list_sources(data: Path, as_json: bool) -> int:
 @_timeout
 @data_option
 def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
-    """Delete every document of NAME, and forget it. A folder that is watched has to leave the settings first."""
+    """Delete every document of NAME, and forget it.
+
+    A folder that is watched has to leave the settings first.
+    """
     deleted = run_command(_remove(data, name, tenant, timeout_s))
     click.echo(f"{name} is removed; {pluralize(deleted, 'document')} deleted")
     return 0
@@ -68,9 +104,15 @@ def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
 @_tenant
 @data_option
 def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
-    """Call the source OLD NEW. Its documents get their new ids at the next scan under this name; nothing is embedded again."""
+    """Call the source OLD NEW.
+
+    Its documents get their new ids at the next scan under this name; nothing is embedded again.
+    """
     documents = run_command(_rename(data, old, new, tenant))
-    click.echo(f"{old} is {new} now: start Livedex with the folder under this name; {pluralize(documents, 'document')} get new ids")
+    click.echo(
+        f"{old} is {new} now: start Livedex with the folder under this name; "
+        f"{pluralize(documents, 'document')} get new ids"
+    )
     return 0
 
 
@@ -80,12 +122,17 @@ def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
 @_timeout
 @data_option
 def confirm(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
-    """Carry out the deletes of NAME that were withheld: its files are gone, and their documents are to go."""
+    """Carry out the deletes of NAME that were withheld: its files are gone, and their documents
+    are to go.
+    """
     confirmed, left = run_command(_confirm(data, name, tenant, timeout_s))
     if not confirmed:
         click.echo(f"no delete of {name} is withheld")
     elif left:
-        click.echo(f"{pluralize(confirmed, 'delete')} of {name} are confirmed; {left} are carried out by the next scan of its folder")
+        click.echo(
+            f"{pluralize(confirmed, 'delete')} of {name} are confirmed; {left} are carried "
+            "out by the next scan of its folder"
+        )
     else:
         click.echo(f"{pluralize(confirmed, 'delete')} of {name} are carried out")
     return 0
@@ -110,24 +157,45 @@ async def _remove(data: Path, name: str, tenant: str | None, timeout_s: float) -
         found = await sources.find(name, tenant)
         for each in found:
             _refuse_watched(s, each)
-        async with open_broker(s, () if is_running(s.data) else get_args(StageName), fills=False) as running:
-            deleted = sum([await remove_source(sources, running.intake, each.tenant_id, name) for each in found])
-            await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+        async with open_broker(
+            s, () if is_running(s.data) else get_args(StageName), fills=False
+        ) as running:
+            deleted = sum(
+                [
+                    await remove_source(sources, running.intake, each.tenant_id, name)
+                    for each in found
+                ]
+            )
+            await wait_for_catch_up(
+                s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False
+            )
     return deleted
 
 
 def _refuse_watched(s: AppContext, source: SourceView) -> None:
-    named = any((folder.tenant, folder.name) == (source.tenant_id, source.name) for folder in s.settings.folders)
-    if source.is_folder and not source.orphaned and (named or is_running(s.data) or _is_reported(s, source)):
+    named = any(
+        (folder.tenant, folder.name) == (source.tenant_id, source.name)
+        for folder in s.settings.folders
+    )
+    if (
+        source.is_folder
+        and not source.orphaned
+        and (named or is_running(s.data) or _is_reported(s, source))
+    ):
         raise ConfigError(
-            f"{source.name} is watched: take its folder out of livedex.toml or of `livedex up`, start again without it, and then remove it"
+            f"{source.name} is watched: take its folder out of livedex.toml or of `livedex "
+            "up`, start again without it, and then remove it"
         )
 
 
 def _is_reported(s: AppContext, source: SourceView) -> bool:
     """Whether a watcher named it a moment ago; one on this data directory would hold its lock."""
     reported = source.reported_at
-    return s.settings.database_url is not None and reported is not None and datetime.now(UTC) - reported < _REPORTED_WITHIN
+    return (
+        s.settings.database_url is not None
+        and reported is not None
+        and datetime.now(UTC) - reported < _REPORTED_WITHIN
+    )
 
 
 async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
@@ -137,14 +205,22 @@ async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
     try:
         FolderSource(name=new, path=Path())
     except ValueError as exc:
-        raise ConfigError(f"{new!r} cannot be the name of a source: 1 to 200 characters, without a slash") from exc
+        raise ConfigError(
+            f"{new!r} cannot be the name of a source: 1 to 200 characters, without a slash"
+        ) from exc
     async with open_command_context(data) as s:
         sources = SourceStore(s.database)
         found = [each for each in await sources.find(old, tenant) if each.is_folder]
         if not found:
-            raise ConfigError(f"{old} is no folder: documents that were sent keep the ids that they were sent with")
+            raise ConfigError(
+                f"{old} is no folder: documents that were sent keep the ids that they were "
+                "sent with"
+            )
         if is_running(s.data) or any(not each.orphaned and _is_reported(s, each) for each in found):
-            raise ConfigError(f"{old} is watched: end Livedex first, rename the source, and start it with the new name")
+            raise ConfigError(
+                f"{old} is watched: end Livedex first, rename the source, and start it with "
+                "the new name"
+            )
         for each in found:
             await sources.rename(each.tenant_id, old, new)
     return sum(each.documents for each in found)
@@ -164,10 +240,19 @@ async def _confirm(data: Path, name: str, tenant: str | None, timeout_s: float) 
             return 0, 0
         for store in stores:
             await store.confirm_deletes()
-        folders = [folder for folder in watched_folders(s.settings, s.data) if folder.name == name and folder.path.exists()]
+        folders = [
+            folder
+            for folder in watched_folders(s.settings, s.data)
+            if folder.name == name and folder.path.exists()
+        ]
         if is_running(s.data) or not folders:
-            await wait_for_scan(s.operations, deadline=time.monotonic() + min(timeout_s, _SCAN_S if is_running(s.data) else 10.0))
-            await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+            await wait_for_scan(
+                s.operations,
+                deadline=time.monotonic() + min(timeout_s, _SCAN_S if is_running(s.data) else 10.0),
+            )
+            await wait_for_catch_up(
+                s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False
+            )
         else:
             await _scan_here(s, folders, timeout_s)
         return confirmed, sum([len(await store.paths()) for store in stores])
@@ -182,7 +267,9 @@ async def _scan_here(s: AppContext, folders: list[FolderSource], timeout_s: floa
     async with open_broker(s, get_args(StageName), fills=False) as running:
         for folder in folders:
             await make_connector(s, folder, running.intake).reconcile()
-        await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False)
+        await wait_for_catch_up(
+            s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False
+        )
 
 
 def source_state(source: SourceView) -> str:
@@ -195,12 +282,28 @@ def source_state(source: SourceView) -> str:
 def source_as_json(x: SourceView) -> dict[str, Any]:
     """Return a source as `--json` has it."""
     return {
-        "name": x.name, "tenant": x.tenant_id, "kind": "folder" if x.is_folder else "sent", "path": x.path or None, "state": source_state(x),
-        "documents": x.documents, "withheld_deletes": x.withheld, "scanned_at": x.scanned_at, "reported_at": x.reported_at,
+        "name": x.name,
+        "tenant": x.tenant_id,
+        "kind": "folder" if x.is_folder else "sent",
+        "path": x.path or None,
+        "state": source_state(x),
+        "documents": x.documents,
+        "withheld_deletes": x.withheld,
+        "scanned_at": x.scanned_at,
+        "reported_at": x.reported_at,
         "left_out": dict(x.left_out),
-    }  # fmt: skip
+    }
 
 
 def _line(x: SourceView) -> tuple[object, ...]:
     kind = "folder" if x.is_folder else "sent"
-    return x.name, x.tenant_id, kind, source_state(x), x.documents, x.withheld, format_time(x.scanned_at), x.path
+    return (
+        x.name,
+        x.tenant_id,
+        kind,
+        source_state(x),
+        x.documents,
+        x.withheld,
+        format_time(x.scanned_at),
+        x.path,
+    )

@@ -30,17 +30,26 @@ _WHERE_USED = ("blobs",)
 _BY_NAME = ("source:", "subscriber:")
 
 
-@click.command("status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json"))
+@click.command(
+    "status", epilog=example("livedex status", "livedex status --wait 60", "livedex status --json")
+)
 @click.option(
-    "--wait", "wait_s", type=click.FloatRange(min=0), is_flag=False, flag_value=_DEFAULT_WAIT_S, metavar="[SECONDS]",
-    help=f"Look at the folders, and wait until the index holds what they and every accepted event hold now; {_DEFAULT_WAIT_S} s at most.",
-)  # fmt: skip
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    is_flag=False,
+    flag_value=_DEFAULT_WAIT_S,
+    metavar="[SECONDS]",
+    help="Look at the folders, and wait until the index holds what they and every accepted "
+    f"event hold now; {_DEFAULT_WAIT_S} s at most.",
+)
 @data_option
 @json_option
 def status(wait_s: float | None, data: Path, as_json: bool) -> int:
     """Documents by state, what waits in each stage, health, dead letters.
 
-    With --wait the exit status is 0 when all has ended, 1 when not yet, and 2 when some of it ended among the dead letters.
+    With --wait the exit status is 0 when all has ended, 1 when not yet, and 2 when some of it ended
+    among the dead letters.
     """
     return run_command(_status(data, wait_s, as_json))
 
@@ -60,7 +69,12 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
         click.echo(error_line(problem), err=True)
         return NOT_CAUGHT_UP
     if dead:
-        click.echo(error_line(f"{pluralize(dead, 'change')} ended among the dead letters: see `livedex dead list`"), err=True)
+        click.echo(
+            error_line(
+                f"{pluralize(dead, 'change')} ended among the dead letters: see `livedex dead list`"
+            ),
+            err=True,
+        )
         return HAS_DEAD_LETTERS
     return CAUGHT_UP
 
@@ -75,7 +89,9 @@ async def read_status(s: AppContext) -> dict[str, Any]:
 
     states = await s.operations.document_states()
     health = await _health(s)
-    if (offline := health.pop(_PARTITIONS, None)) is not None and health.get("broker", "ok") == "ok":
+    if (offline := health.pop(_PARTITIONS, None)) is not None and health.get(
+        "broker", "ok"
+    ) == "ok":
         health["broker"] = offline
     try:
         stages: dict[str, StageLag | None] = dict(await s.backlog.waiting())
@@ -87,7 +103,11 @@ async def read_status(s: AppContext) -> dict[str, Any]:
     return {
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
         "stages": {name: _stage(stage) for name, stage in stages.items()},
-        "health": {name: health.get(name, "ok") for name in (*_COMPONENTS, *_WHERE_USED) if name in _COMPONENTS or name in health},
+        "health": {
+            name: health.get(name, "ok")
+            for name in (*_COMPONENTS, *_WHERE_USED)
+            if name in _COMPONENTS or name in health
+        },
         "dead": await s.operations.count_dead_letters(),
         "embedding": await _embedding(s),
         "sources": [source_as_json(source) for source in await SourceStore(s.database).all()],
@@ -95,7 +115,9 @@ async def read_status(s: AppContext) -> dict[str, Any]:
 
 
 async def _embedding(s: AppContext) -> dict[str, Any]:
-    """The model in use, and what is stored that lacks its vectors: passages, and the documents that show them."""
+    """The model in use, and what is stored that lacks its vectors: passages, and the documents
+    that show them.
+    """
     left = await _left_to_embed(s)
     return {"model": s.embeddings.model_id, "left": left.passages, "documents": left.documents}
 
@@ -115,8 +137,10 @@ def _stage(waiting: StageLag | None) -> dict[str, float | None]:
 
 
 async def count_dead(s: AppContext) -> int:
-    """Documents whose newest version is a dead letter, and letters that mark no document, such as of a push that could not be looked up; not what
-    subscribers were not told."""
+    """Documents whose newest version is a dead letter, and letters that mark no document, such as
+    of a push that could not be looked up; not what
+    subscribers were not told.
+    """
     states = await s.operations.document_states()
     return states.get("dead", 0) + await s.operations.dead_letters_without_document()
 
@@ -128,41 +152,67 @@ async def _health(s: AppContext) -> dict[str, str]:
 
 def _told(told: ComponentHealth) -> str:
     """`ok`, perhaps with what limits it, or `down: ` and the reason."""
-    return (f"ok: {told.detail}" if told.detail else "ok") if told.state == "ok" else f"down: {told.detail}"
+    return (
+        (f"ok: {told.detail}" if told.detail else "ok")
+        if told.state == "ok"
+        else f"down: {told.detail}"
+    )
 
 
 async def _named(s: AppContext) -> dict[str, str]:
-    """The health of each source and of each subscriber; of one that is told, but not everything, what `livedex subscribers list` says."""
+    """The health of each source and of each subscriber; of one that is told, but not everything,
+    what `livedex subscribers list` says.
+    """
     from livedex.cli.subscribers import list_all_subscribers
 
-    named = {name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)}
+    named = {
+        name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)
+    }
     for each in await list_all_subscribers(s):
         name = f"subscriber:{each.name}"
         if named.get(name, "ok") == "ok":
-            named[name] = each.state + (f": {each.problem}" if each.problem and each.state != "ok" else "")
+            named[name] = each.state + (
+                f": {each.problem}" if each.problem and each.state != "ok" else ""
+            )
     return named
 
 
 async def _wait(s: AppContext, deadline: float, wait_s: float) -> str | None:
     """Wait; what to say when not all has ended.
 
-    Where `livedex up` was started on this data directory and does not run, nothing will change: that is said at once. With a database
-    elsewhere the roles may run anywhere.
+    Where `livedex up` was started on this data directory and does not run, nothing will change:
+    that is said at once. With a database elsewhere the roles may run anywhere.
     """
     from livedex.app.catch_up import wait_for_catch_up
     from livedex.app.wiring import read_up_state
 
     if not is_running(s.data) and (s.settings.database_url is None or read_up_state(s.data)):
         return await _pending_until_start(s)
-    ended = await wait_for_catch_up(s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s))
+    ended = await wait_for_catch_up(
+        s.operations, s.backlog, deadline=deadline, scan=await _somebody_watches(s)
+    )
     if ended.all and (problem := await _wait_for_vectors(s, deadline)):
         return problem
     if not ended.all:
-        return f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at `livedex status`"
-    sources = {name.removeprefix("source:"): told for name, told in (await _health(s)).items() if name.startswith("source:")}
-    differing = [f"{name}: {told.removeprefix('down: ')}" for name, told in sorted(sources.items()) if told.startswith("down")]
+        return (
+            f"not all has ended after {wait_s:g} s, {ended.left}: wait longer, or look at "
+            "`livedex status`"
+        )
+    sources = {
+        name.removeprefix("source:"): told
+        for name, told in (await _health(s)).items()
+        if name.startswith("source:")
+    }
+    differing = [
+        f"{name}: {told.removeprefix('down: ')}"
+        for name, told in sorted(sources.items())
+        if told.startswith("down")
+    ]
     return (
-        f"all that was accepted has ended, but the index does not hold what the folders hold: {'; '.join(differing)}" if differing else None
+        "all that was accepted has ended, but the index does not hold what the folders "
+        f"hold: {'; '.join(differing)}"
+        if differing
+        else None
     )
 
 
@@ -172,13 +222,19 @@ async def _wait_for_vectors(s: AppContext, deadline: float) -> str | None:
 
     while (left := await _left_to_embed(s)).documents:
         if time.monotonic() >= deadline:
-            return f"all that was accepted has ended, but {_what_lacks_vectors(s, left)}: wait longer, or look at `livedex status`"
+            return (
+                f"all that was accepted has ended, but {_what_lacks_vectors(s, left)}: wait "
+                "longer, or look at `livedex status`"
+            )
         await asyncio.sleep(5 * POLL_INTERVAL_S)
     return None
 
 
 def _what_lacks_vectors(s: AppContext, left: RemainingWork) -> str:
-    return f"{pluralize(left.documents, 'document')} ({pluralize(left.passages, 'passage')}) still lack vectors of {s.embeddings.model_id}"
+    return (
+        f"{pluralize(left.documents, 'document')} ({pluralize(left.passages, 'passage')}) still "
+        f"lack vectors of {s.embeddings.model_id}"
+    )
 
 
 async def _somebody_watches(s: AppContext) -> bool:
@@ -204,7 +260,10 @@ async def _pending_until_start(s: AppContext) -> str | None:
     if ended.all and not differing and not left.documents:
         return None
     if ended.all and not differing:
-        return f"nothing runs that could bring the index up to date, and {_what_lacks_vectors(s, left)}: start `livedex up`"
+        return (
+            "nothing runs that could bring the index up to date, and "
+            f"{_what_lacks_vectors(s, left)}: start `livedex up`"
+        )
     files = f"{pluralize(differing, 'file')} differ from the index" if differing else ended.left
     return f"nothing runs that could bring the index up to date, and {files}: start `livedex up`"
 
@@ -214,7 +273,10 @@ def _print(found: dict[str, Any], named: dict[str, str]) -> None:
     print_table(rows, ("documents", ""))
     click.echo()
     print_table(
-        [(name, *("?" if n is None else n for n in (stage["waiting"], stage["oldest_s"]))) for name, stage in found["stages"].items()],
+        [
+            (name, *("?" if n is None else n for n in (stage["waiting"], stage["oldest_s"])))
+            for name, stage in found["stages"].items()
+        ],
         ("stage", "waiting", "oldest s"),
     )
     click.echo()
@@ -224,13 +286,21 @@ def _print(found: dict[str, Any], named: dict[str, str]) -> None:
         click.echo(line)
     embedding = found["embedding"]
     if embedding["documents"]:
-        left = f"{pluralize(embedding['left'], 'passage')} of {pluralize(embedding['documents'], 'document')}"
-        click.echo(f"{left} left to embed with {embedding['model']}; until then vector searches say `degraded`\n")
+        left = (
+            f"{pluralize(embedding['left'], 'passage')} of "
+            f"{pluralize(embedding['documents'], 'document')}"
+        )
+        click.echo(
+            f"{left} left to embed with {embedding['model']}; until then vector searches say "
+            "`degraded`\n"
+        )
     click.echo(pluralize(found["dead"], "dead letter"))
 
 
 def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
-    """What has to be said of sources beside their health: orphaned ones, and files that are no documents."""
+    """What has to be said of sources beside their health: orphaned ones, and files that are no
+    documents.
+    """
     from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 
     lines = []
@@ -238,11 +308,13 @@ def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
         name, documents = one_line(source["name"]), pluralize(source["documents"], "document")
         if source["state"] == "orphaned" and source["documents"]:
             lines.append(
-                f"{name}: orphaned, no setting names it, and {documents} can still be found: watch it again, or `livedex sources remove {name}`"
+                f"{name}: orphaned, no setting names it, and {documents} can still be found: "
+                f"watch it again, or `livedex sources remove {name}`"
             )
         elif source["state"] == "unwatched" and source["documents"]:
             lines.append(
-                f"{name}: no watcher has named it for a day, and {documents} can still be found: start its watcher, or `livedex sources remove {name}`"
+                f"{name}: no watcher has named it for a day, and {documents} can still be "
+                f"found: start its watcher, or `livedex sources remove {name}`"
             )
         else:
             lines += [f"{name}: {line}" for line in skipped_files_summary(source["left_out"])]

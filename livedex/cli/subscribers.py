@@ -1,4 +1,6 @@
-"""`livedex subscribers`: who is told what becomes of documents, and reading for those that are not told at a URL."""
+"""`livedex subscribers`: who is told what becomes of documents, and reading for those that are not
+told at a URL.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ _LOOK_AGAIN_S = 1.0
 
 @click.group(
     "subscribers",
-    epilog=example("livedex subscribers list", "livedex subscribers resume shop", "livedex subscribers read warehouse --follow"),
+    epilog=example(
+        "livedex subscribers list",
+        "livedex subscribers resume shop",
+        "livedex subscribers read warehouse --follow",
+    ),
 )
 def subscribers() -> None:
     """Who is told what becomes of documents: every [[subscriber]] of livedex.toml."""
@@ -38,7 +44,15 @@ def subscribers() -> None:
 def list_subscribers(data: Path, as_json: bool) -> int:
     """List the subscribers with what waits for each, and what is wrong."""
     found = run_command(_list(data))
-    print_list(found, name="subscribers", what="subscribers", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(
+        found,
+        name="subscribers",
+        what="subscribers",
+        item=_row,
+        line=_line,
+        heads=_HEADS,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -52,15 +66,22 @@ def resume(name: str, data: Path) -> int:
     return 0
 
 
-@subscribers.command("read", epilog=example("livedex subscribers read warehouse", "livedex subscribers read warehouse --follow | consume"))
+@subscribers.command(
+    "read",
+    epilog=example(
+        "livedex subscribers read warehouse",
+        "livedex subscribers read warehouse --follow | consume",
+    ),
+)
 @click.argument("name")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until ended.")
 @data_option
 def read(name: str, follow: bool, data: Path) -> int:
     """Print what waits for NAME as CloudEvents, one a line, oldest first; what was printed is gone.
 
-    Each is printed once at least: again where this was ended in the middle. One reader at a time. What stands in a pipe counts as printed: where a
-    program at its other end may die, print to a file and read that.
+    Each is printed once at least: again where this was ended in the middle. One reader at a time.
+    What stands in a pipe counts as printed: where a program at its other end may die, print to a
+    file and read that.
     """
     run_command(_read(data, name, follow))
     return 0
@@ -79,7 +100,10 @@ async def list_all_subscribers(s: AppContext) -> list[SubscriberStatus]:
     found = await SubscriberStore(s.database).all()
     met = {(each.tenant_id, each.name) for each in found}
     new = [registration_of(each) for each in s.settings.subscriber]
-    return [*found, *(not_started_status(each) for each in new if (each.tenant_id, each.name) not in met)]
+    return [
+        *found,
+        *(not_started_status(each) for each in new if (each.tenant_id, each.name) not in met),
+    ]
 
 
 async def _resume(data: Path, name: str) -> int:
@@ -101,9 +125,16 @@ async def _read(data: Path, name: str, follow: bool) -> None:
     async with open_command_context(data) as s:
         found = await SubscriberStore(s.database).find(name)
         if not found.reads:
-            raise ConfigError(f"{name} is told at its url: take the url out of livedex.toml to read for it here")
+            raise ConfigError(
+                f"{name} is told at its url: take the url out of livedex.toml to read for it here"
+            )
         outbox = NotificationOutbox(s.database)
-        async with listen(s.url, NOTIFICATIONS_CHANNEL, lambda told: woken.set() if told == name else None, woken.set):
+        async with listen(
+            s.url,
+            NOTIFICATIONS_CHANNEL,
+            lambda told: woken.set() if told == name else None,
+            woken.set,
+        ):
             while True:
                 woken.clear()
                 while notices := await outbox.read(found.tenant_id, name, _AT_ONCE):
@@ -120,11 +151,27 @@ async def _read(data: Path, name: str, follow: bool) -> None:
 
 
 def _line(x: SubscriberStatus) -> tuple[object, ...]:
-    return x.name, x.tenant_id, " ".join(x.events), "reads" if x.reads else "url", x.state, x.waiting, round(x.oldest_s, 1), x.problem
+    return (
+        x.name,
+        x.tenant_id,
+        " ".join(x.events),
+        "reads" if x.reads else "url",
+        x.state,
+        x.waiting,
+        round(x.oldest_s, 1),
+        x.problem,
+    )
 
 
 def _row(x: SubscriberStatus) -> dict[str, Any]:
     return {
-        "name": x.name, "tenant": x.tenant_id, "events": list(x.events), "collections": list(x.collections), "reads": x.reads, "state": x.state,
-        "waiting": x.waiting, "oldest_s": round(x.oldest_s, 3), "problem": x.problem,
-    }  # fmt: skip
+        "name": x.name,
+        "tenant": x.tenant_id,
+        "events": list(x.events),
+        "collections": list(x.collections),
+        "reads": x.reads,
+        "state": x.state,
+        "waiting": x.waiting,
+        "oldest_s": round(x.oldest_s, 3),
+        "problem": x.problem,
+    }

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 _HEADS = ("tenant", "documents", "keys", "since")
 
 
-@click.group("tenants", epilog=example("livedex tenants list", "livedex tenants create acme", "livedex tenants delete acme"))
+@click.group(
+    "tenants",
+    epilog=example(
+        "livedex tenants list", "livedex tenants create acme", "livedex tenants delete acme"
+    ),
+)
 def tenants() -> None:
     """Tenants: each sees its own data only. One is made by its first document or key, too."""
 
@@ -34,13 +39,25 @@ def tenants() -> None:
 @json_option
 def list_tenants(data: Path, as_json: bool) -> int:
     """List the tenants with the number of their documents and usable keys."""
-    print_list(run_command(_list(data)), name="tenants", what="tenants", item=_row, line=_line, heads=_HEADS, as_json=as_json)
+    print_list(
+        run_command(_list(data)),
+        name="tenants",
+        what="tenants",
+        item=_row,
+        line=_line,
+        heads=_HEADS,
+        as_json=as_json,
+    )
     return 0
 
 
 @tenants.command("create", epilog=example("livedex tenants create acme"))
 @click.argument("tenant", callback=parse_tenant_name)
-@click.option("--again", is_flag=True, help="Also where one of this name was deleted; what is still on its way for that one comes in.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also where one of this name was deleted; what is still on its way for that one comes in.",
+)
 @data_option
 @json_option
 def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
@@ -53,23 +70,31 @@ def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
     return 0
 
 
-@tenants.command("delete", epilog=example("livedex tenants delete acme", "livedex tenants delete acme --yes --json"))
+@tenants.command(
+    "delete",
+    epilog=example("livedex tenants delete acme", "livedex tenants delete acme --yes --json"),
+)
 @click.argument("tenant", callback=parse_tenant_name)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @data_option
 @json_option
 def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
-    """Remove all that a tenant has: documents, texts, vectors, dead letters, keys. It cannot be undone.
+    """Remove all that a tenant has: documents, texts, vectors, dead letters, keys. It cannot be
+    undone.
 
     What it has is counted and shown first.
     """
     held = run_command(_holdings(data, TenantId(tenant)))
     if not as_json:
         click.echo(f"{tenant} has:")
-        print_table([(name.replace("_", " "), number) for name, number in held.items()] or [("nothing", "")])
+        print_table(
+            [(name.replace("_", " "), number) for name, number in held.items()] or [("nothing", "")]
+        )
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise click.UsageError("It cannot be undone: say --yes.", ctx=click.get_current_context())
+            raise click.UsageError(
+                "It cannot be undone: say --yes.", ctx=click.get_current_context()
+            )
         click.confirm(f"Remove {tenant} with all of this?", abort=True)
     run_command(_delete(data, TenantId(tenant)))
     if as_json:
@@ -118,14 +143,20 @@ def _require_no_sources(s: AppContext, data: Path, tenant: TenantId) -> None:
     from livedex.app.wiring import watched_folders
 
     named = {source.name for source in s.settings.source if source.tenant == tenant}
-    watched = {source.name for source in watched_folders(s.settings, data) if source.tenant == tenant} if is_running(data) else set()
+    watched = (
+        {source.name for source in watched_folders(s.settings, data) if source.tenant == tenant}
+        if is_running(data)
+        else set()
+    )
     if fed := named | watched:
         ways = [f"take {', '.join(sorted(named))} out of livedex.toml"] if named else []
         if alone := watched - named:
             ways.append(f"start `livedex up` without the folder of {', '.join(sorted(alone))}")
         elif watched:
             ways.append("end the `livedex up` that watches it")
-        raise ConfigError(f"{tenant} is fed by the source {', '.join(sorted(fed))}: {', and '.join(ways)}")
+        raise ConfigError(
+            f"{tenant} is fed by the source {', '.join(sorted(fed))}: {', and '.join(ways)}"
+        )
 
 
 def _line(t: Tenant) -> tuple[object, ...]:
@@ -133,4 +164,9 @@ def _line(t: Tenant) -> tuple[object, ...]:
 
 
 def _row(tenant: Tenant) -> dict[str, object]:
-    return {"tenant": tenant.tenant_id, "documents": tenant.documents, "keys": tenant.keys, "created_at": tenant.created_at}
+    return {
+        "tenant": tenant.tenant_id,
+        "documents": tenant.documents,
+        "keys": tenant.keys,
+        "created_at": tenant.created_at,
+    }

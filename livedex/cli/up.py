@@ -16,7 +16,12 @@ import click
 from livedex.cli.output import one_line
 from livedex.cli.running import freeze_started
 from livedex.pipeline.errors import ConfigError, LivedexError, error_text
-from livedex.pipeline.settings.settings import MAX_SOURCE_NAME_LENGTH, FolderSource, Settings, load_settings
+from livedex.pipeline.settings.settings import (
+    MAX_SOURCE_NAME_LENGTH,
+    FolderSource,
+    Settings,
+    load_settings,
+)
 
 _MOST_SHOWN = 10
 _EMBEDDER_ANSWERS_S, _COUNTED_S = 5.0, 2.0
@@ -25,9 +30,21 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
 
 @click.command(epilog="Example:  livedex up ~/notes ./handbook --port 8700")
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--data", type=click.Path(path_type=Path), default=".livedex", show_default=True, help="Where the index lives.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=".livedex",
+    show_default=True,
+    help="Where the index lives.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
-@click.option("--port", default=8700, show_default=True, type=click.IntRange(1, 65535), help="Port of the API.")
+@click.option(
+    "--port",
+    default=8700,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the API.",
+)
 def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     """Watch FOLDERS and keep an index true to them, with nothing to install."""
     from livedex.app.notify_role import check_subscribers
@@ -51,23 +68,28 @@ def folder_sources(folders: Sequence[Path], settings: Settings, data: Path) -> l
         data: the data directory.
 
     Raises:
-        ConfigError: a folder that is not there, that lies in the data directory, or two of one name.
+        ConfigError: a folder that is not there, that lies in the data directory, or two of one
+        name.
     """
     named = [FolderSource(name=_name(folder), path=folder.absolute()) for folder in folders]
     sources = [*named, *settings.folders]
     for source in sources:
         if not source.path.is_dir() and not source.path.is_file():
-            raise ConfigError(f"the folder {source.path} is not there: make it, or name another one")
+            raise ConfigError(
+                f"the folder {source.path} is not there: make it, or name another one"
+            )
         if source.path.resolve().is_relative_to(data.resolve()):
             raise ConfigError(
-                f"the folder {source.path} is where the index lives, or a part of it: name another one, or another --data DIR"
+                f"the folder {source.path} is where the index lives, or a part of it: name "
+                "another one, or another --data DIR"
             )
     seen: dict[tuple[str, str], Path] = {}
     for source in sources:
         other = seen.setdefault((source.tenant, source.name), source.path)
         if other is not source.path:
             raise ConfigError(
-                f"{other} and {source.path} are both called {source.name}: give one a [[source]] with another name in livedex.toml"
+                f"{other} and {source.path} are both called {source.name}: give one a "
+                "[[source]] with another name in livedex.toml"
             )
     return sources
 
@@ -78,17 +100,21 @@ def _name(folder: Path) -> str:
     Raises:
         ConfigError: too long for a source.
     """
-    name = os.fsencode(os.path.basename(os.path.abspath(folder))).decode("utf-8", "replace") or "root"
+    name = (
+        os.fsencode(os.path.basename(os.path.abspath(folder))).decode("utf-8", "replace") or "root"
+    )
     if len(name) > MAX_SOURCE_NAME_LENGTH:
         raise ConfigError(
-            f"{name[:20]}… is too long for the name of a source: give the folder a [[source]] with a shorter one in livedex.toml"
+            f"{name[:20]}… is too long for the name of a source: give the folder a "
+            "[[source]] with a shorter one in livedex.toml"
         )
     return name
 
 
 @contextmanager
 def lock_data_directory(data: Path, *, alone: bool) -> Iterator[None]:
-    """Hold the data directory for this process, so that other commands know that something runs on it.
+    """Hold the data directory for this process, so that other commands know that something runs on
+    it.
 
     Args:
         alone: as `livedex up` does; else beside others that are not alone.
@@ -105,12 +131,17 @@ def lock_data_directory(data: Path, *, alone: bool) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise ConfigError(f"another livedex is already running on {data}: end it, or choose another --data DIR") from None
+                    raise ConfigError(
+                        f"another livedex is already running on {data}: end it, or choose "
+                        "another --data DIR"
+                    ) from None
                 time.sleep(0.02)
         yield
 
 
-async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int) -> None:
+async def _up(
+    settings: Settings, sources: Sequence[FolderSource], data: Path, host: str, port: int
+) -> None:
     from livedex.app.authentication import missing_keys_error, open_authentication
     from livedex.app.connection_needs import connection_needs
     from livedex.app.initial_load import InitialLoad
@@ -122,7 +153,12 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
     from livedex.pipeline.runtime.supervision import run_supervised
     from livedex.pipeline.store.embedded.server import is_initialised
 
-    if not is_loopback(host) and settings.database_url is None and settings.jwt.jwks_url is None and not is_initialised(data):
+    if (
+        not is_loopback(host)
+        and settings.database_url is None
+        and settings.jwt.jwks_url is None
+        and not is_initialised(data)
+    ):
         raise missing_keys_error(host)  # nothing was ever started here, so there are none
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     bound = bind_socket(host, port)
@@ -130,7 +166,10 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
         with lock_data_directory(data, alone=True):
             stop = stop_signal()
             needs = connection_needs(check_roles(["all"]), settings, "livedex up")
-            async with open_app_context(settings, data, alone=True, needs=needs) as s, open_authentication(s, host) as entrance:
+            async with (
+                open_app_context(settings, data, alone=True, needs=needs) as s,
+                open_authentication(s, host) as entrance,
+            ):
                 await s.operations.clear_health()
                 await check_embedder(s)
                 await s.operations.release_leases()
@@ -139,19 +178,27 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
                     s.first_load.expect()
                 async with AsyncExitStack() as stack:
                     with cancel_startup_on_stop(stop):
-                        connectors = await stack.enter_async_context(run_roles(s, check_roles(["all"]), sources, bound, entrance))
+                        connectors = await stack.enter_async_context(
+                            run_roles(s, check_roles(["all"]), sources, bound, entrance)
+                        )
                     load = InitialLoad(list(zip(sources, connectors, strict=True)), s.database)
-                    watched = [asyncio.create_task(run_supervised(load.run, "first load"), name="first load")]
+                    watched = [
+                        asyncio.create_task(
+                            run_supervised(load.run, "first load"), name="first load"
+                        )
+                    ]
                     s.first_load.watch(load)
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(load.counted.wait(), _COUNTED_S)  # so that the first answer can say how much there is
+                        # so that the first answer can say how much there is
+                        await asyncio.wait_for(load.counted.wait(), _COUNTED_S)
                     print(watching_message(sources), flush=True)
                     print(entrance.told, flush=True)
                     freeze_started()
                     print(f"ready {url}", flush=True)
                     watched.append(asyncio.create_task(show_progress(load), name="progress"))
                     await stop.wait()
-                    await end_tasks(watched, BACKGROUND_TIMEOUT_S)  # so that a bar is gone before the next line
+                    # so that a bar is gone before the next line
+                    await end_tasks(watched, BACKGROUND_TIMEOUT_S)
                     print("stopping: what was begun is finished", file=sys.stderr, flush=True)
     except StartupCancelledError:
         return
@@ -162,15 +209,21 @@ async def _up(settings: Settings, sources: Sequence[FolderSource], data: Path, h
 def watching_message(sources: Sequence[FolderSource]) -> str:
     """Return what `up` will do, in one line for its user."""
     if not sources:
-        return "watching no folder: documents come in over HTTP (PUT /v1/documents/ID); to watch one, run `livedex up FOLDER` or add a [[source]] to livedex.toml"
-    shown = [f"{one_line(source.name)} ({one_line(str(source.path))})" for source in sources[:_MOST_SHOWN]]
+        return (
+            "watching no folder: documents come in over HTTP (PUT /v1/documents/ID); to watch "
+            "one, run `livedex up FOLDER` or add a [[source]] to livedex.toml"
+        )
+    shown = [
+        f"{one_line(source.name)} ({one_line(str(source.path))})"
+        for source in sources[:_MOST_SHOWN]
+    ]
     more = [f"{len(sources) - _MOST_SHOWN} more"] if len(sources) > _MOST_SHOWN else []
     return f"watching {', '.join([*shown, *more])}"
 
 
 @contextmanager
 def cancel_startup_on_stop(stop: asyncio.Event) -> Iterator[None]:
-    """Let a stop end what is still waiting for a broker to begin with; what was opened is closed."""
+    """Let a stop cancel the first connection to a broker, and close what was opened."""
     starting = asyncio.current_task()
     assert starting is not None
 
@@ -195,9 +248,11 @@ class StartupCancelledError(Exception):
 
 
 async def check_embedder(s: object) -> None:
-    """Ask the model for its dimensions; one that does not answer now is asked again later. An in-process model is loaded when this returns.
+    """Ask the model for its dimensions; one that does not answer now is asked again later. An
+    in-process model is loaded when this returns.
 
-    That it answers is written down, since a process that said otherwise may be gone. What others say of other components stays.
+    That it answers is written down, since a process that said otherwise may be gone. What others
+    say of other components stays.
 
     Raises:
         ConfigError: it has other dimensions than configured.
@@ -206,16 +261,22 @@ async def check_embedder(s: object) -> None:
 
     assert isinstance(s, AppContext)
     try:
-        async with asyncio.timeout(None if s.embeddings.in_process else _EMBEDDER_ANSWERS_S):  # a model of this process is loaded first
+        # a model of this process is loaded first
+        async with asyncio.timeout(None if s.embeddings.in_process else _EMBEDDER_ANSWERS_S):
             await s.embeddings.check()
             await s.generations.resolve()
         await s.operations.set_health("embedder", ok=True)
     except ConfigError:
         raise
     except (LivedexError, TimeoutError) as exc:
-        reason = f"no answer within {_EMBEDDER_ANSWERS_S:g} s" if isinstance(exc, TimeoutError) else error_text(exc)
+        reason = (
+            f"no answer within {_EMBEDDER_ANSWERS_S:g} s"
+            if isinstance(exc, TimeoutError)
+            else error_text(exc)
+        )
         print(
-            f"the embedder does not answer yet ({one_line(reason)}): documents wait for it, keyword search works",
+            f"the embedder does not answer yet ({one_line(reason)}): documents wait for it, "
+            "keyword search works",
             file=sys.stderr,
             flush=True,
         )

@@ -23,13 +23,27 @@ MATCHES, DIFFERS = 0, 1
 _SETTLE_S = 30.0
 
 
-@click.command("verify", epilog=example("livedex verify", "livedex verify --repair", "livedex verify --json"))
-@click.option("--repair", is_flag=True, help="Mend the differences first: publish deletes that were withheld, make documents anew.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=600, show_default=True, help="Seconds for a repair.")
+@click.command(
+    "verify", epilog=example("livedex verify", "livedex verify --repair", "livedex verify --json")
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Mend the differences first: publish deletes that were withheld, make documents anew.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=600,
+    show_default=True,
+    help="Seconds for a repair.",
+)
 @data_option
 @json_option
 def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
-    """Read every file of the folders and prove that the index holds exactly that: texts, places, keyword entries and vectors.
+    """Read every file of the folders and prove that the index holds exactly that: texts, places,
+    keyword entries and vectors.
 
     The exit status is 0 when all is equal, and 1 with each difference named.
     """
@@ -41,13 +55,26 @@ def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
         "vectors": sum(tenant.vectors for tenant in proof.tenants.values()),
     }
     if as_json:
-        named = [{"kind": d.kind, "document_id": d.document_id, "detail": d.detail} for d in differences]
+        named = [
+            {"kind": d.kind, "document_id": d.document_id, "detail": d.detail} for d in differences
+        ]
         print_json({**numbers, "differences": named, "repaired": repaired})
     else:
         if differences:
-            print_table([(d.kind, d.document_id or "", d.detail) for d in differences], ("difference", "document", "detail"))
-        told = f"{pluralize(numbers['documents'], 'document')}, {pluralize(numbers['passages'], 'passage')}, {pluralize(numbers['vectors'], 'vector')}"
-        click.echo(f"{told}: {pluralize(len(differences), 'difference') if differences else 'equal'}; {repaired} repaired")
+            print_table(
+                [(d.kind, d.document_id or "", d.detail) for d in differences],
+                ("difference", "document", "detail"),
+            )
+        told = (
+            f"{pluralize(numbers['documents'], 'document')}, "
+            f"{pluralize(numbers['passages'], 'passage')}, "
+            f"{pluralize(numbers['vectors'], 'vector')}"
+        )
+        click.echo(
+            f"{told}: "
+            f"{pluralize(len(differences), 'difference') if differences else 'equal'}; "
+            f"{repaired} repaired"
+        )
     return DIFFERS if differences else MATCHES
 
 
@@ -72,12 +99,16 @@ async def _stable_verification(s: AppContext) -> Verification:
     if not is_running(s.data):
         with progress_bar("comparing") as tell:
             return await verify_index(s, tell)
-    await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    await wait_for_catch_up(
+        s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True
+    )
     with progress_bar("comparing") as tell:
         first = await verify_index(s, tell)
     if not first.differences:
         return first
-    await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True)
+    await wait_for_catch_up(
+        s.operations, s.backlog, deadline=time.monotonic() + _SETTLE_S, scan=True
+    )
     with progress_bar("looking again") as tell:
         second = await verify_index(s, tell)
     lasting: set[Discrepancy] = set(first.differences)

@@ -1,6 +1,7 @@
 """The keys that this process has seen lately, so that a request costs no look-up.
 
-Invariant: what is known of a key is at most `ENTRY_TTL_S` old, also when nobody tells us that it was revoked.
+Invariant: what is known of a key is at most `ENTRY_TTL_S` old, also when nobody tells us that it
+was revoked.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class ApiKeyCache:
         clock: seconds, monotonic.
 
     Attributes:
-        knew_of_none: when the database was last asked there was no key, and nobody has said otherwise since.
+        knew_of_none: when the database was last asked there was no key, and nobody has said
+            otherwise since.
     """
 
     def __init__(self, keys: ApiKeyStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,7 +71,8 @@ class ApiKeyCache:
         self._told = 0  # how often it was said that keys have changed
 
     async def verify(self, key: str) -> VerifiedKey | None:
-        """Who shows this key; None where it is unknown, expired or revoked, after the same work in each case.
+        """Who shows this key; None where it is unknown, expired or revoked, after the same work in
+        each case.
 
         Raises:
             OutageError, RetryableError: as the database does.
@@ -148,7 +151,9 @@ class ApiKeyCache:
             done.exception()  # whoever waits for it gets it, if anybody does
 
     def _note_use(self, key_id: str, key: StoredKey) -> None:
-        """Have it written down that a key is used, at most once a minute, without holding up the request."""
+        """Have it written down that a key is used, at most once a minute, without holding up the
+        request.
+        """
         now = self._clock()
         if key.used_before_s is not None and key.used_before_s < _NOTED_EVERY_S:
             return

@@ -1,4 +1,7 @@
-"""Who asks, by API key or token. The credential alone decides; what else stands in a request says nothing about whose data it is."""
+"""Who asks, by API key or token.
+
+The credential alone decides; what else stands in a request says nothing about whose data it is.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ class CredentialAuthenticator:
     Args:
         ring: checks keys.
         tokens: checks tokens; None: none is honoured.
-        without_key: whose data a request without a credential is about, as long as no key was ever made; None: it is refused.
+        without_key: whose data a request without a credential is about, as long as no key was ever
+            made; None: it is refused.
         keyless: decides which of these requests are answered; None: all.
     """
 
@@ -46,7 +50,8 @@ class CredentialAuthenticator:
         if credential is None:
             if self._nobody is None or await self._ring.was_any_made():
                 raise TenantRequiredError(
-                    "this service asks for a key (`livedex keys create` makes one): send it as Authorization: Bearer KEY or X-API-Key: KEY"
+                    "this service asks for a key (`livedex keys create` makes one): send it "
+                    "as Authorization: Bearer KEY or X-API-Key: KEY"
                 )
             if self._keyless is not None:
                 self._keyless.check(headers)
@@ -59,7 +64,9 @@ class CredentialAuthenticator:
         holder = await self._ring.verify(credential)
         if holder is None:
             raise unauthorized()
-        return Caller(holder.key.tenant_id, known_scopes(holder.key.scopes), credential=holder.key_id)
+        return Caller(
+            holder.key.tenant_id, known_scopes(holder.key.scopes), credential=holder.key_id
+        )
 
     def was_open_to(self, headers: Headers) -> bool:
         """See the protocol."""

@@ -1,7 +1,8 @@
 """Requests at once of each credential, shared between processes.
 
-Room for a request is taken in the database and kept for a moment after the request, so that requests that follow each other closely cost no
-round trip. A process that dies renews its room no more, and others may have it.
+Room for a request is taken in the database and kept for a moment after the request, so that
+requests that follow each other closely cost no round trip. A process that dies renews its room no
+more, and others may have it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _RENEW_S = 5.0
 
 
 class ConcurrencySlots(Protocol):
-    """What all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is one."""
+    """What all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is
+    one.
+    """
 
     async def take_slot(self, credential: str, most: int) -> bool:
         """Whether one more request may be under way."""
@@ -137,7 +140,9 @@ class ConcurrencyLimiter:
 
 
 @asynccontextmanager
-async def open_concurrency_limiter(room: ConcurrencySlots, most: int) -> AsyncIterator[ConcurrencyLimiter]:
+async def open_concurrency_limiter(
+    room: ConcurrencySlots, most: int
+) -> AsyncIterator[ConcurrencyLimiter]:
     """A limiter that gives back what it does not need, for as long as the block lasts."""
     limiter = ConcurrencyLimiter(room, most)
     task = asyncio.create_task(run_supervised(limiter.keep, "limits"), name="limits")

@@ -1,7 +1,8 @@
 """The limits of each credential, and what an answer says of them.
 
-Source of the headers: draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` tells the requests that are left (`r`) and the seconds until there
-are more (`t`); after a refusal that is the same time as in `Retry-After`.
+Source of the headers: draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` tells the requests that
+are left (`r`) and the seconds until there are more (`t`); after a refusal that is the same time as
+in `Retry-After`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Permit:
 
 
 class CredentialLimiter:
-    """`livedex.pipeline.http.authentication.RequestLimiter` for whoever shows a credential; who needs none is not limited.
+    """`livedex.pipeline.http.authentication.RequestLimiter` for whoever shows a credential; who
+    needs none is not limited.
 
     Args:
         rate, concurrency: None: not limited.
@@ -41,7 +43,9 @@ class CredentialLimiter:
         self._rate = rate
         self._concurrency = concurrency
         policies = [f'"requests";q={rate.per_minute};w=60'] if rate else []
-        policies += [f'"concurrency";q={concurrency.most};qu="concurrent-requests"'] if concurrency else []
+        policies += (
+            [f'"concurrency";q={concurrency.most};qu="concurrent-requests"'] if concurrency else []
+        )
         self._policy = {"RateLimit-Policy": ", ".join(policies)} if policies else {}
 
     async def admit(self, caller: Caller) -> Admission | None:
@@ -60,12 +64,17 @@ class CredentialLimiter:
         if not await self._concurrency.enter(credential):
             most = self._concurrency.most
             raise HTTPException(
-                429, f"this credential has {most} requests under way, and may not have more", headers | {"Retry-After": "1"}
+                429,
+                f"this credential has {most} requests under way, and may not have more",
+                headers | {"Retry-After": "1"},
             )
         concurrency = self._concurrency
         return Permit(headers, lambda: concurrency.leave(credential))
 
     def _too_many(self, standing: RateLimitState, headers: dict[str, str]) -> HTTPException:
         assert self._rate is not None
-        detail = f"this credential may ask {self._rate.per_minute} times a minute: ask again in {standing.reset_s} s"
+        detail = (
+            f"this credential may ask {self._rate.per_minute} times a minute: ask again in "
+            f"{standing.reset_s} s"
+        )
         return HTTPException(429, detail, headers | {"Retry-After": str(standing.reset_s)})

@@ -1,7 +1,8 @@
 """The public keys of an issuer of tokens, fetched and kept.
 
-A key that is not known makes us look again, but at most once in `_AGAIN_S`: whoever sends tokens with made-up key ids makes us fetch nothing
-more. While the issuer is away, keys that were fetched within a day still count.
+A key that is not known makes us look again, but at most once in `_AGAIN_S`: whoever sends tokens
+with made-up key ids makes us fetch nothing more. While the issuer is away, keys that were fetched
+within a day still count.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ ALGORITHMS: Mapping[str, frozenset[str]] = {
     "EC": frozenset({"ES256", "ES384", "ES512"}),
     "OKP": frozenset({"EdDSA"}),
 }
-"""By the kind of key. Signatures by a shared secret are not among them: who can check one could make one."""
+"""By the kind of key.
+
+Signatures by a shared secret are not among them: who can check one could make one.
+"""
 
 _FRESH_S = 600.0
 _REFRESH_INTERVAL_S = 30.0
@@ -87,7 +91,11 @@ class JwksCache:
                     await self._refresh()
             found = self._named(kid)
         if self._clock() - self._fetched > _MAX_STALE_S:
-            raise OutageError("token issuer", "its keys cannot be fetched", retry_after_s=_REFRESH_INTERVAL_EMPTY_S)
+            raise OutageError(
+                "token issuer",
+                "its keys cannot be fetched",
+                retry_after_s=_REFRESH_INTERVAL_EMPTY_S,
+            )
         return None if found is None else _for_algorithm(found, algorithm)
 
     def _named(self, kid: str | None) -> Mapping[str, Any] | None:
@@ -96,7 +104,11 @@ class JwksCache:
         return self._keys.get(kid)
 
     def _may_try(self, now: float) -> bool:
-        pause_s = _REFRESH_INTERVAL_S if now - self._fetched <= _MAX_STALE_S else _REFRESH_INTERVAL_EMPTY_S
+        pause_s = (
+            _REFRESH_INTERVAL_S
+            if now - self._fetched <= _MAX_STALE_S
+            else _REFRESH_INTERVAL_EMPTY_S
+        )
         return now - self._tried >= pause_s
 
     async def _refresh(self) -> None:
@@ -123,7 +135,11 @@ def parse_jwks(raw: bytes) -> dict[str, Mapping[str, Any]]:
         raise ValueError("no key set")
     found: dict[str, Mapping[str, Any]] = {}
     for key in listed[:_MOST_KEYS]:
-        if not isinstance(key, dict) or key.get("use", "sig") != "sig" or key.get("kty") not in ALGORITHMS:
+        if (
+            not isinstance(key, dict)
+            or key.get("use", "sig") != "sig"
+            or key.get("kty") not in ALGORITHMS
+        ):
             continue
         if "key_ops" in key and "verify" not in key["key_ops"]:
             continue
@@ -142,7 +158,9 @@ def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
         made = jwt.PyJWK(dict(key), algorithm=algorithm if kind == "RSA" else None)
     except jwt.PyJWTError:
         return None
-    if made.algorithm_name != algorithm or (getattr(made.key, "key_size", _LEAST_RSA_BITS) < _LEAST_RSA_BITS and kind == "RSA"):
+    if made.algorithm_name != algorithm or (
+        getattr(made.key, "key_size", _LEAST_RSA_BITS) < _LEAST_RSA_BITS and kind == "RSA"
+    ):
         return None
     return made
 
@@ -150,7 +168,9 @@ def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
 @asynccontextmanager
 async def open_jwks(url: str) -> AsyncIterator[JwksCache]:
     """The keys that stand at a URL, for as long as the block lasts. Redirects are not followed."""
-    async with open_http_client(url, timeout=_TIMEOUT_S, follow_redirects=False, headers={"Accept": "application/json"}) as http:
+    async with open_http_client(
+        url, timeout=_TIMEOUT_S, follow_redirects=False, headers={"Accept": "application/json"}
+    ) as http:
 
         async def fetch() -> bytes:
             async with asyncio.timeout(2 * _TIMEOUT_S), http.stream("GET", url) as answer:

@@ -17,7 +17,10 @@ from livedex.pipeline.names import is_reserved
 from livedex.pipeline.settings.jwt import JwtSettings
 
 LEEWAY_S = 30.0
-UNKNOWN_TOKEN = "this token is not honoured here: it is expired or not valid yet, for another service, or not signed by the issuer"
+UNKNOWN_TOKEN = (
+    "this token is not honoured here: it is expired or not valid yet, for another service, or "
+    "not signed by the issuer"
+)
 _MOST_CHARACTERS = 16_384
 _KNOWN = frozenset[str]().union(*ALGORITHMS.values())
 
@@ -46,9 +49,19 @@ class JwtVerifier:
             return None
         tenant_id = _tenant(get_claim(claims, self._settings.tenant_claim))
         named = self._settings.principals_claim
-        principals = frozenset(filter(is_principal, _names(get_claim(claims, named)))) if named is not None else frozenset[str]()
-        scopes = frozenset(name for name in _names(get_claim(claims, self._settings.scopes_claim), words=True) if name in SCOPES)
-        return Caller(tenant_id, scopes, credential=_credential(tenant_id, claims), principals=principals)
+        principals = (
+            frozenset(filter(is_principal, _names(get_claim(claims, named))))
+            if named is not None
+            else frozenset[str]()
+        )
+        scopes = frozenset(
+            name
+            for name in _names(get_claim(claims, self._settings.scopes_claim), words=True)
+            if name in SCOPES
+        )
+        return Caller(
+            tenant_id, scopes, credential=_credential(tenant_id, claims), principals=principals
+        )
 
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
         """What a token says, if it is good."""
@@ -63,15 +76,25 @@ class JwtVerifier:
             if key is None:
                 return None
             return jwt.decode(
-                token, key, algorithms=[str(algorithm)], audience=self._settings.audience, issuer=self._settings.issuer, leeway=LEEWAY_S,
+                token,
+                key,
+                algorithms=[str(algorithm)],
+                audience=self._settings.audience,
+                issuer=self._settings.issuer,
+                leeway=LEEWAY_S,
                 options={"require": ["exp", "iss", "aud"]},
-            )  # fmt: skip
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError):  # what a stranger sends may break any part of it
+            )
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            TypeError,
+            OverflowError,
+        ):  # what a stranger sends may break any part of it
             return None
 
 
 def get_claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or within others by names with dots between; None where there is none."""
+    """Return a claim by its (dotted) name, or None if it is absent."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -83,9 +106,17 @@ def get_claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _tenant(value: Any) -> TenantId:
-    if isinstance(value, str) and 1 <= len(value) <= 200 and value.isprintable() and value == value.strip() and not is_reserved(value):
+    if (
+        isinstance(value, str)
+        and 1 <= len(value) <= 200
+        and value.isprintable()
+        and value == value.strip()
+        and not is_reserved(value)
+    ):
         return TenantId(value)
-    raise TenantRequiredError("this token names no tenant: it needs the claim that LIVEDEX_JWT_TENANT_CLAIM says")
+    raise TenantRequiredError(
+        "this token names no tenant: it needs the claim that LIVEDEX_JWT_TENANT_CLAIM says"
+    )
 
 
 def _names(value: Any, *, words: bool = False) -> Sequence[str]:
@@ -98,4 +129,9 @@ def _names(value: Any, *, words: bool = False) -> Sequence[str]:
 def _credential(tenant_id: TenantId, claims: Mapping[str, Any]) -> str:
     """Names who a token is for, in logs and limits, without saying it."""
     subject = str(claims.get("sub") or claims.get("client_id") or claims.get("azp") or "")
-    return "jwt-" + hashlib.sha256(f"{claims['iss']}\x00{tenant_id}\x00{subject}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return (
+        "jwt-"
+        + hashlib.sha256(
+            f"{claims['iss']}\x00{tenant_id}\x00{subject}".encode("utf-8", "surrogatepass")
+        ).hexdigest()[:24]
+    )

@@ -1,4 +1,8 @@
-"""How an API key looks: `ldx_<id>_<secret>`. The id is no secret and names the key in lists and logs; the secret is 256 random bits."""
+"""How an API key looks:
+
+`ldx_<id>_<secret>`. The id is no secret and names the key in lists and logs; the secret is 256
+random bits.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from dataclasses import dataclass, field
 PREFIX = "ldx"
 _ID_BYTES = 6
 _SECRET_BYTES = 32
-_KEY = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * _ID_BYTES}}})_[0-9a-f]{{{2 * _SECRET_BYTES}}}", re.ASCII)
+_KEY = re.compile(
+    rf"{PREFIX}_([0-9a-f]{{{2 * _ID_BYTES}}})_[0-9a-f]{{{2 * _SECRET_BYTES}}}", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +47,8 @@ def parse_key_id(key: str) -> str | None:
 
 
 def key_digest(key: str) -> bytes:
-    """What is kept of a key. It is random and long, so one round of SHA-256 is enough: there is nothing to guess."""
+    """What is kept of a key.
+
+    It is random and long, so one round of SHA-256 is enough: there is nothing to guess.
+    """
     return hashlib.sha256(key.encode()).digest()

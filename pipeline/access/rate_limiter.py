@@ -1,7 +1,8 @@
 """Requests a minute of each credential, shared between processes.
 
-The bucket of a credential stands in the database, fills evenly and holds one minute's requests. A process takes a small share of it at a time,
-so that most requests cost no round trip; what is taken is gone from the bucket, so no more than the limit is ever let in.
+The bucket of a credential stands in the database, fills evenly and holds one minute's requests. A
+process takes a small share of it at a time, so that most requests cost no round trip; what is taken
+is gone from the bucket, so no more than the limit is ever let in.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _MOST = 10_000  # credentials remembered
 
 
 class TokenBuckets(Protocol):
-    """Where all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is one."""
+    """Where all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is
+    one.
+    """
 
     async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
         """How many of the wanted requests were had, and how many are left."""
@@ -62,7 +65,9 @@ class RateLimiter:
         clock: seconds, monotonic.
     """
 
-    def __init__(self, buckets: TokenBuckets, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, buckets: TokenBuckets, per_minute: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.per_minute = per_minute
         self._buckets = buckets
         self._clock = clock
@@ -84,7 +89,9 @@ class RateLimiter:
             return RateLimitState(False, 0, max(1, math.ceil(share.empty_until - self._clock())))
         share.had -= 1
         remaining = share.had + math.floor(share.left)
-        return RateLimitState(True, remaining, math.ceil((self.per_minute - remaining) * 60 / self.per_minute))
+        return RateLimitState(
+            True, remaining, math.ceil((self.per_minute - remaining) * 60 / self.per_minute)
+        )
 
     async def _fetch(self, credential: str, share: _LocalTokens) -> None:
         had, left = await self._buckets.take_rate(credential, self.per_minute, self._wanted)

@@ -1,4 +1,7 @@
-"""The read API, put together. Nothing in it is global: `create_app` may be called as often as wished."""
+"""The read API, put together.
+
+Nothing in it is global: `create_app` may be called as often as wished.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,17 @@ from livedex.pipeline.http.request_middleware import RequestMiddleware
 
 __all__ = ["READ_ROUTERS", "ApiServices", "create_app"]
 
-READ_ROUTERS: Sequence[APIRouter] = (search.router, embeddings.router, documents.router, collections.router, collections.write_router)
-"""What the role `api` answers. Whoever serves anything also tells what became of a change, and how it is."""
+READ_ROUTERS: Sequence[APIRouter] = (
+    search.router,
+    embeddings.router,
+    documents.router,
+    collections.router,
+    collections.write_router,
+)
+"""What the role `api` answers.
+
+Whoever serves anything also tells what became of a change, and how it is.
+"""
 
 
 def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTERS) -> FastAPI:
@@ -31,7 +43,8 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTER
     Args:
         routers: what is served; a composition may add others to these.
 
-    Its lifespan owns the connection that listens for ended changes; everything else belongs to who made the services.
+    Its lifespan owns the connection that listens for ended changes; everything else belongs to who
+    made the services.
     """
 
     @asynccontextmanager
@@ -41,9 +54,14 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTER
             yield
 
     app = FastAPI(
-        title="Livedex", version=_version(), docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan,
+        title="Livedex",
+        version=_version(),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,
-    )  # fmt: skip
+    )
     app.state.services = services
     add_exception_handlers(app)
     app.add_middleware(StringVersionsMiddleware)

@@ -52,12 +52,19 @@ class CloudEvent(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     specversion: Literal["1.0"]
-    id: str = Field(min_length=1, max_length=1000, strict=True, description="unique within `source`: what comes again has one effect")
+    id: str = Field(
+        min_length=1,
+        max_length=1000,
+        strict=True,
+        description="unique within `source`: what comes again has one effect",
+    )
     source: str = Field(min_length=1, max_length=2000, strict=True)
     type: Literal["livedex.document.changed", "livedex.document.deleted"]
     subject: DocumentIdField = Field(strict=True, description="the id of the document")
     time: Annotated[AwareDatetime, BeforeValidator(_written)] | None = Field(
-        default=None, description="when it happened: orders events without `data.version`, unless it lies more than a day ahead"
+        default=None,
+        description="when it happened: orders events without `data.version`, unless it lies "
+        "more than a day ahead",
     )
     datacontenttype: str | None = Field(default=None, strict=True)
     data: Any = None
@@ -76,7 +83,10 @@ def event_schema(*, can_fetch: bool) -> dict[str, Any]:
     for name in ("data", "data_base64", "datacontenttype", "type"):
         common["properties"].pop(name)
     content: type[DocumentBody] = LinkedBody if can_fetch else DocumentBody
-    changed = {"type": {"type": "string", "const": DOCUMENT_CHANGED}, "data": content.model_json_schema()}
+    changed = {
+        "type": {"type": "string", "const": DOCUMENT_CHANGED},
+        "data": content.model_json_schema(),
+    }
     deleted = {
         "type": {"type": "string", "const": DOCUMENT_DELETED},
         "data": {"anyOf": [DeletedData.model_json_schema(), {"type": "null"}]},
@@ -84,8 +94,16 @@ def event_schema(*, can_fetch: bool) -> dict[str, Any]:
     needed = common["required"]
     return {
         "oneOf": [
-            {"title": name, "type": "object", "properties": {**common["properties"], **properties}, "required": required}
-            for name, properties, required in (("ChangedEvent", changed, [*needed, "data"]), ("DeletedEvent", deleted, needed))
+            {
+                "title": name,
+                "type": "object",
+                "properties": {**common["properties"], **properties},
+                "required": required,
+            }
+            for name, properties, required in (
+                ("ChangedEvent", changed, [*needed, "data"]),
+                ("DeletedEvent", deleted, needed),
+            )
         ]
     }
 
@@ -104,12 +122,22 @@ def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Cha
         return _batch(parse_json(body))
     if media != STRUCTURED_MEDIA_TYPE and any(name.lower().startswith("ce-") for name in headers):
         if not is_json(media) and (media or body):
-            raise HTTPException(415, "the data of an event is JSON and says so: send Content-Type: application/json")
+            raise HTTPException(
+                415, "the data of an event is JSON and says so: send Content-Type: application/json"
+            )
         return [_incoming(*_binary(headers, body))]
     if media == STRUCTURED_MEDIA_TYPE or media == "application/json":
         value = parse_json(body)
-        return _batch(value) if isinstance(value, list) and media != STRUCTURED_MEDIA_TYPE else [_incoming(value, ())]
-    raise HTTPException(415, f"events are sent as {STRUCTURED_MEDIA_TYPE}, as {BATCH_MEDIA_TYPE}, or as JSON with ce- headers")
+        return (
+            _batch(value)
+            if isinstance(value, list) and media != STRUCTURED_MEDIA_TYPE
+            else [_incoming(value, ())]
+        )
+    raise HTTPException(
+        415,
+        f"events are sent as {STRUCTURED_MEDIA_TYPE}, as {BATCH_MEDIA_TYPE}, or as JSON with "
+        "ce- headers",
+    )
 
 
 def _batch(value: Any) -> list[ChangeRequest]:
@@ -163,23 +191,37 @@ def _incoming(value: Any, place: FieldPath) -> ChangeRequest:
         body = validate_model(DeletedData, {} if data is None else data, (*place, "data"))
         found = ChangeRequest(document_id, deleted=True, version=body.version)
     else:
-        found = _changed(validate_model(LinkedBody, data, (*place, "data")), document_id, (*place, "data"))
+        found = _changed(
+            validate_model(LinkedBody, data, (*place, "data")), document_id, (*place, "data")
+        )
     found = replace(found, delivery_id=f"{event.source}\x00{event.id}", changed_at=event.time)
     if event.time is None:
         return found
-    return replace(found, occurred_at_ns=epoch_ns(event.time), precision_ns=precision_ns(event.time))
+    return replace(
+        found, occurred_at_ns=epoch_ns(event.time), precision_ns=precision_ns(event.time)
+    )
 
 
 def _changed(body: LinkedBody, document_id: DocumentId, place: FieldPath) -> ChangeRequest:
     content, mime_type = decode_content(body, document_id, place)
     return ChangeRequest(
-        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or redact_url(body.url),
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
-    )  # fmt: skip
+        document_id,
+        content=content,
+        url=body.url,
+        version=body.version,
+        mime_type=mime_type,
+        title=body.title,
+        uri=body.uri or redact_url(body.url),
+        collection=body.collection or DEFAULT_COLLECTION,
+        metadata=body.metadata or {},
+        acl=body.acl,
+    )
 
 
 def _data(event: CloudEvent, place: FieldPath) -> Any:
-    if event.datacontenttype is not None and not is_json(event.datacontenttype.partition(";")[0].strip().lower()):
+    if event.datacontenttype is not None and not is_json(
+        event.datacontenttype.partition(";")[0].strip().lower()
+    ):
         raise refused((*place, "datacontenttype"), "the data of an event is JSON")
     if event.data_base64 is None:
         return event.data

@@ -41,13 +41,20 @@ class NewCollection(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL_PATTERN}), AfterValidator(_storable)]
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=200, json_schema_extra={"pattern": NO_NUL_PATTERN}),
+        AfterValidator(_storable),
+    ]
 
 
 @router.get(
     "/v1/collections",
     name="list_collections",
-    responses={**ok_response(Collections, "Every collection"), **problem_responses(401, 403, 422, 429, 503)},
+    responses={
+        **ok_response(Collections, "Every collection"),
+        **problem_responses(401, 403, 422, 429, 503),
+    },
 )
 async def collections(reader: RequestReader, services: Services) -> Response:
     """Every collection by name, with the number of its documents that may be read."""
@@ -58,7 +65,10 @@ async def collections(reader: RequestReader, services: Services) -> Response:
     "/v1/collections",
     name="create_collection",
     status_code=201,
-    responses={201: {"model": Collection, "description": "It was made"}, **problem_responses(401, 403, 409, 413, 415, 422, 429, 503)},
+    responses={
+        201: {"model": Collection, "description": "It was made"},
+        **problem_responses(401, 403, 409, 413, 415, 422, 429, 503),
+    },
 )
 async def create(wanted: NewCollection, caller: DocumentWriter, services: Services) -> Response:
     """Make an empty collection. A collection is made by its first document, too."""
@@ -68,7 +78,10 @@ async def create(wanted: NewCollection, caller: DocumentWriter, services: Servic
 @router.get(
     _COLLECTION,
     name="get_collection",
-    responses={**ok_response(Collection, "The collection"), **problem_responses(401, 403, 404, 422, 429, 503)},
+    responses={
+        **ok_response(Collection, "The collection"),
+        **problem_responses(401, 403, 404, 422, 429, 503),
+    },
 )
 async def collection(name: str, reader: RequestReader, services: Services) -> Response:
     """A collection, with the number of its documents that may be read."""
@@ -88,7 +101,10 @@ async def collection(name: str, reader: RequestReader, services: Services) -> Re
     },
 )
 async def delete(name: str, caller: DocumentWriter, services: Services) -> Response:
-    """Delete a collection with all of its documents, which go through the pipeline one by one. After a 503 the rest is still there: delete it again."""
+    """Delete a collection with all of its documents, which go through the pipeline one by one.
+
+    After a 503 the rest is still there: delete it again.
+    """
     if await services.documents.collection(Reader(caller.tenant_id), name) is None:
         raise NotFoundError(_NONE)
     deleted = await _delete_documents(services, caller.tenant_id, name)
@@ -100,14 +116,25 @@ async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: st
     """Publish a delete of every document of a collection; how many."""
     deleted, above = 0, ""
     while members := await services.collections.members(tenant_id, name, above, _AT_ONCE):
-        await services.intake.accept([
-            Change(Changed(tenant_id=tenant_id, document_id=member.document_id, version=_delete_version(member.newest), deleted=True))
-            for member in members
-        ])  # fmt: skip
+        await services.intake.accept(
+            [
+                Change(
+                    Changed(
+                        tenant_id=tenant_id,
+                        document_id=member.document_id,
+                        version=_delete_version(member.newest),
+                        deleted=True,
+                    )
+                )
+                for member in members
+            ]
+        )
         deleted, above = deleted + len(members), members[-1].document_id
     return deleted
 
 
 def _delete_version(newest: int) -> int:
-    """The version of a delete of what has this one; at the greatest there is, a delete wins over everything of an equal version."""
+    """The version of a delete of what has this one; at the greatest there is, a delete wins over
+    everything of an equal version.
+    """
     return min(max(time.time_ns(), newest + 1), VERSION_LIMIT - 1)

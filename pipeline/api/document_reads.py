@@ -33,9 +33,14 @@ async def page(
     services: Services,
     collection: str | None = None,
     source: str | None = None,
-    state: Annotated[DocumentState | None, Query(description=f"one of {', '.join(get_args(DocumentState))}")] = None,
+    state: Annotated[
+        DocumentState | None, Query(description=f"one of {', '.join(get_args(DocumentState))}")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before", json_schema_extra={"minLength": 1})] = None,
+    cursor: Annotated[
+        str | None,
+        Query(description="`next_cursor` of the page before", json_schema_extra={"minLength": 1}),
+    ] = None,
 ) -> Response:
     """The documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
@@ -48,13 +53,19 @@ async def page(
     _DOCUMENT + _CHUNKS,
     name="get_chunks",
     responses={
-        **ok_response(Chunks | Document, "The chunks; the document that is called so, where one is"),
+        **ok_response(
+            Chunks | Document, "The chunks; the document that is called so, where one is"
+        ),
         **problem_responses(401, 403, 404, 422, 429, 503),
     },
 )
-async def chunks(request: Request, document_id: str, reader: RequestReader, services: Services) -> Response:
-    """The chunks of a document in order. Where a document has the whole path as its id, that document is the answer; and it alone is meant
-    where the last slash is escaped, as in `a%2Fchunks`."""
+async def chunks(
+    request: Request, document_id: str, reader: RequestReader, services: Services
+) -> Response:
+    """The chunks of a document in order. Where a document has the whole path as its id, that
+    document is the answer; and it alone is meant
+    where the last slash is escaped, as in `a%2Fchunks`.
+    """
     whole = path_after(request, _PREFIX)
     document = await services.documents.get(reader, DocumentId(whole))
     if document is not None:
@@ -67,7 +78,12 @@ async def chunks(request: Request, document_id: str, reader: RequestReader, serv
 
 
 @router.get(
-    _DOCUMENT, name="get_document", responses={**ok_response(Document, "The document"), **problem_responses(401, 403, 404, 422, 429, 503)}
+    _DOCUMENT,
+    name="get_document",
+    responses={
+        **ok_response(Document, "The document"),
+        **problem_responses(401, 403, 404, 422, 429, 503),
+    },
 )
 async def document(document_id: str, reader: RequestReader, services: Services) -> Response:
     """A document: its state, version, times. The id may hold slashes, escaped or not."""

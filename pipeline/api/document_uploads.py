@@ -1,4 +1,6 @@
-"""Documents that are sent as their bytes: the content is the body, and what goes with it stands in the query, or in the parts of a form."""
+"""Documents that are sent as their bytes: the content is the body, and what goes with it stands in
+the query, or in the parts of a form.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from starlette.requests import Request
 from livedex.pipeline.http.bodies import media_type
 from livedex.pipeline.http.multipart import Part, parse_boundary, parse_parts
 from livedex.pipeline.http.validation import parse_json, refused, validate_model
-from livedex.pipeline.ingest.change_request import ChangeRequest, DocumentBody, DocumentIdField, LinkedBody, decode_content, redact_url
+from livedex.pipeline.ingest.change_request import (
+    ChangeRequest,
+    DocumentBody,
+    DocumentIdField,
+    LinkedBody,
+    decode_content,
+    redact_url,
+)
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId
 
 UPLOAD_FIELDS = ("title", "uri", "metadata", "acl", "collection", "version")
@@ -42,9 +51,17 @@ def request_from_body(document_id: DocumentId, body: LinkedBody) -> ChangeReques
     """
     content, mime_type = decode_content(body, document_id)
     return ChangeRequest(
-        document_id, content=content, url=body.url, version=body.version, mime_type=mime_type, title=body.title, uri=body.uri or redact_url(body.url),
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
-    )  # fmt: skip
+        document_id,
+        content=content,
+        url=body.url,
+        version=body.version,
+        mime_type=mime_type,
+        title=body.title,
+        uri=body.uri or redact_url(body.url),
+        collection=body.collection or DEFAULT_COLLECTION,
+        metadata=body.metadata or {},
+        acl=body.acl,
+    )
 
 
 def request_from_json(raw: bytes) -> ChangeRequest:
@@ -63,11 +80,20 @@ def request_from_bytes(request: Request, document_id: DocumentId, raw: bytes) ->
     media = media_type(request)
     if not media or media in (_URLENCODED, FORM_MEDIA_TYPE):
         raise HTTPException(
-            415, "say what the bytes are: send their Content-Type, such as text/markdown (application/octet-stream: its name says it)"
+            415,
+            "say what the bytes are: send their Content-Type, such as text/markdown "
+            "(application/octet-stream: its name says it)",
         )
-    values = {name: request.query_params.getlist(name) for name in UPLOAD_FIELDS if name in request.query_params}
+    values = {
+        name: request.query_params.getlist(name)
+        for name in UPLOAD_FIELDS
+        if name in request.query_params
+    }
     return _document(
-        document_id, _decoded(raw, request.headers.get("content-type", ""), media), None if media in _GENERIC_MEDIA_TYPES else media, values
+        document_id,
+        _decoded(raw, request.headers.get("content-type", ""), media),
+        None if media in _GENERIC_MEDIA_TYPES else media,
+        values,
     )
 
 
@@ -84,14 +110,31 @@ def request_from_form(request: Request, raw: bytes) -> ChangeRequest:
     values: dict[str, list[str]] = {}
     for part in parts:
         if part.name not in (*UPLOAD_FIELDS, _FILE, "document_id", "mime_type"):
-            raise refused((part.name[:100],), f"no such part: a form has file, document_id, mime_type, {', '.join(UPLOAD_FIELDS)}")
+            raise refused(
+                (part.name[:100],),
+                "no such part: a form has file, document_id, mime_type, "
+                f"{', '.join(UPLOAD_FIELDS)}",
+            )
         if part.name != _FILE:
             values.setdefault(part.name, []).append(_text(part))
     file = files[0]
-    made = validate_model(NewDocument, {"text": "", "document_id": _one(values, "document_id"), "mime_type": _one(values, "mime_type")})
+    made = validate_model(
+        NewDocument,
+        {
+            "text": "",
+            "document_id": _one(values, "document_id"),
+            "mime_type": _one(values, "mime_type"),
+        },
+    )
     media = made.mime_type or (None if file.media in _GENERIC_MEDIA_TYPES else file.media or None)
     document_id = DocumentId(made.document_id or generate_document_id(file.filename or ""))
-    return _document(document_id, file.content, media, {name: values[name] for name in UPLOAD_FIELDS if name in values}, file.filename)
+    return _document(
+        document_id,
+        file.content,
+        media,
+        {name: values[name] for name in UPLOAD_FIELDS if name in values},
+        file.filename,
+    )
 
 
 def check_query_names(request: Request, known: Sequence[str]) -> None:
@@ -102,11 +145,14 @@ def check_query_names(request: Request, known: Sequence[str]) -> None:
     """
     for name in request.query_params:
         if name not in known:
-            raise refused(("query", name), f"no such parameter here: {', '.join(known) or 'there is none'}")
+            raise refused(
+                ("query", name), f"no such parameter here: {', '.join(known) or 'there is none'}"
+            )
 
 
 def reject_cross_site(request: Request) -> None:
-    """Go on only where no web page sends it without asking first: a browser sends forms and plain texts to other sites unasked, and no key with them.
+    """Go on only where no web page sends it without asking first: a browser sends forms and plain
+    texts to other sites unasked, and no key with them.
 
     Raises:
         HTTPException: 403, it comes from a page of another site.
@@ -125,18 +171,35 @@ def generate_document_id(filename: str) -> str:
 
 
 def _document(
-    document_id: DocumentId, content: bytes, media: str | None, values: Mapping[str, Sequence[str]], filename: str | None = None
+    document_id: DocumentId,
+    content: bytes,
+    media: str | None,
+    values: Mapping[str, Sequence[str]],
+    filename: str | None = None,
 ) -> ChangeRequest:
-    given: dict[str, Any] = {name: _one(values, name) for name in UPLOAD_FIELDS if name in values and name not in ("metadata", "acl")}
+    given: dict[str, Any] = {
+        name: _one(values, name)
+        for name in UPLOAD_FIELDS
+        if name in values and name not in ("metadata", "acl")
+    }
     if "metadata" in values:
-        given["metadata"] = parse_json((_one(values, "metadata") or "").encode("utf-8", "surrogatepass"))
+        given["metadata"] = parse_json(
+            (_one(values, "metadata") or "").encode("utf-8", "surrogatepass")
+        )
     if "acl" in values:
         given["acl"] = [name for name in values["acl"] if name]
     body = validate_model(DocumentBody, {"text": "", "mime_type": media, **given})
     return ChangeRequest(
-        document_id, content=content, version=body.version, mime_type=body.mime_type, title=body.title or filename or None, uri=body.uri,
-        collection=body.collection or DEFAULT_COLLECTION, metadata=body.metadata or {}, acl=body.acl,
-    )  # fmt: skip
+        document_id,
+        content=content,
+        version=body.version,
+        mime_type=body.mime_type,
+        title=body.title or filename or None,
+        uri=body.uri,
+        collection=body.collection or DEFAULT_COLLECTION,
+        metadata=body.metadata or {},
+        acl=body.acl,
+    )
 
 
 def _one(values: Mapping[str, Sequence[str]], name: str) -> str | None:
@@ -163,4 +226,6 @@ def _decoded(raw: bytes, content_type: str, media: str) -> bytes:
     try:
         return raw.decode(charset).encode()
     except (LookupError, UnicodeError) as exc:
-        raise refused(("body",), "it is no text in the charset that its Content-Type names") from exc
+        raise refused(
+            ("body",), "it is no text in the charset that its Content-Type names"
+        ) from exc

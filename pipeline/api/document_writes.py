@@ -29,7 +29,14 @@ from livedex.pipeline.http.bodies import is_json, media_type, require_json
 from livedex.pipeline.http.body_budget import BodyBudget
 from livedex.pipeline.http.request_path import PATH_REMAINDER
 from livedex.pipeline.http.validation import parse_json, parse_off_loop, refused, validate_model
-from livedex.pipeline.ingest.change_request import ChangeRequest, DocumentBody, DocumentIdField, LinkedBody, PatchBody, VersionField
+from livedex.pipeline.ingest.change_request import (
+    ChangeRequest,
+    DocumentBody,
+    DocumentIdField,
+    LinkedBody,
+    PatchBody,
+    VersionField,
+)
 from livedex.pipeline.ingest.request_ingester import RequestIngester
 from livedex.pipeline.model import DocumentId, TenantId
 
@@ -41,25 +48,45 @@ _BINARY: dict[str, Any] = {
     "format": "binary",
     "description": "the content itself, of whatever kind its Content-Type says",
 }
-_BINARY_BODIES = tuple((media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream"))
+_BINARY_BODIES = tuple(
+    (media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream")
+)
 _FORM: dict[str, Any] = {
-    "type": "object", "required": ["file"], "additionalProperties": False,
+    "type": "object",
+    "required": ["file"],
+    "additionalProperties": False,
     "properties": {
-        "file": {"type": "string", "format": "binary"}, "acl": {"type": "array", "items": {"type": "string"}},
+        "file": {"type": "string", "format": "binary"},
+        "acl": {"type": "array", "items": {"type": "string"}},
         "metadata": {"type": "string", "description": "a JSON object"},
-        **{name: {"type": "string"} for name in ("document_id", "mime_type", "title", "uri", "collection", "version")},
+        **{
+            name: {"type": "string"}
+            for name in ("document_id", "mime_type", "title", "uri", "collection", "version")
+        },
     },
-}  # fmt: skip
+}
 
 RawBodyQuery = Annotated[str | None, Query(description="of a content that is the body itself")]
-MetadataInQuery = Annotated[str | None, Query(description="of a content that is the body itself: a JSON object")]
-AclInQuery = Annotated[list[str] | None, Query(description="of a content that is the body itself; an empty one: nobody may read it")]
-VersionInQuery = Annotated[str | None, Query(description="of a content that is the body itself", pattern=r"^[0-9]{1,19}$")]
+MetadataInQuery = Annotated[
+    str | None, Query(description="of a content that is the body itself: a JSON object")
+]
+AclInQuery = Annotated[
+    list[str] | None,
+    Query(description="of a content that is the body itself; an empty one: nobody may read it"),
+]
+VersionInQuery = Annotated[
+    str | None, Query(description="of a content that is the body itself", pattern=r"^[0-9]{1,19}$")
+]
 
-Name = Annotated[DocumentIdField, Path(description="whatever the document is called; its slashes may be escaped, or not")]
+Name = Annotated[
+    DocumentIdField,
+    Path(description="whatever the document is called; its slashes may be escaped, or not"),
+]
 
 
-def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+def documents_router(
+    receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int
+) -> APIRouter:
     """The routes that take one document.
 
     Args:
@@ -73,20 +100,40 @@ def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_b
         name="put_document",
         status_code=202,
         responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES, 404),
-        openapi_extra=request_body_schema(("application/json", DocumentBody if receiver.fetcher is None else LinkedBody), *_BINARY_BODIES),
+        openapi_extra=request_body_schema(
+            ("application/json", DocumentBody if receiver.fetcher is None else LinkedBody),
+            *_BINARY_BODIES,
+        ),
     )
     async def put(
-        request: Request, document_id: Name, caller: DocumentWriter, title: RawBodyQuery = None, uri: RawBodyQuery = None, metadata: MetadataInQuery = None,
-        acl: AclInQuery = None, collection: RawBodyQuery = None, version: VersionInQuery = None,
-    ) -> Response:  # fmt: skip
-        """Make this the document's content. The same version with the same content again changes nothing; a version that is not the newest
-        is accepted, and ends superseded. Where the Content-Type is not JSON, the body is the content itself, and the query says the rest."""
+        request: Request,
+        document_id: Name,
+        caller: DocumentWriter,
+        title: RawBodyQuery = None,
+        uri: RawBodyQuery = None,
+        metadata: MetadataInQuery = None,
+        acl: AclInQuery = None,
+        collection: RawBodyQuery = None,
+        version: VersionInQuery = None,
+    ) -> Response:
+        """Make this the document's content. The same version with the same content again changes
+        nothing; a version that is not the newest
+        is accepted, and ends superseded. Where the Content-Type is not JSON, the body is the
+        content itself, and the query says the rest.
+        """
         if not is_json(media_type(request)):
             async with admission.body(request, max_document_bytes) as raw:
-                return await _accept(receiver, caller.tenant_id, request_from_bytes(request, DocumentId(document_id), raw))
+                return await _accept(
+                    receiver,
+                    caller.tenant_id,
+                    request_from_bytes(request, DocumentId(document_id), raw),
+                )
         check_query_names(request, ())
         async with admission.body(request, most_bytes) as raw:
-            incoming = request_from_body(DocumentId(document_id), validate_model(LinkedBody, await parse_off_loop(parse_json, raw)))
+            incoming = request_from_body(
+                DocumentId(document_id),
+                validate_model(LinkedBody, await parse_off_loop(parse_json, raw)),
+            )
             check_contents(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
@@ -96,13 +143,24 @@ def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_b
         name="post_document",
         status_code=202,
         responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES),
-        openapi_extra=request_body_schema(("application/json", NewDocument), (FORM_MEDIA_TYPE, _FORM), *_BINARY_BODIES),
+        openapi_extra=request_body_schema(
+            ("application/json", NewDocument), (FORM_MEDIA_TYPE, _FORM), *_BINARY_BODIES
+        ),
     )
     async def post(
-        request: Request, caller: DocumentWriter, document_id: RawBodyQuery = None, title: RawBodyQuery = None, uri: RawBodyQuery = None, metadata: MetadataInQuery = None,
-        acl: AclInQuery = None, collection: RawBodyQuery = None, version: VersionInQuery = None,
-    ) -> Response:  # fmt: skip
-        """Take a document: as JSON, as a form with a part `file`, or as its bytes with the rest in the query. One without an id gets a new one."""
+        request: Request,
+        caller: DocumentWriter,
+        document_id: RawBodyQuery = None,
+        title: RawBodyQuery = None,
+        uri: RawBodyQuery = None,
+        metadata: MetadataInQuery = None,
+        acl: AclInQuery = None,
+        collection: RawBodyQuery = None,
+        version: VersionInQuery = None,
+    ) -> Response:
+        """Take a document: as JSON, as a form with a part `file`, or as its bytes with the rest in
+        the query. One without an id gets a new one.
+        """
         media = media_type(request)
         is_raw = not is_json(media) and media != FORM_MEDIA_TYPE
         check_query_names(request, ("document_id", *UPLOADED) if is_raw else ())
@@ -110,10 +168,18 @@ def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_b
             reject_cross_site(request)
         async with admission.body(request, max_document_bytes if is_raw else most_bytes) as raw:
             if is_raw:
-                named = validate_model(NewDocument, {"text": "", "document_id": document_id}).document_id
-                incoming = request_from_bytes(request, DocumentId(named or generate_document_id("")), raw)
+                named = validate_model(
+                    NewDocument, {"text": "", "document_id": document_id}
+                ).document_id
+                incoming = request_from_bytes(
+                    request, DocumentId(named or generate_document_id("")), raw
+                )
             else:
-                incoming = await parse_off_loop(request_from_json, raw) if is_json(media) else request_from_form(request, raw)
+                incoming = (
+                    await parse_off_loop(request_from_json, raw)
+                    if is_json(media)
+                    else request_from_form(request, raw)
+                )
             check_contents(receiver, [incoming], [("url",)], max_document_bytes)
             check_urls(receiver, caller.tenant_id, [incoming], [("url",)])
             return await _accept(receiver, caller.tenant_id, incoming)
@@ -123,18 +189,25 @@ def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_b
         name="patch_document",
         status_code=202,
         responses=accepted_responses(AcceptedDocument, *WRITE_ERROR_STATUSES, 404),
-        openapi_extra=request_body_schema(("application/merge-patch+json", PatchBody), ("application/json", PatchBody)),
+        openapi_extra=request_body_schema(
+            ("application/merge-patch+json", PatchBody), ("application/json", PatchBody)
+        ),
     )
     async def change(request: Request, document_id: Name, caller: DocumentWriter) -> Response:
-        """Change what the document carries besides its content: its title, URI, metadata, rights, collection. Metadata are merged (RFC 7396), and what
-        is not named stays. It becomes a new version, built on the newest that was accepted, and embeds nothing. New rights hold with the answer."""
+        """Change what the document carries besides its content: its title, URI, metadata, rights,
+        collection. Metadata are merged (RFC 7396), and what
+        is not named stays. It becomes a new version, built on the newest that was accepted, and
+        embeds nothing. New rights hold with the answer.
+        """
         require_json(request)
         async with admission.body(request, PATCH_BYTES) as raw:
             body = validate_model(PatchBody, parse_json(raw))
             if not body.model_fields_set:
                 raise refused(("body",), f"name what changes: {', '.join(PATCH_FIELDS)}")
             patch = body.model_dump(include=body.model_fields_set)
-            return JsonResponse(await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202)
+            return JsonResponse(
+                await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202
+            )
 
     @router.delete(
         _DOCUMENT,
@@ -145,14 +218,26 @@ def documents_router(receiver: RequestIngester, admission: BodyBudget, *, most_b
     async def delete(
         document_id: Name,
         caller: DocumentWriter,
-        version: Annotated[VersionField | None, Query(description="of the delete; default: newer than every version before")] = None,
+        version: Annotated[
+            VersionField | None,
+            Query(description="of the delete; default: newer than every version before"),
+        ] = None,
     ) -> Response:
-        """Delete the document. Deleting what is not there is accepted too, and keeps older versions from coming back."""
-        return await _accept(receiver, caller.tenant_id, ChangeRequest(DocumentId(document_id), deleted=True, version=version))
+        """Delete the document.
+
+        Deleting what is not there is accepted too, and keeps older versions from coming back.
+        """
+        return await _accept(
+            receiver,
+            caller.tenant_id,
+            ChangeRequest(DocumentId(document_id), deleted=True, version=version),
+        )
 
     return router
 
 
-async def _accept(receiver: RequestIngester, tenant_id: TenantId, incoming: ChangeRequest) -> Response:
+async def _accept(
+    receiver: RequestIngester, tenant_id: TenantId, incoming: ChangeRequest
+) -> Response:
     [done] = await receiver.accept(tenant_id, _SENDER, [incoming])
     return JsonResponse(done, 202)

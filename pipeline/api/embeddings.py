@@ -33,24 +33,39 @@ def _not_blank(value: str) -> str:
 class EmbeddingRequest(BaseModel):
     """A text that is wanted as a vector of the model in use."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]}
+    )
 
-    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_not_blank)]
-    kind: TextKind = Field(default="query", description="what the text is, for models that tell queries from documents")
+    text: Annotated[
+        str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_not_blank)
+    ]
+    kind: TextKind = Field(
+        default="query", description="what the text is, for models that tell queries from documents"
+    )
 
 
 @router.post(
     "/v1/embeddings",
     name="create_embedding",
-    responses={**ok_response(Embedding, "The vector, of length 1"), **problem_responses(401, 403, 413, 415, 422, 429, 503)},
+    responses={
+        **ok_response(Embedding, "The vector, of length 1"),
+        **problem_responses(401, 403, 413, 415, 422, 429, 503),
+    },
 )
-async def create_embedding(request: EmbeddingRequest, caller: SearchCaller, services: Services) -> Response:
+async def create_embedding(
+    request: EmbeddingRequest, caller: SearchCaller, services: Services
+) -> Response:
     """Turn a text into a vector of the model that the index uses. Nothing is stored."""
     embedder = services.embedder
     if embedder is None:
         raise OutageError("embedder", "no embedding model runs in this process")
     longest = embedder.limits.max_text_characters
     if len(request.text) > longest:
-        return validation_problem([{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}])
+        return validation_problem(
+            [{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}]
+        )
     vector = await embedder.embed_text(request.text, request.kind)
-    return JsonResponse({"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()})
+    return JsonResponse(
+        {"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()}
+    )

@@ -10,7 +10,13 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from livedex.pipeline.api.cloudevents_binding import BATCH_MEDIA_TYPE, MAX_BATCH_EVENTS, STRUCTURED_MEDIA_TYPE, event_schema, read_events
+from livedex.pipeline.api.cloudevents_binding import (
+    BATCH_MEDIA_TYPE,
+    MAX_BATCH_EVENTS,
+    STRUCTURED_MEDIA_TYPE,
+    event_schema,
+    read_events,
+)
 from livedex.pipeline.api.openapi import request_body_schema
 from livedex.pipeline.api.schemas import WRITE_ERROR_STATUSES, AcceptedEvents, accepted_responses
 from livedex.pipeline.api.services import EventWriter
@@ -25,7 +31,9 @@ from livedex.pipeline.model import TenantId
 _SENDER = "events"
 
 
-def events_router(receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int) -> APIRouter:
+def events_router(
+    receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int
+) -> APIRouter:
     """The route that takes CloudEvents.
 
     Args:
@@ -34,7 +42,11 @@ def events_router(receiver: RequestIngester, admission: BodyBudget, *, most_byte
     """
     router = APIRouter(tags=["events"])
     event = event_schema(can_fetch=receiver.fetcher is not None)
-    batch: dict[str, Any] = {"type": "array", "items": event, "description": f"at most {MAX_BATCH_EVENTS} events"}
+    batch: dict[str, Any] = {
+        "type": "array",
+        "items": event,
+        "description": f"at most {MAX_BATCH_EVENTS} events",
+    }
 
     @router.post(
         "/v1/events",
@@ -42,17 +54,27 @@ def events_router(receiver: RequestIngester, admission: BodyBudget, *, most_byte
         status_code=202,
         responses=accepted_responses(AcceptedEvents, *WRITE_ERROR_STATUSES),
         openapi_extra=request_body_schema(
-            (STRUCTURED_MEDIA_TYPE, event), (BATCH_MEDIA_TYPE, batch), ("application/json", {"anyOf": [event, batch]})
+            (STRUCTURED_MEDIA_TYPE, event),
+            (BATCH_MEDIA_TYPE, batch),
+            ("application/json", {"anyOf": [event, batch]}),
         ),
     )
     async def receive(request: Request, caller: EventWriter) -> Response:
-        """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode, with `ce-` headers and its data as the body.
+        """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode,
+        with `ce-` headers and its data as the body.
 
-        The events of a request are accepted or refused as a whole. An event that comes again, by its `source` and `id`, has one effect.
+        The events of a request are accepted or refused as a whole. An event that comes again, by
+        its `source` and `id`, has one effect.
         """
         async with admission.body(request, most_bytes) as raw:
-            incoming = await parse_off_loop(partial(read_events, media_type(request), request.headers), raw)
-            places: list[FieldPath] = [("data", "url")] if len(incoming) == 1 else [(n, "data", "url") for n in range(len(incoming))]
+            incoming = await parse_off_loop(
+                partial(read_events, media_type(request), request.headers), raw
+            )
+            places: list[FieldPath] = (
+                [("data", "url")]
+                if len(incoming) == 1
+                else [(n, "data", "url") for n in range(len(incoming))]
+            )
             check_contents(receiver, incoming, places, max_document_bytes)
             check_urls(receiver, caller.tenant_id, incoming, places)
             return accepted_response(await receiver.accept(caller.tenant_id, _SENDER, incoming))
@@ -61,7 +83,10 @@ def events_router(receiver: RequestIngester, admission: BodyBudget, *, most_byte
 
 
 def check_contents(
-    receiver: RequestIngester, incoming: Sequence[ChangeRequest], places: Sequence[FieldPath], max_document_bytes: int
+    receiver: RequestIngester,
+    incoming: Sequence[ChangeRequest],
+    places: Sequence[FieldPath],
+    max_document_bytes: int,
 ) -> None:
     """Go on only with contents that can be taken.
 
@@ -74,19 +99,35 @@ def check_contents(
     """
     for item, place in zip(incoming, places, strict=True):
         if len(item.content or b"") > max_document_bytes:
-            raise HTTPException(413, f"a document has at most {max_document_bytes} bytes: split it, or raise LIVEDEX_MAX_DOCUMENT_BYTES")
+            raise HTTPException(
+                413,
+                f"a document has at most {max_document_bytes} bytes: split it, or raise "
+                "LIVEDEX_MAX_DOCUMENT_BYTES",
+            )
         if item.url is not None and not item.deleted and receiver.fetcher is None:
-            raise refused(place, "content is not fetched by its URL here: send it as text or content_base64")
+            raise refused(
+                place, "content is not fetched by its URL here: send it as text or content_base64"
+            )
 
 
-def check_urls(receiver: RequestIngester, tenant_id: TenantId, incoming: Sequence[ChangeRequest], places: Sequence[FieldPath]) -> None:
-    """Go on only with URLs that nothing is wrong with as far as they say themselves; where their hosts are is looked at when they are fetched.
+def check_urls(
+    receiver: RequestIngester,
+    tenant_id: TenantId,
+    incoming: Sequence[ChangeRequest],
+    places: Sequence[FieldPath],
+) -> None:
+    """Go on only with URLs that nothing is wrong with as far as they say themselves; where their
+    hosts are is looked at when they are fetched.
 
     Raises:
         RequestValidationError: one is never fetched.
     """
     for item, place in zip(incoming, places, strict=True):
-        objection = receiver.fetcher.objection(tenant_id, "", item.url) if item.url is not None and receiver.fetcher is not None else None
+        objection = (
+            receiver.fetcher.objection(tenant_id, "", item.url)
+            if item.url is not None and receiver.fetcher is not None
+            else None
+        )
         if objection is not None:
             raise refused(place, objection)
 

@@ -30,25 +30,39 @@ _SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not
 @router.get(
     "/healthz",
     name="get_health",
-    responses={**ok_response(Alive, "It gets on"), 503: {"model": Alive, "description": "Something stands still: restart it"}},
+    responses={
+        **ok_response(Alive, "It gets on"),
+        503: {"model": Alive, "description": "Something stands still: restart it"},
+    },
 )
 async def alive(request: Request, services: Services) -> Response:
-    """Whether the process answers and what runs in it gets on. An outage of something it needs is none of its faults."""
+    """Whether the process answers and what runs in it gets on.
+
+    An outage of something it needs is none of its faults.
+    """
     problems = services.liveness.problems
     if not problems:
         return JsonResponse({"status": "ok", "reasons": []})
-    reasons = problems.values() if await may_see_reasons(request, services) else component_kinds(problems)
+    reasons = (
+        problems.values() if await may_see_reasons(request, services) else component_kinds(problems)
+    )
     return JsonResponse({"status": "stalled", "reasons": list(reasons)}, 503)
 
 
 @router.get(
     "/readyz",
     name="get_readiness",
-    responses={**ok_response(Readiness, "Able to serve"), 503: {"model": Readiness, "description": "Not able to serve"}},
+    responses={
+        **ok_response(Readiness, "Able to serve"),
+        503: {"model": Readiness, "description": "Not able to serve"},
+    },
 )
 async def ready(request: Request, services: Services) -> Response:
-    """Whether what is served here can be served: searches, or, where only changes are taken, these. What else is unavailable is told as `degraded`. Why, is
-    told to callers with the scope `admin`, and to everybody where no credential is needed; others see `unavailable`."""
+    """Whether what is served here can be served: searches, or, where only changes are taken, these.
+    What else is unavailable is told as `degraded`. Why, is
+    told to callers with the scope `admin`, and to everybody where no credential is needed; others
+    see `unavailable`.
+    """
     audience = asyncio.create_task(may_see_reasons(request, services))
     unreadable = None
     try:
@@ -72,19 +86,28 @@ async def ready(request: Request, services: Services) -> Response:
         if component not in needed and not component.startswith((_SUBSCRIBER, _SOURCE))
     }
     if offline and "broker" not in down:
-        degraded["broker"] = offline  # what belongs to other partitions is accepted: no reason to send requests elsewhere
+        # what belongs to other partitions is accepted: no reason to send requests elsewhere
+        degraded["broker"] = offline
     if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
         degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
     if unread := sum(component.startswith(_SOURCE) for component in down):
-        degraded["sources"] = f"{unread} not followed as they should be: `livedex status` shows which"
+        degraded["sources"] = (
+            f"{unread} not followed as they should be: `livedex status` shows which"
+        )
     if not await audience:
         unmet, degraded = redact_reasons(unmet), redact_reasons(degraded)
     reasons = [f"{component}: {reason}" for component, reason in unmet.items()]
-    return JsonResponse({"status": "unready" if unmet else "ok", "degraded": degraded, "reasons": reasons}, 503 if unmet else 200)
+    return JsonResponse(
+        {"status": "unready" if unmet else "ok", "degraded": degraded, "reasons": reasons},
+        503 if unmet else 200,
+    )
 
 
 @router.get(
-    "/metrics", name="get_metrics", response_class=PlainTextResponse, responses={200: {"description": "In Prometheus' text format"}}
+    "/metrics",
+    name="get_metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"description": "In Prometheus' text format"}},
 )
 async def metrics(services: Services) -> Response:
     """The metrics of this process, and the backlog of the installation."""
@@ -93,12 +116,17 @@ async def metrics(services: Services) -> Response:
             await _measure_backlog(services)
     except (RetryableError, TimeoutError) as exc:
         log.warning("the backlog in the metrics is as it last was: %s", exc or type(exc).__name__)
-    return Response(generate_latest(services.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    return Response(
+        generate_latest(services.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+    )
 
 
 async def _measure_backlog(services: ApiServices) -> None:
     services.metrics.dead_letters.set(await services.operations.count_dead_letters())
     told = await services.operations.pending_notifications()
-    for stage, backlog in {NOTIFY_STAGE: told or StageLag(), **await services.backlog.waiting()}.items():
+    for stage, backlog in {
+        NOTIFY_STAGE: told or StageLag(),
+        **await services.backlog.waiting(),
+    }.items():
         services.metrics.stage_waiting.labels(stage).set(backlog.waiting)
         services.metrics.stage_oldest_seconds.labels(stage).set(backlog.oldest_s)

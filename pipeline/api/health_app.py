@@ -1,4 +1,6 @@
-"""Health and metrics alone, for a process that serves nothing else over HTTP, or on a port apart from what it serves."""
+"""Health and metrics alone, for a process that serves nothing else over HTTP, or on a port apart
+from what it serves.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,19 @@ class RejectingAuthenticator:
 
 
 def create_health_app(services: ApiServices) -> FastAPI:
-    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`; it takes no credential, serves no document, and tells no reasons.
+    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`; it takes no credential, serves
+    no document, and tells no reasons.
 
     Args:
         services: whose `tenancy` is a `RejectingAuthenticator`.
     """
     app = FastAPI(
-        title="Livedex: health of a process", docs_url=None, redoc_url=None, redirect_slashes=False,
+        title="Livedex: health of a process",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
-    )  # fmt: skip
+    )
     app.state.services = services
     add_exception_handlers(app)
     app.add_middleware(RequestMiddleware)

@@ -1,4 +1,6 @@
-"""Decide who is told why something is not well: reasons may name hosts, folders and what a server said, so not everybody is."""
+"""Decide who is told why something is not well: reasons may name hosts, folders and what a server
+said, so not everybody is.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ REDACTED_REASON = "unavailable"
 
 
 async def may_see_reasons(request: Request, services: ApiServices) -> bool:
-    """Return whether who asks is told reasons: a caller with the scope `admin`, and anybody where no credential is needed. Nobody is refused.
+    """Return whether who asks is told reasons: a caller with the scope `admin`, and anybody where
+    no credential is needed. Nobody is refused.
 
-    While the database cannot be asked, requests without a credential count as they did when it last could.
+    While the database cannot be asked, requests without a credential count as they did when it last
+    could.
     """
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -32,7 +36,9 @@ async def may_see_reasons(request: Request, services: ApiServices) -> bool:
 
 
 def component_kinds(components: Iterable[str]) -> list[str]:
-    """Return the kinds of components, each once: what follows a colon in a name is the operator's own, such as a source."""
+    """Return the kinds of components, each once: what follows a colon in a name is the operator's
+    own, such as a source.
+    """
     return list(dict.fromkeys(component.partition(":")[0] for component in components))
 
 

@@ -1,4 +1,7 @@
-"""The API's description of itself: OpenAPI, and a page that shows it without fetching anything from elsewhere."""
+"""The API's description of itself:
+
+OpenAPI, and a page that shows it without fetching anything from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +20,58 @@ router = APIRouter()
 
 _REFERENCE = "#/components/schemas/{model}"
 _ABOUT = (
-    "Search over documents that keep changing. Every answer carries `X-Request-ID`; every refusal is a problem of RFC 9457. "
+    "Search over documents that keep changing. Every answer carries `X-Request-ID`; every "
+    "refusal is a problem of RFC 9457. "
     "`HEAD` answers as `GET` does, and `OPTIONS` with the methods that an address takes. "
     "A key, where the service has keys, goes into `Authorization: Bearer KEY` or `X-API-Key: KEY`."
 )
-_CREDENTIALS = {"bearer": {"type": "http", "scheme": "bearer"}, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}
+_CREDENTIALS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 _TEXT = {"type": "string"}
 _ANSWERED = {
-    "X-Request-ID": {"required": True, "schema": _TEXT, "description": "names the request in the log of the service"},
-    "Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}, "description": "seconds until it is worth asking again"},
-    "WWW-Authenticate": {"required": True, "schema": _TEXT, "description": "which credentials are taken"},
-    "RateLimit": {"schema": _TEXT, "description": "requests that are left to the credential (`r`), and seconds until there are more (`t`)"},
-    "RateLimit-Policy": {"schema": _TEXT, "description": "what the credential may ask for, where it is limited"},
+    "X-Request-ID": {
+        "required": True,
+        "schema": _TEXT,
+        "description": "names the request in the log of the service",
+    },
+    "Retry-After": {
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+        "description": "seconds until it is worth asking again",
+    },
+    "WWW-Authenticate": {
+        "required": True,
+        "schema": _TEXT,
+        "description": "which credentials are taken",
+    },
+    "RateLimit": {
+        "schema": _TEXT,
+        "description": "requests that are left to the credential (`r`), and seconds until "
+        "there are more (`t`)",
+    },
+    "RateLimit-Policy": {
+        "schema": _TEXT,
+        "description": "what the credential may ask for, where it is limited",
+    },
 }
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src "
+    "'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'",
 }
 
 
 def customize_openapi(app: FastAPI) -> None:
-    """Let `/openapi.json` tell what FastAPI does not know: problems, credentials, headers; and nothing that no request can say."""
+    """Let `/openapi.json` tell what FastAPI does not know: problems, credentials, headers; and
+    nothing that no request can say.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            described = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
+            described = get_openapi(
+                title=app.title, version=app.version, description=_ABOUT, routes=app.routes
+            )
             _add_components(described["components"])
             for path, call in _calls(described):
                 if path.startswith("/v1/"):
@@ -50,7 +81,9 @@ def customize_openapi(app: FastAPI) -> None:
                 for parameter in call.get("parameters", ()):
                     parameter["schema"] = _without_null(parameter["schema"])
                 for body in call.get("requestBody", {}).get("content", {}).values():
-                    body["schema"] = _extract_schemas(body["schema"], described["components"]["schemas"])
+                    body["schema"] = _extract_schemas(
+                        body["schema"], described["components"]["schemas"]
+                    )
             app.openapi_schema = _floats_to_ints(described)
         return app.openapi_schema
 
@@ -92,7 +125,9 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _extract_schemas(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body with the objects in it that have a title moved to the components, by which clients name their types."""
+    """The schema of a body with the objects in it that have a title moved to the components, by
+    which clients name their types.
+    """
     found = {key: _named_within(value, schemas) for key, value in schema.items()}
     title = found.get("title")
     if found.get("type") != "object" or title is None or schemas.setdefault(title, found) != found:
@@ -107,7 +142,9 @@ def _named_within(value: Any, schemas: dict[str, Any]) -> Any:
 
 
 def _floats_to_ints(value: Any) -> Any:
-    """The same with integers as integers: bounds come as floats, which no program has to read as whole numbers to the last digit."""
+    """The same with integers as integers: bounds come as floats, which no program has to read as
+    whole numbers to the last digit.
+    """
     if isinstance(value, dict):
         return {key: _floats_to_ints(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -124,13 +161,20 @@ async def front() -> Response:
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
     """The description as a page."""
-    return HTMLResponse(resources.files("livedex.pipeline.api").joinpath("docs.html").read_text("utf-8"), headers=_HEADERS)
+    return HTMLResponse(
+        resources.files("livedex.pipeline.api").joinpath("docs.html").read_text("utf-8"),
+        headers=_HEADERS,
+    )
 
 
 def request_body_schema(*bodies: tuple[str, type[BaseModel] | dict[str, Any]]) -> dict[str, Any]:
     """The description of bodies that a route reads itself, by their media types."""
     content = {
-        media: {"schema": schema if isinstance(schema, dict) else schema.model_json_schema(ref_template="#/components/schemas/{model}")}
+        media: {
+            "schema": schema
+            if isinstance(schema, dict)
+            else schema.model_json_schema(ref_template="#/components/schemas/{model}")
+        }
         for media, schema in bodies
     }
     return {"requestBody": {"required": True, "content": content}}

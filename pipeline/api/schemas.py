@@ -1,4 +1,7 @@
-"""The shapes of answers, for the description in OpenAPI. Answers are written from the stores' own types and not validated against these."""
+"""The shapes of answers, for the description in OpenAPI.
+
+Answers are written from the stores' own types and not validated against these.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ Version = Annotated[
     Field(
         ge=0,
         json_schema_extra={"format": "int64"},
-        description="a string of digits where the request has `Accept: application/json; versions=string`",
+        description="a string of digits where the request has `Accept: application/json; "
+        "versions=string`",
     ),
 ]
 
@@ -35,14 +39,18 @@ class Document(BaseModel):
     uri: str | None
     mime_type: str | None
     metadata: dict[str, Any]
-    error: str | None = Field(description="what to do about a state without text, or about a dead letter")
+    error: str | None = Field(
+        description="what to do about a state without text, or about a dead letter"
+    )
     changed_at: datetime | None
     synced_at: datetime | None
     acl: list[str] | None = Field(
-        description="who may read it; null: everybody of the tenant. Of these, whoever asks on somebody's behalf is told only of those"
+        description="who may read it; null: everybody of the tenant. Of these, whoever asks "
+        "on somebody's behalf is told only of those"
     )
     source_state: Literal["orphaned"] | None = Field(
-        description="`orphaned`: no setting names the source any more, and nobody keeps the document true to it"
+        description="`orphaned`: no setting names the source any more, and nobody keeps the "
+        "document true to it"
     )
 
 
@@ -76,7 +84,9 @@ class Collection(BaseModel):
 
     name: str
     documents: int
-    created_at: datetime | None = Field(description="null for the default collection before its first document")
+    created_at: datetime | None = Field(
+        description="null for the default collection before its first document"
+    )
 
 
 class Collections(BaseModel):
@@ -97,7 +107,9 @@ class SyncState(BaseModel):
 
     state: Literal["pending", "synced", "superseded", "dead"]
     attempts: int | None = Field(description="of a dead one, over its replays")
-    error: str | None = Field(description="what to do about a dead one, or about a state without text")
+    error: str | None = Field(
+        description="what to do about a dead one, or about a state without text"
+    )
     chunks: int | None = Field(description="of a synced one, as all that follows")
     embedded: int | None = Field(description="distinct passages that were not known before")
     reused: int | None = Field(description="distinct passages that were known")
@@ -106,12 +118,16 @@ class SyncState(BaseModel):
 
 
 class Hit(BaseModel):
-    """A chunk that was found; `content`, `metadata`, `embedding` and `explain` as `include` asks for them."""
+    """A chunk that was found; `content`, `metadata`, `embedding` and `explain` as `include` asks
+    for them.
+    """
 
     document_id: str
     chunk_index: int
     content: str | None = None
-    score: float | None = Field(ge=0, le=1, description="cosine similarity; null where no vector could be had")
+    score: float | None = Field(
+        ge=0, le=1, description="cosine similarity; null where no vector could be had"
+    )
     fused_score: float
     vector_rank: int | None
     keyword_rank: int | None
@@ -141,12 +157,14 @@ class Hits(BaseModel):
 
     hits: list[Hit]
     degraded: list[str] = Field(
-        description="legs that could not run, or not over everything: `vector` while the embedder is away, or while not everything is embedded by the "
+        description="legs that could not run, or not over everything: `vector` while the "
+        "embedder is away, or while not everything is embedded by the "
         "model in use"
     )
     took_ms: float
     indexing: Indexing | None = Field(
-        default=None, description="how far the first load of the watched folders is; absent once it has ended"
+        default=None,
+        description="how far the first load of the watched folders is; absent once it has ended",
     )
 
 
@@ -169,11 +187,18 @@ class Readiness(BaseModel):
     """Able to serve, perhaps with less than everything."""
 
     status: Literal["ok", "unready"]
-    degraded: dict[str, str] = Field(description="what is away though what is served here works, with the reason for who may know it")
-    reasons: list[str] = Field(description="why it cannot serve: each component, with the reason for who may know it")
+    degraded: dict[str, str] = Field(
+        description="what is away though what is served here works, with the reason for who "
+        "may know it"
+    )
+    reasons: list[str] = Field(
+        description="why it cannot serve: each component, with the reason for who may know it"
+    )
 
 
-def ok_response(model: type[BaseModel] | UnionType, description: str) -> dict[int | str, dict[str, Any]]:
+def ok_response(
+    model: type[BaseModel] | UnionType, description: str
+) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that answers 200 in this shape."""
     return {200: {"model": model, "description": description}}
 
@@ -194,7 +219,10 @@ class AcceptedEvents(BaseModel):
 
 def accepted_responses(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that accepts, and may refuse with these statuses."""
-    return {202: {"model": model, "description": "Accepted: it is held, and nothing of it can be lost"}, **problem_responses(*statuses)}
+    return {
+        202: {"model": model, "description": "Accepted: it is held, and nothing of it can be lost"},
+        **problem_responses(*statuses),
+    }
 
 
 WRITE_ERROR_STATUSES = (401, 403, 408, 409, 413, 415, 422, 429, 503)

@@ -21,7 +21,11 @@ from livedex.pipeline.search.request import SearchRequest as Search
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 
-_EXAMPLE: dict[str, Any] = {"query": "how long may a parcel be returned", "limit": 3, "where": {"kind": "policy", "year": {"gte": 2024}}}
+_EXAMPLE: dict[str, Any] = {
+    "query": "how long may a parcel be returned",
+    "limit": 3,
+    "where": {"kind": "policy", "year": {"gte": 2024}},
+}
 
 
 class SearchRequest(Search):
@@ -30,21 +34,30 @@ class SearchRequest(Search):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     principals: Principals | None = Field(
-        default=None, description="on whose behalf is asked; only for credentials with the scope `act_as`; an empty list: on nobody's"
+        default=None,
+        description="on whose behalf is asked; only for credentials with the scope `act_as`; "
+        "an empty list: on nobody's",
     )
 
 
 @router.post(
     "/v1/search",
     name="search",
-    responses={**ok_response(Hits, "The hits, best first"), **problem_responses(401, 403, 413, 415, 422, 429, 503)},
+    responses={
+        **ok_response(Hits, "The hits, best first"),
+        **problem_responses(401, 403, 413, 415, 422, 429, 503),
+    },
 )
-async def search(request: SearchRequest, caller: SearchCaller, services: Services, waiting: StatusWaiter) -> Response:
+async def search(
+    request: SearchRequest, caller: SearchCaller, services: Services, waiting: StatusWaiter
+) -> Response:
     """Search by meaning, by keywords, or both, in the documents that may be read.
 
-    Until the first load of the watched folders has ended, `indexing` says how far it is: hits may still be missing.
+    Until the first load of the watched folders has ended, `indexing` says how far it is: hits may
+    still be missing.
 
-    With `after`, the search waits up to `wait_s` seconds until that change has ended, and then answers in any case.
+    With `after`, the search waits up to `wait_s` seconds until that change has ended, and then
+    answers in any case.
     """
     reader = caller.reader(request.principals)
     if request.after is not None:
@@ -56,4 +69,11 @@ async def search(request: SearchRequest, caller: SearchCaller, services: Service
     answer, indexing = await services.engine.search(reader, request), services.first_load.shown()
     if indexing is None:
         return JsonResponse(answer)
-    return JsonResponse({"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms, "indexing": indexing})
+    return JsonResponse(
+        {
+            "hits": answer.hits,
+            "degraded": answer.degraded,
+            "took_ms": answer.took_ms,
+            "indexing": indexing,
+        }
+    )

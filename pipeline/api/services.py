@@ -57,7 +57,7 @@ class TextEmbedder(Protocol):
     def limits(self) -> EmbedLimits: ...
 
     async def embed_text(self, text: str, kind: TextKind) -> Vector:
-        """The vector of a text, soon; raises OutageError or RetryableError where none can be had."""
+        """Return a text's vector; raise OutageError or RetryableError if there is none in time."""
         ...
 
 
@@ -71,11 +71,13 @@ class ApiServices:
         embedder: of texts that callers send; None: none runs here.
         first_load: what answers tell of it.
         health: what this process finds unavailable.
-        reads: searches and documents are served here, so that readiness follows reads; otherwise it follows whether changes are taken.
+        reads: searches and documents are served here, so that readiness follows reads; otherwise it
+            follows whether changes are taken.
         hosts: that requests may name, where the settings say which.
         cors_origins: of web pages that may read answers.
         shares: of tenants in the time of this process.
-        url: of the database, for the connection that listens for ended changes; None: ask again and again instead.
+        url: of the database, for the connection that listens for ended changes; None: ask again and
+            again instead.
     """
 
     engine: Searcher
@@ -107,7 +109,9 @@ async def _waiter(request: Request) -> SyncWaiter:
 
 
 SearchCaller = Annotated[Caller, Depends(require_scope("search"))]
-StatusCaller = Annotated[Caller, Depends(require_scope("search", "documents:write", "events:write"))]
+StatusCaller = Annotated[
+    Caller, Depends(require_scope("search", "documents:write", "events:write"))
+]
 DocumentWriter = Annotated[Caller, Depends(require_scope("documents:write"))]
 EventWriter = Annotated[Caller, Depends(require_scope("events:write"))]
 Admin = Annotated[Caller, Depends(require_scope("admin"))]
@@ -116,7 +120,8 @@ Admin = Annotated[Caller, Depends(require_scope("admin"))]
 PrincipalsQuery = Annotated[
     Principals | None,
     Query(
-        description="on whose behalf is asked; only for credentials with the scope `act_as`; may be given several times; printed characters, and nobody is called `*`"
+        description="on whose behalf is asked; only for credentials with the scope `act_as`; "
+        "may be given several times; printed characters, and nobody is called `*`"
     ),
 ]
 

@@ -20,7 +20,10 @@ router = APIRouter(tags=["documents"])
 @router.get(
     "/v1/sync/{token}",
     name="get_sync_state",
-    responses={**ok_response(SyncState, "Its state"), **problem_responses(401, 403, 404, 422, 429, 503)},
+    responses={
+        **ok_response(SyncState, "Its state"),
+        **problem_responses(401, 403, 404, 422, 429, 503),
+    },
 )
 async def sync_state(
     token: str,
@@ -28,9 +31,15 @@ async def sync_state(
     waiting: StatusWaiter,
     services: Services,
     principals: PrincipalsQuery = None,
-    wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="seconds to wait while it is pending")] = 0.0,
+    wait_s: Annotated[
+        float, Query(ge=0, le=MAX_WAIT_S, description="seconds to wait while it is pending")
+    ] = 0.0,
 ) -> Response:
-    """What became of an accepted change. Whoever may neither write nor read the document is told of one that is `pending`, as of any that is not there."""
+    """What became of an accepted change.
+
+    Whoever may neither write nor read the document is told of one that is `pending`, as of any that
+    is not there.
+    """
     reader = caller.reader(principals)
     document_id, version = read_sync_token(caller.tenant_id, token)
     follower = caller.status_reader(reader)

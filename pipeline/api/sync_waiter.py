@@ -1,4 +1,6 @@
-"""Waiting until an accepted change has ended: one LISTEN connection wakes all who wait, and looking again makes up for a lost wake."""
+"""Waiting until an accepted change has ended: one LISTEN connection wakes all who wait, and
+looking again makes up for a lost wake.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class SyncWaiter:
 
     Args:
         documents: where the state of a change is read.
-        url: of the database, for the LISTEN connection, which is opened with the first wait; None: only look again and again.
+        url: of the database, for the LISTEN connection, which is opened with the first wait; None:
+            only look again and again.
     """
 
     def __init__(self, documents: DocumentQueries, url: str | None = None) -> None:
@@ -32,11 +35,14 @@ class SyncWaiter:
         self._listener: asyncio.Task[None] | None = None
         self._listening = False
 
-    async def wait(self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float) -> SyncState:
+    async def wait(
+        self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float
+    ) -> SyncState:
         """Wait while the version is pending.
 
         Args:
-            reader: to whom a document that it may not read is one of which nothing is known, and so pending.
+            reader: to whom a document that it may not read is one of which nothing is known, and so
+                pending.
             timeout_s: seconds at most, >= 0; 0 looks once.
 
         Returns:
@@ -58,7 +64,12 @@ class SyncWaiter:
                 if state != "pending" or left_s <= 0:
                     return state
                 try:
-                    async with asyncio.timeout(min(left_s, _POLL_INTERVAL_LISTENING_S if self._listening else _POLL_INTERVAL_S)):
+                    async with asyncio.timeout(
+                        min(
+                            left_s,
+                            _POLL_INTERVAL_LISTENING_S if self._listening else _POLL_INTERVAL_S,
+                        )
+                    ):
                         await woken.wait()
                 except TimeoutError:
                     continue
@@ -76,7 +87,11 @@ class SyncWaiter:
     def _listen(self) -> None:
         if self._url is not None and self._listener is None:
             listen = listen_forever(
-                self._url, SYNC_ENDED_CHANNEL, self._wake, began=lambda: self._set_listening(True), ended=lambda: self._set_listening(False)
+                self._url,
+                SYNC_ENDED_CHANNEL,
+                self._wake,
+                began=lambda: self._set_listening(True),
+                ended=lambda: self._set_listening(False),
             )
             self._listener = asyncio.create_task(listen, name="listen for ended changes")
 
@@ -89,7 +104,9 @@ class SyncWaiter:
 
 
 @asynccontextmanager
-async def open_sync_waiter(documents: DocumentQueries, url: str | None) -> AsyncIterator[SyncWaiter]:
+async def open_sync_waiter(
+    documents: DocumentQueries, url: str | None
+) -> AsyncIterator[SyncWaiter]:
     """A waiter, for as long as the block lasts."""
     waiter = SyncWaiter(documents, url)
     try:

@@ -1,4 +1,6 @@
-"""A text as a list of blocks: headings, paragraphs, and solid blocks (code, tables) that are not cut where they fit."""
+"""A text as a list of blocks: headings, paragraphs, and solid blocks (code, tables) that are not
+cut where they fit.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def truncate_title(title: str) -> str:
-    """The first `MAX_TITLE_CHARACTERS` code points of a title: each chunk of the section carries it, however long the line is."""
+    """The first `MAX_TITLE_CHARACTERS` code points of a title: each chunk of the section carries
+    it, however long the line is.
+    """
     return title[:MAX_TITLE_CHARACTERS].rstrip()
 
 

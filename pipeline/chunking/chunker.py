@@ -1,6 +1,7 @@
 """From a text to its chunks: sections first, then content-defined runs of paragraphs.
 
-Nothing but white space is lost and nothing is doubled, for any text; every chunk is `text[start:end]`; time is linear but for sorting.
+Nothing but white space is lost and nothing is doubled, for any text; every chunk is
+`text[start:end]`; time is linear but for sorting.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ from livedex.pipeline.chunking.rst import rst_blocks
 from livedex.pipeline.model import Chunk, TextFormat
 
 _READERS: dict[str, Callable[[str, int], list[Block]]] = {
-    "markdown": markdown_blocks, "rst": rst_blocks, "plain": plain_blocks, "lines": line_blocks, "records": record_blocks, "rows": row_blocks,
+    "markdown": markdown_blocks,
+    "rst": rst_blocks,
+    "plain": plain_blocks,
+    "lines": line_blocks,
+    "records": record_blocks,
+    "rows": row_blocks,
     **LIGHT_MARKUP_PARSERS,
-}  # fmt: skip
+}
 _BY_LINES = frozenset({"lines", "records", "rows"})
 _SMALL = 3.5  # a run below this part of the size joins a neighbour
-_SMALL_OF_FEW = 2.2  # and in a section of few runs, below this one: there it cannot go on from join to join
+# and in a section of few runs, below this one: there it cannot go on from join to join
+_SMALL_OF_FEW = 2.2
 _FEW = 4
 _LONG = 2.5  # a paragraph above this part of the size is taken as sentences
 
@@ -59,7 +66,8 @@ def chunk_text(
     Args:
         format: decides what a heading is, and where a sentence ends.
         size: the most characters of a chunk, >= 100.
-        overlap: the most that whole sentences repeated from the chunk before add, 0 <= overlap < size.
+        overlap: the most that whole sentences repeated from the chunk before add, 0 <= overlap <
+            size.
         start: the first code point to cut, behind front matter.
         front: front matter that is text all the same, before `start`.
         left_out: spans that are no text, in order; no chunk holds any of them.
@@ -73,10 +81,16 @@ def chunk_text(
         sections = itertools.chain([_Section((), [Block(*front, "solid")])], sections)
     left_out = merge_spans(left_out, include_directive_spans(text, start, format))
     for section in sections:
-        for blocks in split_at_excluded(text, section.blocks, left_out) if left_out else (section.blocks,):
+        for blocks in (
+            split_at_excluded(text, section.blocks, left_out) if left_out else (section.blocks,)
+        ):
             spans = _visible(text, _section_spans(text, blocks, size), size)
             chunks += [Chunk(a, b, section.heading) for a, b in spans]
-    return _overlapping(text, chunks, overlap, LINES if format in _BY_LINES else SENTENCES) if overlap else chunks
+    return (
+        _overlapping(text, chunks, overlap, LINES if format in _BY_LINES else SENTENCES)
+        if overlap
+        else chunks
+    )
 
 
 def _sections(blocks: Sequence[Block]) -> Iterator[_Section]:
@@ -100,8 +114,16 @@ def _joined(sections: Iterator[_Section], size: int) -> Iterator[_Section]:
     held: _Section | None = None
     for section in sections:
         if held is not None:
-            span = section.blocks[-1].end - held.blocks[0].start if section.is_bare else section.blocks[0].end - held.blocks[0].start
-            if section.heading[: len(held.heading)] == held.heading and len(section.heading) > len(held.heading) and span <= size // 2:
+            span = (
+                section.blocks[-1].end - held.blocks[0].start
+                if section.is_bare
+                else section.blocks[0].end - held.blocks[0].start
+            )
+            if (
+                section.heading[: len(held.heading)] == held.heading
+                and len(section.heading) > len(held.heading)
+                and span <= size // 2
+            ):
                 section.blocks[:0] = held.blocks
             else:
                 yield held
@@ -129,7 +151,11 @@ def _section_spans(text: str, blocks: Sequence[Block], size: int) -> list[Span]:
         if block.end - block.start <= min(most, room):
             parts = [(block.start, block.end)]
         else:
-            parts = split_to_size(text, (block.start, block.end), size, SOLID) if block.kind == "solid" else _sentences(text, block, size)
+            parts = (
+                split_to_size(text, (block.start, block.end), size, SOLID)
+                if block.kind == "solid"
+                else _sentences(text, block, size)
+            )
         if heading is not None:
             if parts[0][1] - heading.start <= size:
                 parts[0] = (heading.start, parts[0][1])
@@ -147,13 +173,19 @@ def _sentences(text: str, block: Block, size: int) -> list[Span]:
     spans: list[Span] = []
     edges = [
         block.start,
-        *(at for at in boundary_positions(SENTENCES, text, block.start, block.end) if is_grapheme_start(text, at)),
+        *(
+            at
+            for at in boundary_positions(SENTENCES, text, block.start, block.end)
+            if is_grapheme_start(text, at)
+        ),
         block.end,
     ]
     for a, b in itertools.pairwise(edges):
         end = a + len(text[a:b].rstrip())
         if end > a:
-            spans += [(a, end)] if end - a <= size else split_to_size(text, (a, end), size, PROSE[1:])
+            spans += (
+                [(a, end)] if end - a <= size else split_to_size(text, (a, end), size, PROSE[1:])
+            )
     return spans
 
 
@@ -189,14 +221,26 @@ def _visible(text: str, spans: list[Span], size: int) -> list[Span]:
     return found
 
 
-def _overlapping(text: str, chunks: list[Chunk], overlap: int, kind: re.Pattern[str]) -> list[Chunk]:
-    """Let each chunk begin with the last whole sentences (or lines) of the one before in its section."""
+def _overlapping(
+    text: str, chunks: list[Chunk], overlap: int, kind: re.Pattern[str]
+) -> list[Chunk]:
+    """Let each chunk begin with the last whole sentences (or lines) of the one before in its
+    section.
+    """
     found = chunks[:1]
     for before, chunk in itertools.pairwise(chunks):
         start = chunk.start
         if before.heading == chunk.heading and not text[before.end : chunk.start].strip():
             first = max(before.start, chunk.start - overlap)
-            inside = [at for at in boundary_positions(kind, text, before.start, before.end) if at >= first and is_grapheme_start(text, at)]
-            start = inside[0] if inside else (before.start if before.start >= chunk.start - overlap else chunk.start)
+            inside = [
+                at
+                for at in boundary_positions(kind, text, before.start, before.end)
+                if at >= first and is_grapheme_start(text, at)
+            ]
+            start = (
+                inside[0]
+                if inside
+                else (before.start if before.start >= chunk.start - overlap else chunk.start)
+            )
         found.append(Chunk(start, chunk.end, chunk.heading))
     return found

@@ -20,9 +20,14 @@ def check_chunk_sizes(size: int, overlap: int) -> None:
         ConfigError: one is out of its bounds; the message names the variable.
     """
     if not MIN_SIZE <= size <= MAX_SIZE:
-        raise ConfigError(f"LIVEDEX_CHUNK_SIZE is {size}: choose {MIN_SIZE} to {MAX_SIZE} characters")
+        raise ConfigError(
+            f"LIVEDEX_CHUNK_SIZE is {size}: choose {MIN_SIZE} to {MAX_SIZE} characters"
+        )
     if not 0 <= overlap < size:
-        raise ConfigError(f"LIVEDEX_CHUNK_OVERLAP is {overlap}: an overlap is 0 or more and less than LIVEDEX_CHUNK_SIZE ({size})")
+        raise ConfigError(
+            f"LIVEDEX_CHUNK_OVERLAP is {overlap}: an overlap is 0 or more and less than "
+            f"LIVEDEX_CHUNK_SIZE ({size})"
+        )
 
 
 def chunker_config_id(size: int, overlap: int) -> str:

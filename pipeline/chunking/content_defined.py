@@ -1,8 +1,9 @@
 """Cut spans by their content, so that an edit moves only the cuts next to it.
 
-A sequence of units that is too long is cut at the unit whose hash is smallest, and each part again, until every part fits. The hash is
-that of the unit's own beginning, so nothing but the content decides. The recursion is a walk over the tree of smallest hashes (a
-Cartesian tree), which is built in linear time.
+A sequence of units that is too long is cut at the unit whose hash is smallest, and each part again,
+until every part fits. The hash is that of the unit's own beginning, so nothing but the content
+decides. The recursion is a walk over the tree of smallest hashes (a Cartesian tree), which is built
+in linear time.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ def group_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]
 
 
 def _hashes(text: str, units: Sequence[Span]) -> list[tuple[int, int, int]]:
-    """A key for each unit: the hash of its beginning, then that of all of it with the unit before, then its place in a row of equal units.
+    """A key for each unit: the hash of its beginning, then that of all of it with the unit before,
+    then its place in a row of equal units.
 
-    Nothing counts from the begin of the text: of many units that begin alike (rows of a log, entries of a form) an edit must not
-    rank all that follow it anew.
+    Nothing counts from the begin of the text: of many units that begin alike (rows of a log,
+    entries of a form) an edit must not rank all that follow it anew.
     """
     found = []
     before, repeats = 0, 0
@@ -68,17 +70,25 @@ def _hashes(text: str, units: Sequence[Span]) -> list[tuple[int, int, int]]:
         whole = zlib.crc32(text[start:end].encode("utf-8", "surrogatepass"))
         repeats = repeats + 1 if whole == before else 0
         pair = zlib.crc32(whole.to_bytes(4, "big"), before)
-        found.append((_beginning(text, start, end, whole), pair, zlib.crc32(repeats.to_bytes(4, "big"))))
+        found.append(
+            (_beginning(text, start, end, whole), pair, zlib.crc32(repeats.to_bytes(4, "big")))
+        )
         before = whole
     return found
 
 
 def _beginning(text: str, start: int, end: int, whole: int) -> int:
-    return whole if end - start <= _LOOK else zlib.crc32(text[start : start + _LOOK].encode("utf-8", "surrogatepass"))
+    return (
+        whole
+        if end - start <= _LOOK
+        else zlib.crc32(text[start : start + _LOOK].encode("utf-8", "surrogatepass"))
+    )
 
 
 def _tree(hashes: Sequence[tuple[int, int, int]]) -> tuple[list[int], list[int], int]:
-    """The Cartesian tree over units 1..n-1 (a cut stands before each): left and right children, and the root; 0 for none."""
+    """The Cartesian tree over units 1..n-1 (a cut stands before each): left and right children,
+    and the root; 0 for none.
+    """
     left, right = [0] * len(hashes), [0] * len(hashes)
     stack: list[int] = []
     for n in range(1, len(hashes)):
@@ -122,7 +132,9 @@ def _parts(text: str, start: int, end: int, kind: re.Pattern[str], size: int) ->
 
 
 def _chosen(text: str, start: int, end: int, cuts: Sequence[int], size: int) -> list[int]:
-    """Of many places, those that cut into pieces of at most `size` where that is possible: the smallest hash in the second half of each window."""
+    """Of many places, those that cut into pieces of at most `size` where that is possible: the
+    smallest hash in the second half of each window.
+    """
     found = []
     at, n = start, 0
     while end - at > size:
@@ -154,7 +166,9 @@ def _at_letters(text: str, start: int, end: int, size: int) -> list[Span]:
 
 
 def _best_letter(text: str, places: range, torn: set[int]) -> int | None:
-    """Of the places that tear no character, the one of the smallest hash (of equal ones the last); None where all of them do."""
+    """Of the places that tear no character, the one of the smallest hash (of equal ones the last);
+    None where all of them do.
+    """
     piece = text[places.start : places.stop + _WINDOW].encode("utf-32-le", "surrogatepass")
     hashes = [zlib.crc32(piece[n : n + 4 * _WINDOW]) for n in range(0, 4 * len(places), 4)]
     for n in sorted(range(len(places)), key=lambda n: (hashes[n], -n)):

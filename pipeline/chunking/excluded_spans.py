@@ -26,8 +26,11 @@ def merge_spans(spans: Sequence[Span], others: Sequence[Span]) -> Sequence[Span]
     return found
 
 
-def split_at_excluded(text: str, blocks: Sequence[Block], left_out: Sequence[Span]) -> Iterator[list[Block]]:
-    """Yield runs of blocks without anything that is left out inside or between; what holds no word there goes along with it.
+def split_at_excluded(
+    text: str, blocks: Sequence[Block], left_out: Sequence[Span]
+) -> Iterator[list[Block]]:
+    """Yield runs of blocks without anything that is left out inside or between; what holds no word
+    there goes along with it.
 
     Args:
         left_out: spans in order, apart from each other.
@@ -53,7 +56,9 @@ def split_at_excluded(text: str, blocks: Sequence[Block], left_out: Sequence[Spa
         yield run
 
 
-def _add(text: str, run: list[Block], block: Block, start: int, end: int, *, is_parted: bool) -> None:
+def _add(
+    text: str, run: list[Block], block: Block, start: int, end: int, *, is_parted: bool
+) -> None:
     if not is_parted:
         run.append(block)
         return

@@ -1,4 +1,5 @@
-"""Headings of Org, AsciiDoc, LaTeX, Textile, MediaWiki and man pages; code and tables between their marks are solid blocks.
+"""Headings of Org, AsciiDoc, LaTeX, Textile, MediaWiki and man pages; code and tables between their
+marks are solid blocks.
 
 Only what decides where a section begins is read; everything else is a paragraph.
 """
@@ -29,14 +30,29 @@ class _Markup(NamedTuple):
 
     heading: Callable[[str], Heading | None]
     opens: re.Pattern[str] | None = None
-    closes: Callable[[re.Match[str]], re.Pattern[str]] = lambda opened: re.compile(re.escape(opened[0]))
+    closes: Callable[[re.Match[str]], re.Pattern[str]] = lambda opened: re.compile(
+        re.escape(opened[0])
+    )
 
 
-_ORG = re.compile(r"(\*{1,12})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]+)?(\S.*)")
+_ORG = re.compile(
+    r"(\*{1,12})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]+)?(\S.*)"
+)
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:[\w@#%:]{2,}+(?<=:)$")
 _ASCIIDOC = re.compile(r"(={1,6}|#{1,6})[ \t]+(?:\[\[[^\]]*\]\])?(\S.*)")
-_LATEX = re.compile(r"[ \t]*\\(part|chapter|section|subsection|subsubsection|paragraph|subparagraph)\*?[ \t]*+(?:\[[^\]]*\])?[ \t]*+\{(.*)")
-_LATEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
+_LATEX = re.compile(
+    r"[ \t]*\\(part|chapter|section|subsection|subsubsection|paragraph|subparagraph)\*?[ "
+    r"\t]*+(?:\[[^\]]*\])?[ \t]*+\{(.*)"
+)
+_LATEX_LEVELS = (
+    "part",
+    "chapter",
+    "section",
+    "subsection",
+    "subsubsection",
+    "paragraph",
+    "subparagraph",
+)
 _LATEX_COMMAND = re.compile(r"\\label\{[^}]*\}|\\(?:texorpdfstring|[a-zA-Z]+)\*?[ \t]*|[{}]")
 _TEXTILE = re.compile(r"h([1-6])(?:\([^)]*\)|\{[^}]*\}|\[[^\]]*\]|[<>=])*\.[ \t]+(\S.*)")
 _MEDIAWIKI = re.compile(r"(={1,6})(.+)")
@@ -86,21 +102,35 @@ def _man(line: str) -> Heading | None:
     return (1 if found[1].upper() == "SH" else 2, found[2].strip().strip('"')) if found else None
 
 
-def _ends(pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> Callable[[re.Match[str]], re.Pattern[str]]:
+def _ends(
+    pattern: str, flags: re.RegexFlag = re.IGNORECASE
+) -> Callable[[re.Match[str]], re.Pattern[str]]:
     return lambda opened: re.compile(pattern.replace("NAME", re.escape(opened[1])), flags)
 
 
 _MARKUPS = {
-    "org": _Markup(_org, re.compile(r"[ \t]*#\+begin_(\w+)", re.IGNORECASE), _ends(r"(?<![ \t])[ \t]*+#\+end_NAME")),
+    "org": _Markup(
+        _org,
+        re.compile(r"[ \t]*#\+begin_(\w+)", re.IGNORECASE),
+        _ends(r"(?<![ \t])[ \t]*+#\+end_NAME"),
+    ),
     "asciidoc": _Markup(
-        _asciidoc, re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}|[|,:!]={3,})[ \t]*$"), _ends(r"NAME[ \t]*$", re.RegexFlag(0))
+        _asciidoc,
+        re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}|[|,:!]={3,})[ \t]*$"),
+        _ends(r"NAME[ \t]*$", re.RegexFlag(0)),
     ),
     "latex": _Markup(
-        _latex, re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"), _ends(r"(?:\A.*)?\\end\{NAME\}")
+        _latex,
+        re.compile(r"[ \t]*\\begin\{(verbatim\*?|Verbatim|lstlisting|minted|comment)\}"),
+        _ends(r"(?:\A.*)?\\end\{NAME\}"),
     ),
-    "textile": _Markup(_textile, re.compile(r"[ \t]*<(pre|notextile)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")),
+    "textile": _Markup(
+        _textile, re.compile(r"[ \t]*<(pre|notextile)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")
+    ),
     "mediawiki": _Markup(
-        _mediawiki, re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE), _ends(r"(?:\A.*)?</NAME>")
+        _mediawiki,
+        re.compile(r"[ \t]*<(pre|nowiki|source|syntaxhighlight)\b", re.IGNORECASE),
+        _ends(r"(?:\A.*)?</NAME>"),
     ),
     "man": _Markup(_man),
 }
@@ -138,7 +168,9 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
         elif heading := rules.heading(short):
             close(at)
             a, b = trim_span(text, at, after)
-            blocks.append(Block(a, b, "heading", heading[0], truncate_title(strip_heading_markup(heading[1]))))
+            blocks.append(
+                Block(a, b, "heading", heading[0], truncate_title(strip_heading_markup(heading[1])))
+            )
         elif rules.opens is not None and (opened := rules.opens.match(short)):
             close(at)
             begin, closes = at, rules.closes(opened)
@@ -151,4 +183,6 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
     return blocks
 
 
-LIGHT_MARKUP_PARSERS: dict[str, Callable[[str, int], list[Block]]] = {name: partial(markup_blocks, name) for name in _MARKUPS}
+LIGHT_MARKUP_PARSERS: dict[str, Callable[[str, int], list[Block]]] = {
+    name: partial(markup_blocks, name) for name in _MARKUPS
+}

@@ -1,4 +1,6 @@
-"""Blocks of texts whose lines are what sentences are elsewhere: tables with separators, logs, code and data."""
+"""Blocks of texts whose lines are what sentences are elsewhere: tables with separators, logs, code
+and data.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import re
 from livedex.pipeline.chunking.blocks import Block, plain_blocks, trim_span, truncate_title
 
 _SEPARATORS = ",;\t|"
-_ROW_LINES = 100  # that a quoted field goes over; a quote that never ends would take all that follows
+# that a quoted field goes over; a quote that never ends would take all that follows
+_ROW_LINES = 100
 _MOST_HEADER = 10_000  # characters
 _NUMBER = re.compile(r"[-+]?[\d.,:/ %$€-]+")
 _RECORD_CHARACTERS = 1_400  # of a line of a log with what is indented below it
@@ -36,8 +39,12 @@ def record_blocks(text: str, start: int = 0) -> list[Block]:
 
 
 def row_blocks(text: str, start: int = 0) -> list[Block]:
-    """Return the rows of a table with separators; the row of column names, where there is one, is the heading of the others."""
-    rows = [span for span in (trim_span(text, a, b) for a, b in _rows(text, start)) if span[0] < span[1]]
+    """Return the rows of a table with separators; the row of column names, where there is one, is
+    the heading of the others.
+    """
+    rows = [
+        span for span in (trim_span(text, a, b) for a, b in _rows(text, start)) if span[0] < span[1]
+    ]
     blocks = [Block(a, b, "solid") for a, b in rows]
     if len(rows) > 1 and (columns := _columns(text[slice(*rows[0])], text[slice(*rows[1])])):
         blocks[0] = Block(*rows[0], "heading", 1, truncate_title(", ".join(columns)))
@@ -72,17 +79,26 @@ def _rows(text: str, start: int) -> list[tuple[int, int]]:
 
 
 def _columns(first: str, second: str) -> list[str]:
-    """The names of the columns, if the first row looks like names: texts, all different, as many as the fields below."""
+    """The names of the columns, if the first row looks like names: texts, all different, as many
+    as the fields below.
+    """
     if len(first) > _MOST_HEADER:
         return []
     separator = max(_SEPARATORS, key=first.count)
     if separator not in first:
         return []
     try:
-        names, fields = (next(csv.reader([row[:_MOST_HEADER]], delimiter=separator), []) for row in (first, second))
+        names, fields = (
+            next(csv.reader([row[:_MOST_HEADER]], delimiter=separator), [])
+            for row in (first, second)
+        )
     except csv.Error:
         return []
     names = [name.strip() for name in names]
     named = [name for name in names if name]
-    is_header = len(named) >= max(2, len(names) // 2) and len(set(named)) == len(named) and not any(map(_NUMBER.fullmatch, named))
+    is_header = (
+        len(named) >= max(2, len(names) // 2)
+        and len(set(named)) == len(named)
+        and not any(map(_NUMBER.fullmatch, named))
+    )
     return [" ".join(name.split()) for name in named] if is_header and len(fields) >= 2 else []

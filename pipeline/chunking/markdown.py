@@ -1,6 +1,8 @@
-"""Blocks of Markdown. Only what decides where a section begins is read; everything else is a paragraph.
+"""Blocks of Markdown. Only what decides where a section begins is read; everything else is a
+paragraph.
 
-Source: CommonMark 0.31, sections 4.2 to 4.6, and 5.2 for code that begins on the line of its list's mark.
+Source: CommonMark 0.31, sections 4.2 to 4.6, and 5.2 for code that begins on the line of its list's
+mark.
 """
 
 from __future__ import annotations
@@ -13,17 +15,23 @@ from livedex.pipeline.text.heading_markup import strip_heading_markup
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(=++|-++)[ \t]*+$")
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)$")
-_LISTED_FENCE = re.compile(r" {0,3}(?:(?:[-*+]|\d{1,9}[.)]) {1,4})+(?P<marks>`{3,}|~{3,})(?P<info>.*)$")
+_LISTED_FENCE = re.compile(
+    r" {0,3}(?:(?:[-*+]|\d{1,9}[.)]) {1,4})+(?P<marks>`{3,}|~{3,})(?P<info>.*)$"
+)
 _RAW = re.compile(r" {0,3}<(?:pre|script|style|textarea)(?=[\s>]|$)", re.IGNORECASE)
 _COMMENT_END = re.compile("-->")
 _RAW_END = re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE)
 _HTML_BLOCKS = (
-    "address|article|aside|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|"
-    "frame|h[1-6]|header|hr|html|iframe|legend|li|link|main|menu|menuitem|nav|ol|optgroup|option|p|param|search|section|summary|table|tbody|"
+    "address|article|aside|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|"
+    "div|dl|dt|fieldset|figcaption|figure|footer|form|"
+    "frame|h[1-6]|header|hr|html|iframe|legend|li|link|main|menu|menuitem|nav|ol|optgroup|"
+    "option|p|param|search|section|summary|table|tbody|"
     "td|tfoot|th|thead|title|tr|track|ul"
 )
 _NO_SETEXT_TITLE = re.compile(
-    rf"\s*(?:[-*+>|]|\d+[.)]\s|    |<[!?]|</?(?:{_HTML_BLOCKS})(?:[\s/>]|$)|</?[a-z][a-z0-9-]*(?:\s[^<>]*)?/?>[ \t]*$)", re.IGNORECASE
+    rf"\s*(?:[-*+>|]|\d+[.)]\s|    |<[!?]|</?(?:{_HTML_BLOCKS})(?:[\s/>]|$)|</?"
+    r"[a-z][a-z0-9-]*(?:\s[^<>]*)?/?>[ \t]*$)",
+    re.IGNORECASE,
 )
 
 
@@ -38,7 +46,8 @@ class _Reader:
         self._solid = False
         self._fence = ""
         self._fence_column = 0  # of a fence that opens on the line of its list's mark; 0 for others
-        self._hidden_until: re.Pattern[str] | None = None  # what ends a comment, or HTML whose lines are no Markdown
+        # what ends a comment, or HTML whose lines are no Markdown
+        self._hidden_until: re.Pattern[str] | None = None
         self._last = ""
 
     def line(self, line: str, at: int) -> None:
@@ -58,7 +67,11 @@ class _Reader:
 
     def _in_fence(self, line: str, at: int) -> None:
         mark = line.strip()
-        if mark.startswith(self._fence) and not mark.strip(self._fence[0]) and _indent(line) - self._fence_column < 4:
+        if (
+            mark.startswith(self._fence)
+            and not mark.strip(self._fence[0])
+            and _indent(line) - self._fence_column < 4
+        ):
             self._fence = ""
             self.close(at + len(line))
 
@@ -71,8 +84,17 @@ class _Reader:
         first = line.lstrip(" ")[:1]
         if first == "#" and (found := _ATX.match(line)):
             self.close(at)
-            title = truncate_title(_without_closing(strip_heading_markup(line[found.end() :].strip())))
-            self.blocks.append(Block(*trim_span(self._text, at, at + len(line)), "heading", len(found.group(1)), title))
+            title = truncate_title(
+                _without_closing(strip_heading_markup(line[found.end() :].strip()))
+            )
+            self.blocks.append(
+                Block(
+                    *trim_span(self._text, at, at + len(line)),
+                    "heading",
+                    len(found.group(1)),
+                    title,
+                )
+            )
             return True
         if found := _opened_fence(line, first):
             self.close(at)
@@ -90,7 +112,13 @@ class _Reader:
             assert self._from is not None
             start, end = trim_span(self._text, self._from, at + len(line))
             self.blocks.append(
-                Block(start, end, "heading", 1 if found.group(1)[0] == "=" else 2, truncate_title(strip_heading_markup(self._last.strip())))
+                Block(
+                    start,
+                    end,
+                    "heading",
+                    1 if found.group(1)[0] == "=" else 2,
+                    truncate_title(strip_heading_markup(self._last.strip())),
+                )
             )
             self._forget()
             return True
@@ -104,7 +132,8 @@ class _Reader:
             self._open(at, solid=table)
         self._lines += 1
         if line.lstrip().startswith("<!--") and line.rfind("<!--") > line.rfind("-->"):
-            self._hidden_until = _COMMENT_END  # one that begins inside a line may be code that speaks of comments
+            # one that begins inside a line may be code that speaks of comments
+            self._hidden_until = _COMMENT_END
         elif _RAW.match(line) and not _RAW_END.search(line):
             self._hidden_until = _RAW_END
 

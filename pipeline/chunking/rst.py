@@ -1,4 +1,5 @@
-"""Blocks of reStructuredText: titles with lines under (and over) them, levels in the order of their first use.
+"""Blocks of reStructuredText: titles with lines under (and over) them, levels in the order of their
+first use.
 
 Source: Docutils' reStructuredText specification, "Sections".
 """
@@ -21,7 +22,11 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
     whole = text[start:].split("\n")
     offsets = [*itertools.accumulate((len(line) + 1 for line in whole), initial=start)]
     lines = [line.rstrip() for line in whole]
-    drawn = {n for n, line in enumerate(lines) if line and line[0] in _MARKS and len(line) >= _DRAWN and line == line[0] * len(line)}
+    drawn = {
+        n
+        for n, line in enumerate(lines)
+        if line and line[0] in _MARKS and len(line) >= _DRAWN and line == line[0] * len(line)
+    }
     levels: dict[str, int] = {}
     blocks: list[Block] = []
     begin: int | None = None  # of the lines with text on them that were passed last
@@ -33,14 +38,20 @@ def rst_blocks(text: str, start: int = 0) -> list[Block]:
         return Block(offsets[first] + indent, offsets[last] + len(lines[last]), *heading)
 
     while n < len(lines):
-        count, style = _title_at(lines, drawn, n, titled) if n in drawn or n + 1 in drawn else (0, "")
+        count, style = (
+            _title_at(lines, drawn, n, titled) if n in drawn or n + 1 in drawn else (0, "")
+        )
         if begin is not None and (count or not lines[n]):
             blocks.append(block_of(begin, n - 1))
             begin = None
         if count:
             title = truncate_title(lines[n + 1 if count == 3 else n].strip())
             titled = n + count
-            blocks.append(block_of(n, n + count - 1, "heading", levels.setdefault(style, len(levels) + 1), title))
+            blocks.append(
+                block_of(
+                    n, n + count - 1, "heading", levels.setdefault(style, len(levels) + 1), title
+                )
+            )
         elif begin is None and lines[n]:
             begin = n
         n += count or 1
@@ -61,7 +72,12 @@ def _title_at(lines: list[str], drawn: set[int], n: int, titled: int) -> tuple[i
     if not first or n + 1 >= len(lines):
         return 0, ""
     if n in drawn:
-        if n + 2 < len(lines) and lines[n + 2] == first and lines[n + 1] and len(first) >= min(len(lines[n + 1]), _SHORT):
+        if (
+            n + 2 < len(lines)
+            and lines[n + 2] == first
+            and lines[n + 1]
+            and len(first) >= min(len(lines[n + 1]), _SHORT)
+        ):
             return 3, first[0] * 2
         return 0, ""
     under = lines[n + 1]

@@ -13,8 +13,8 @@ _GROW_AFTER = 32
 class RequestSizeLimit:
     """The most that one request holds now.
 
-    A request that was too large halves it for all that come after; while all goes well it grows back, slowly, because each
-    request that is too large is one for nothing.
+    A request that was too large halves it for all that come after; while all goes well it grows
+    back, slowly, because each request that is too large is one for nothing.
 
     Attributes:
         texts, characters: the bounds, >= 1.
@@ -40,7 +40,9 @@ class RequestSizeLimit:
         self._answered += 1
         if self._answered % _GROW_AFTER == 0:
             self.texts = min(self._limits.max_texts, self.texts + self.texts // 2 + 1)
-            self.characters = min(self._limits.max_characters, self.characters + self.characters // 2 + 1)
+            self.characters = min(
+                self._limits.max_characters, self.characters + self.characters // 2 + 1
+            )
 
 
 def next_request(waiting: deque[int], texts: Sequence[str], ceiling: RequestSizeLimit) -> list[int]:

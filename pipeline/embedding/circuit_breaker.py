@@ -1,4 +1,6 @@
-"""The circuit breaker: while the provider is away nobody asks it, but for one probe at growing intervals."""
+"""The circuit breaker: while the provider is away nobody asks it, but for one probe at growing
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,20 @@ class ProviderHealth:
 class CircuitBreaker:
     """Closed, or open with a task that tries the provider.
 
-    The task needs nobody to come by: a service that nobody turns to because it is down would stay so.
+    The task needs nobody to come by: a service that nobody turns to because it is down would stay
+    so.
 
     Args:
         probe: raises RetryableError while the provider does not work.
         on_health: called with (whether it is well, reason) at every change.
     """
 
-    def __init__(self, probe: Callable[[], Awaitable[None]], clock: Clock, on_health: Callable[[bool, str], None]) -> None:
+    def __init__(
+        self,
+        probe: Callable[[], Awaitable[None]],
+        clock: Clock,
+        on_health: Callable[[bool, str], None],
+    ) -> None:
         self._probe, self._clock, self._on_health = probe, clock, on_health
         self._pause_s = FIRST_PROBE_DELAY_S
         self._trial_at = 0.0
@@ -80,7 +88,9 @@ class CircuitBreaker:
         return self._outage()
 
     def record_success(self) -> None:
-        """Something other than a probe was answered well: the next outage starts with a short pause again."""
+        """Something other than a probe was answered well: the next outage starts with a short
+        pause again.
+        """
         if self.health.status == "ok":
             self._pause_s = FIRST_PROBE_DELAY_S
 
@@ -98,8 +108,15 @@ class CircuitBreaker:
                 await self._probe()
             except Exception as exc:
                 if not isinstance(exc, LivedexError):
-                    log.exception("the probe of the embedder failed in a way that nobody foresaw; it is tried again")
-                cause = exc if isinstance(exc, RetryableError) else RetryableError(str(exc) or type(exc).__name__)
+                    log.exception(
+                        "the probe of the embedder failed in a way that nobody foresaw; it "
+                        "is tried again"
+                    )
+                cause = (
+                    exc
+                    if isinstance(exc, RetryableError)
+                    else RetryableError(str(exc) or type(exc).__name__)
+                )
                 self._schedule(cause)
                 self._tell(ProviderHealth("down", str(cause), self.health.since))
             else:

@@ -1,4 +1,6 @@
-"""The line that documents' texts take to the provider: so many requests at once, one pause for all, bounded tries."""
+"""The line that documents' texts take to the provider: so many requests at once, one pause for
+all, bounded tries.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,29 @@ def always_permitted() -> None:
 class EmbeddingClient:
     """Sends documents' texts.
 
-    When the provider names a time, nothing at all is sent before it, whichever request was told. An outage opens the breaker, and
-    from then on every request fails before it is sent. The same after `stop`, so that a process can end.
+    When the provider names a time, nothing at all is sent before it, whichever request was told. An
+    outage opens the breaker, and from then on every request fails before it is sent. The same after
+    `stop`, so that a process can end.
 
     Args:
         concurrency: requests under way at once, >= 1.
     """
 
-    def __init__(self, provider: CheckedEmbedder, breaker: CircuitBreaker, clock: Clock, concurrency: int) -> None:
+    def __init__(
+        self, provider: CheckedEmbedder, breaker: CircuitBreaker, clock: Clock, concurrency: int
+    ) -> None:
         self._provider, self._breaker, self._clock = provider, breaker, clock
         self._slots = asyncio.Semaphore(concurrency)
         self._paused_until = 0.0
         self._stopped = False
 
-    async def send(self, texts: Sequence[str], *, tries: int = MAX_TRIES, permit: Callable[[], None] = always_permitted) -> Vectors:
+    async def send(
+        self,
+        texts: Sequence[str],
+        *,
+        tries: int = MAX_TRIES,
+        permit: Callable[[], None] = always_permitted,
+    ) -> Vectors:
         """Send texts, again where that may help.
 
         Args:
@@ -50,7 +61,8 @@ class EmbeddingClient:
 
         Raises:
             OutageError: the provider is away, or keeps asking for patience, a probe too.
-            RetryableError: every try failed; whether the texts or the provider are to blame, a probe can tell.
+            RetryableError: every try failed; whether the texts or the provider are to blame, a
+            probe can tell.
             RejectedError: refused, or denied while a probe was answered.
         """
         failed = throttled = 0
@@ -112,7 +124,9 @@ class EmbeddingClient:
         self._admit()
         while (wait_s := self._paused_until - self._clock.monotonic()) > 0:
             if wait_s > MAX_PAUSE_S:
-                raise OutageError(COMPONENT, "the provider asked for patience", retry_after_s=wait_s)
+                raise OutageError(
+                    COMPONENT, "the provider asked for patience", retry_after_s=wait_s
+                )
             await self._clock.sleep(wait_s)
             self._admit()
 

@@ -1,4 +1,6 @@
-"""One call for the vectors of documents' texts: batches, the search for a text that spoils one, and the trial of that text."""
+"""One call for the vectors of documents' texts: batches, the search for a text that spoils one,
+and the trial of that text.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,17 @@ class EmbedCallContext:
 class EmbedCall:
     """The vectors of n texts, in as few requests as the limits allow.
 
-    Every answer is handed on as it comes, so a vector can be kept before the next request ends. A text that was answered well is
-    never sent again. When an outage begins, requests under way still end and their vectors are handed on; then it is raised.
+    Every answer is handed on as it comes, so a vector can be kept before the next request ends. A
+    text that was answered well is never sent again. When an outage begins, requests under way still
+    end and their vectors are handed on; then it is raised.
     """
 
-    def __init__(self, texts: Sequence[str], around: EmbedCallContext, permit: Callable[[], None] = always_permitted) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        around: EmbedCallContext,
+        permit: Callable[[], None] = always_permitted,
+    ) -> None:
         self._texts, self._around, self._permit = texts, around, permit
         self._waiting: deque[int] = deque()
         self._accused: dict[int, SuspectText] = {}
@@ -63,7 +71,9 @@ class EmbedCall:
 
     async def _work(self) -> None:
         self._refuse_before_sending()
-        await self._together([self._embed_waiting() for _ in range(self._around.limits.concurrency)])
+        await self._together(
+            [self._embed_waiting() for _ in range(self._around.limits.concurrency)]
+        )
         await self._together([self._judge(index, case) for index, case in self._accused.items()])
 
     async def _together(self, work: list[Coroutine[Any, Any, None]]) -> None:
@@ -85,7 +95,9 @@ class EmbedCall:
             if is_blank(text):
                 refused.append((index, self._refusal(index, "is blank")))
             elif len(text) > longest:
-                message = f"is too long, the model takes {longest}: set a smaller LIVEDEX_CHUNK_SIZE"
+                message = (
+                    f"is too long, the model takes {longest}: set a smaller LIVEDEX_CHUNK_SIZE"
+                )
                 refused.append((index, self._refusal(index, message)))
             else:
                 self._waiting.append(index)
@@ -121,11 +133,15 @@ class EmbedCall:
         else:
             self._answered(batch, vectors)
 
-    async def _search(self, spoilt: list[int], since: tuple[float, int], fault: RetryableError | RejectedError) -> None:
-        """Find a text that spoils a request: ask for the one half of it, and go on in the half that must hold it.
+    async def _search(
+        self, spoilt: list[int], since: tuple[float, int], fault: RetryableError | RejectedError
+    ) -> None:
+        """Find a text that spoils a request: ask for the one half of it, and go on in the half that
+        must hold it.
 
-        Other halves are not asked for by themselves: they wait together, so that one bad text among n costs about log2(n) + 3 requests.
-        A text counts as failed once where it did so alone, and where the rest of a refused request was embedded.
+        Other halves are not asked for by themselves: they wait together, so that one bad text among
+        n costs about log2(n) + 3 requests. A text counts as failed once where it did so alone, and
+        where the rest of a refused request was embedded.
         """
         unknown: list[int] = []
         proven = len(spoilt) == 1
@@ -143,7 +159,9 @@ class EmbedCall:
         self._accuse(spoilt[0], since, fault if proven else None)
         self._waiting.extendleft(reversed(unknown))
 
-    def _accuse(self, index: int, since: tuple[float, int], alone: RetryableError | RejectedError | None) -> None:
+    def _accuse(
+        self, index: int, since: tuple[float, int], alone: RetryableError | RejectedError | None
+    ) -> None:
         """Put a text aside for its trial, which comes when all others are embedded."""
         suspects, (at, embedded) = self._around.suspects, since
         case = self._accused[index] = suspects.suspect(self._texts[index], at, embedded)
@@ -168,12 +186,18 @@ class EmbedCall:
             verdict = suspects.verdict(case, clock.monotonic())
             if verdict is Verdict.OUTAGE:
                 suspects.forget()
-                raise line.give_up(RetryableError(f"no document's text is embedded, while a probe is: {case.fault}"))
+                raise line.give_up(
+                    RetryableError(
+                        f"no document's text is embedded, while a probe is: {case.fault}"
+                    )
+                )
             if verdict is Verdict.POISON:
                 for _ in range(1 if case.refused else 2):
                     await line.probe()
                 suspects.close(case)
-                self._answers.put_nowait([(index, self._refusal(index, f"is refused by the model: {case.fault}"))])
+                self._answers.put_nowait(
+                    [(index, self._refusal(index, f"is refused by the model: {case.fault}"))]
+                )
                 return
             if attempt % 3 == 0:
                 await line.probe()
@@ -181,14 +205,20 @@ class EmbedCall:
 
     async def _send(self, batch: list[int], tries: int) -> Vectors:
         try:
-            return await self._around.line.send([self._texts[index] for index in batch], tries=tries, permit=self._permit)
+            return await self._around.line.send(
+                [self._texts[index] for index in batch], tries=tries, permit=self._permit
+            )
         except OutageError:
             self._around.suspects.forget()
             raise
 
     def _refusal(self, index: int, why: str) -> RejectedError:
-        """The caller knows by its index which text it is; its place in a batch of many documents would say nothing to anybody else."""
-        return RejectedError(f"a text of {len(self._texts[index])} characters {why}", reason=REFUSED_REASON)
+        """The caller knows by its index which text it is; its place in a batch of many documents
+        would say nothing to anybody else.
+        """
+        return RejectedError(
+            f"a text of {len(self._texts[index])} characters {why}", reason=REFUSED_REASON
+        )
 
     def _answered(self, batch: list[int], vectors: Vectors) -> None:
         self._around.ceiling.answered()

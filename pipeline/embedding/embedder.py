@@ -34,10 +34,12 @@ class EmbedLimits:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. One call of `embed` is one request to the provider, without retries.
+    """Turns texts into vectors. One call of `embed` is one request to the provider, without
+    retries.
 
-    A class may say `in_process = True`: nobody is paid, and a text is embedded faster than it is found out who else does it. Then two
-    processes that meet a text at the same time may both embed it.
+    A class may say `in_process = True`: nobody is paid, and a text is embedded faster than it is
+    found out who else does it. Then two processes that meet a text at the same time may both embed
+    it.
     """
 
     @property
@@ -66,10 +68,13 @@ class Embedder(Protocol):
             float32 array of shape (n, dimensions), finite, each row of length 1.
 
         Raises:
-            RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values that are not finite.
+            RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values
+            that are not finite.
             ThrottledError: the provider asks for patience (429).
-            OutageError: refused for a reason that a moment's patience does not change (401, 403, 404); a probe decides whether a text is to blame.
-                `QuotaExhaustedError` of it (402, an exhausted quota) blames a text only if others are embedded meanwhile.
+            OutageError: refused for a reason that a moment's patience does not change (401, 403,
+            404); a probe decides whether a text is to blame.
+                `QuotaExhaustedError` of it (402, an exhausted quota) blames a text only if others
+                are embedded meanwhile.
             TooLargeError: the provider says that the request is too large.
             RejectedError: any other 4xx.
             Anything else that is raised counts as RetryableError.

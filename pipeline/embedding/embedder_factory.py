@@ -21,35 +21,63 @@ _KNOWN = frozenset({"local", "openai", "ollama"})
 _LATER = frozenset({"gemini", "cohere", "voyage"})
 
 
-def build_embedder(spec: str, *, url: str | None = None, api_key: SecretStr | None = None, dimensions: int | None = None) -> Embedder:
+def build_embedder(
+    spec: str,
+    *,
+    url: str | None = None,
+    api_key: SecretStr | None = None,
+    dimensions: int | None = None,
+) -> Embedder:
     """The embedder that a setting names. Nothing is asked of it yet.
 
     Args:
-        spec: `local`, `openai:MODEL`, `ollama:MODEL`, or `package.module:Class`: a class with the names of `Embedder`, which is called
-            with those of the keywords `url`, `api_key` and `dimensions` that it takes and that are set.
+        spec: `local`, `openai:MODEL`, `ollama:MODEL`, or `package.module:Class`: a class with the
+            names of `Embedder`, which is called
+            with those of the keywords `url`, `api_key` and `dimensions` that it takes and that are
+            set.
         url: of the provider's API; None means its own.
         api_key: its key.
         dimensions: the length of vectors that is configured.
 
     Raises:
-        ConfigError: unknown, not offered, or incomplete; names the setting, its value and what is possible.
+        ConfigError: unknown, not offered, or incomplete; names the setting, its value and what is
+        possible.
     """
     kind, _, name = spec.strip().partition(":")
     if kind == "local" and not name:
         if dimensions not in (None, DIMENSIONS):
-            raise ConfigError(f"LIVEDEX_DIMENSIONS is {dimensions}, but the local model has {DIMENSIONS}: leave it out, or set {_SETTING}")
+            raise ConfigError(
+                f"LIVEDEX_DIMENSIONS is {dimensions}, but the local model has {DIMENSIONS}: "
+                f"leave it out, or set {_SETTING}"
+            )
         return LocalEmbedder()
     if kind in _LATER:
-        raise ConfigError(f"{_SETTING} is {mask_credentials(spec)!r}: {kind} is not offered yet; {_POSSIBLE}")
+        raise ConfigError(
+            f"{_SETTING} is {mask_credentials(spec)!r}: {kind} is not offered yet; {_POSSIBLE}"
+        )
     if kind in ("openai", "ollama") and name:
         return _openai(spec, kind, name, url, api_key, dimensions)
-    if kind not in _KNOWN and name.isidentifier() and all(part.isidentifier() for part in kind.split(".")):
-        return _of_class(spec, kind, name, {"url": url, "api_key": api_key, "dimensions": dimensions})
+    if (
+        kind not in _KNOWN
+        and name.isidentifier()
+        and all(part.isidentifier() for part in kind.split("."))
+    ):
+        return _of_class(
+            spec, kind, name, {"url": url, "api_key": api_key, "dimensions": dimensions}
+        )
     raise ConfigError(f"{_SETTING} is {mask_credentials(spec)!r}, which is unknown: {_POSSIBLE}")
 
 
-def _openai(spec: str, kind: str, name: str, url: str | None, api_key: SecretStr | None, dimensions: int | None) -> Embedder:
-    from livedex.pipeline.embedding.openai_embedder import (  # here: the local model needs no HTTP client
+def _openai(
+    spec: str,
+    kind: str,
+    name: str,
+    url: str | None,
+    api_key: SecretStr | None,
+    dimensions: int | None,
+) -> Embedder:
+    # here: the local model needs no HTTP client
+    from livedex.pipeline.embedding.openai_embedder import (
         OLLAMA_URL,
         OPENAI_URL,
         OpenAIEmbedder,
@@ -58,10 +86,13 @@ def _openai(spec: str, kind: str, name: str, url: str | None, api_key: SecretStr
     if kind == "openai":
         if url is None and not (api_key and api_key.get_secret_value()):
             raise ConfigError(
-                f"{_SETTING} is {mask_credentials(spec)!r}: set LIVEDEX_EMBEDDER_API_KEY, or LIVEDEX_EMBEDDER_URL for a server of your own"
+                f"{_SETTING} is {mask_credentials(spec)!r}: set LIVEDEX_EMBEDDER_API_KEY, or "
+                "LIVEDEX_EMBEDDER_URL for a server of your own"
             )
         return OpenAIEmbedder(name, url=url or OPENAI_URL, api_key=api_key, dimensions=dimensions)
-    return OpenAIEmbedder(name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama")
+    return OpenAIEmbedder(
+        name, url=url or OLLAMA_URL, api_key=api_key, dimensions=dimensions, provider="ollama"
+    )
 
 
 def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Embedder:
@@ -71,10 +102,13 @@ def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Em
     try:
         found = getattr(_imported(module), name)
         taken = inspect.signature(found).parameters
-        embedder: Embedder = found(**{key: value for key, value in given.items() if key in taken and value is not None})
+        embedder: Embedder = found(
+            **{key: value for key, value in given.items() if key in taken and value is not None}
+        )
     except (ImportError, AttributeError, TypeError, ValueError) as exc:
         raise ConfigError(
-            f"{_SETTING} is {shown!r}, which cannot be loaded ({type(exc).__name__}: {mask_credentials(str(exc), *secrets)}): {_POSSIBLE}"
+            f"{_SETTING} is {shown!r}, which cannot be loaded ({type(exc).__name__}: "
+            f"{mask_credentials(str(exc), *secrets)}): {_POSSIBLE}"
         ) from exc
     if not callable(getattr(embedder, "embed", None)):
         raise ConfigError(f"{_SETTING} is {shown!r}, which has no method `embed`: {_POSSIBLE}")
@@ -82,7 +116,9 @@ def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Em
 
 
 def _imported(module: str) -> ModuleType:
-    """A module of an installed package, or else of the working folder, which an installed program does not look into by itself."""
+    """A module of an installed package, or else of the working folder, which an installed program
+    does not look into by itself.
+    """
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

@@ -1,4 +1,6 @@
-"""An embedder for tests, here and in other projects: it needs no model, counts what it is sent, and fails as it is told to."""
+"""An embedder for tests, here and in other projects: it needs no model, counts what it is sent,
+and fails as it is told to.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class FakeEmbedder:
         texts: every text of a document that was answered with a vector, in order.
         queries: every query that was answered, probes included.
         sent: the texts of every request, in order, answered or not.
-        script: called before each answer with the texts and the number of the request, from 0: it may wait, raise what is to go wrong,
+        script: called before each answer with the texts and the number of the request, from 0: it
+            may wait, raise what is to go wrong,
             or give other vectors; None means the usual ones.
         closed: whether `close` was called.
     """

@@ -1,10 +1,12 @@
-"""The embedder that needs nothing: wordllama's weights out of its wheel, run by model2vec, without any network.
+"""The embedder that needs nothing: wordllama's weights out of its wheel, run by model2vec, without
+any network.
 
-wordllama itself is never imported: its import sets up logging, and its loader looks for the tokenizer in the wrong
-folder and then downloads it.
+wordllama itself is never imported: its import sets up logging, and its loader looks for the
+tokenizer in the wrong folder and then downloads it.
 
-Measured on one core, passages of 730 characters: 4,800 a second with the weights widened to float32 (3,300 as they are, in
-float16); four fifths of that time is the tokenizer's. Slices of 32 texts cost 7 % against slices of 1,024.
+Measured on one core, passages of 730 characters: 4,800 a second with the weights widened to float32
+(3,300 as they are, in float16); four fifths of that time is the tokenizer's. Slices of 32 texts
+cost 7 % against slices of 1,024.
 """
 
 from __future__ import annotations
@@ -28,16 +30,20 @@ MODEL_ID = "local:wordllama-l2-supercat-256"
 _WEIGHTS, _TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _SLICE = 32
-_LIMITS = EmbedLimits(max_texts=256, max_characters=4_000_000, max_text_characters=2_000_000, concurrency=1)
+_LIMITS = EmbedLimits(
+    max_texts=256, max_characters=4_000_000, max_text_characters=2_000_000, concurrency=1
+)
 
 
 class LocalEmbedder:
     """A static model in this process: a vector is the mean of its tokens' vectors.
 
-    One thread does all the work, so the event loop never waits. Texts go to it in slices, each after the other has ended: a query
-    waits for one slice (about 7 ms), however many documents are under way.
+    One thread does all the work, so the event loop never waits. Texts go to it in slices, each
+    after the other has ended: a query waits for one slice (about 7 ms), however many documents are
+    under way.
 
-    A text without a token that the model knows gets the unit vector with equal components: it is near to nothing, and never zero.
+    A text without a token that the model knows gets the unit vector with equal components: it is
+    near to nothing, and never zero.
     """
 
     in_process = True
@@ -72,7 +78,9 @@ class LocalEmbedder:
         """
         loop = asyncio.get_running_loop()
         slices = [list(texts[at : at + _SLICE]) for at in range(0, len(texts), _SLICE)]
-        return np.concatenate([await loop.run_in_executor(self._thread, self._run, part) for part in slices])
+        return np.concatenate(
+            [await loop.run_in_executor(self._thread, self._run, part) for part in slices]
+        )
 
     async def close(self) -> None:
         """Let the thread end."""
@@ -81,7 +89,9 @@ class LocalEmbedder:
     def _run(self, texts: list[str]) -> Vectors:
         if self._model is None:
             self._model = _load()
-        rows: Vectors = self._model.encode([valid_unicode(text) for text in texts], use_multiprocessing=False)
+        rows: Vectors = self._model.encode(
+            [valid_unicode(text) for text in texts], use_multiprocessing=False
+        )
         rows[~rows.any(axis=1)] = 1.0
         return unit_vectors(rows, len(texts), DIMENSIONS)
 
@@ -94,11 +104,17 @@ def _load() -> Any:
 
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("LIVEDEX_EMBEDDER is local, but the package wordllama is not installed: install it, or choose another embedder")
+        raise ConfigError(
+            "LIVEDEX_EMBEDDER is local, but the package wordllama is not installed: install "
+            "it, or choose another embedder"
+        )
     folder = Path(spec.submodule_search_locations[0])
     try:
         weights = load_file(folder / _WEIGHTS)[_TENSOR].astype(np.float32)
         tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
     except (OSError, KeyError) as exc:
-        raise ConfigError(f"LIVEDEX_EMBEDDER is local, but the weights in the package wordllama cannot be read: {exc}") from exc
+        raise ConfigError(
+            "LIVEDEX_EMBEDDER is local, but the weights in the package wordllama cannot be "
+            f"read: {exc}"
+        ) from exc
     return StaticModel(weights, tokenizer, max_length=None)

@@ -1,7 +1,9 @@
-"""An embedding model behind OpenAI's protocol: OpenAI itself, Ollama, vLLM, LM Studio, text-embeddings-inference and others.
+"""An embedding model behind OpenAI's protocol: OpenAI itself, Ollama, vLLM, LM Studio,
+text-embeddings-inference and others.
 
-Source: OpenAI's API reference, "Create embeddings": 2,048 texts and 300,000 tokens in a request, 8,192 tokens in a text. The limits here
-are in characters, of which a token has one at the least in practice (Chinese) and four in English.
+Source: OpenAI's API reference, "Create embeddings": 2,048 texts and 300,000 tokens in a request,
+8,192 tokens in a text. The limits here are in characters, of which a token has one at the least in
+practice (Chinese) and four in English.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ class OpenAIEmbedder:
 
     Args:
         model: as the provider names it.
-        url: of the API, with its version: `https://api.openai.com/v1`, or that of a compatible server.
+        url: of the API, with its version: `https://api.openai.com/v1`, or that of a compatible
+            server.
         api_key: sent as a bearer token, where there is one.
-        dimensions: the length wished for; sent only to the models that can shorten their vectors (`text-embedding-3-…`).
+        dimensions: the length wished for; sent only to the models that can shorten their vectors
+            (`text-embedding-3-…`).
         provider: the first part of the vector space's name.
         limits: the bounds of one request.
         now: aware; for Retry-After as a date.
@@ -84,8 +88,8 @@ class OpenAIEmbedder:
     async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
         """Turn texts into vectors; see `Embedder.embed`.
 
-        All vectors of an answer have one length; to compare it with the one wished for is left to the caller, who has to be able to say
-        at the start which one came.
+        All vectors of an answer have one length; to compare it with the one wished for is left to
+        the caller, who has to be able to say at the start which one came.
         """
         body = await self._post([valid_unicode(text) for text in texts], kind)
         vectors = unit_vectors(parse_embeddings_response(body, len(texts), texts), len(texts), None)
@@ -102,18 +106,33 @@ class OpenAIEmbedder:
         timeout = httpx.Timeout(30.0, connect=_CONNECT_S, read=_READ_S[kind])
         try:
             async with asyncio.timeout(_WHOLE_S[kind]):
-                answer = await self._client().post(self._url, content=self._request(texts), timeout=timeout)
+                answer = await self._client().post(
+                    self._url, content=self._request(texts), timeout=timeout
+                )
         except TimeoutError as exc:
-            raise RetryableError(f"{self._place()}: no whole answer in {_WHOLE_S[kind]:.0f} s") from exc
+            raise RetryableError(
+                f"{self._place()}: no whole answer in {_WHOLE_S[kind]:.0f} s"
+            ) from exc
         except httpx.RequestError as exc:
             raise RetryableError(f"{self._place()}: no answer ({type(exc).__name__})") from exc
         if answer.is_success:
             return answer.content
         key = self._api_key.get_secret_value()
-        raise provider_error(answer.status_code, answer.headers, answer.content, now=self._now(), texts=texts, secret=key)
+        raise provider_error(
+            answer.status_code,
+            answer.headers,
+            answer.content,
+            now=self._now(),
+            texts=texts,
+            secret=key,
+        )
 
     def _request(self, texts: list[str]) -> str:
-        request: dict[str, object] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        request: dict[str, object] = {
+            "model": self._model,
+            "input": texts,
+            "encoding_format": "float",
+        }
         if self._dimensions is not None and self._model.startswith(_SHORTENABLE):
             request["dimensions"] = self._dimensions
         return json.dumps(request)
@@ -123,7 +142,10 @@ class OpenAIEmbedder:
             headers = {"content-type": "application/json", "accept": "application/json"}
             if self._api_key.get_secret_value():
                 headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
-            limits = httpx.Limits(max_connections=self._limits.concurrency + 32, max_keepalive_connections=self._limits.concurrency + 4)
+            limits = httpx.Limits(
+                max_connections=self._limits.concurrency + 32,
+                max_keepalive_connections=self._limits.concurrency + 4,
+            )
             self._http = open_http_client(str(self._url), headers=headers, limits=limits)
         return self._http
 
@@ -137,9 +159,14 @@ def _endpoint(url: str) -> httpx.URL:
         base = httpx.URL(url.strip())
         host, port = base.host, base.port
     except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL: give one like http://localhost:8080/v1") from exc
+        raise ConfigError(
+            "LIVEDEX_EMBEDDER_URL is no URL: give one like http://localhost:8080/v1"
+        ) from exc
     if base.scheme not in ("http", "https") or not host or not 0 < (port or 80) < 65_536:
-        raise ConfigError("LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like http://localhost:8080/v1")
+        raise ConfigError(
+            "LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like "
+            "http://localhost:8080/v1"
+        )
     path = base.path.rstrip("/")
     endpoint = base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
     check_http_environment(str(endpoint))
@@ -150,5 +177,8 @@ def _sendable(api_key: SecretStr | None) -> SecretStr:
     """The key without the line end that files of secrets have; empty where there is none."""
     key = "" if api_key is None else api_key.get_secret_value().strip()
     if not (key.isascii() and key.isprintable()):
-        raise ConfigError("LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, without quotes and line ends")
+        raise ConfigError(
+            "LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, "
+            "without quotes and line ends"
+        )
     return SecretStr(key)

@@ -1,12 +1,15 @@
-"""An answer in OpenAI's protocol: `{"data": [{"index": 0, "embedding": [0.1, …]}, …]}`, in any order, and the shapes that compatible servers make of it.
+"""An answer in OpenAI's protocol: `{"data": [{"index": 0, "embedding": [0.1, …]}, …]}`, in any
+order, and the shapes that compatible servers make of it.
 
 | shape | how it is read |
 |---|---|
 | no `index`, of some items or of all | the item's place is its index |
 | `index` as a text of digits | as the number |
-| `embedding` as base64 of little-endian float32 | as the numbers (OpenAI's `encoding_format: base64`) |
+| `embedding` as base64 of little-endian float32 | as the numbers (OpenAI's `encoding_format:
+base64`) |
 | `[[0.1, …], …]` instead of objects, or one row in a row | as the vectors, by place |
-| the list below `data`, `embeddings`, `result`, `results`, `response`, `output` or `body`, or alone | wherever it is |
+| the list below `data`, `embeddings`, `result`, `results`, `response`, `output` or `body`, or alone
+| wherever it is |
 
 Nothing of a wrong answer is used: which of its vectors belongs to which text can no longer be told.
 """
@@ -32,7 +35,9 @@ _VECTOR = ("embedding", "vector", "values")
 _FLOAT32_BYTES = 4
 
 
-def parse_embeddings_response(body: bytes, count: int, texts: Sequence[str] = ()) -> NDArray[np.float64]:
+def parse_embeddings_response(
+    body: bytes, count: int, texts: Sequence[str] = ()
+) -> NDArray[np.float64]:
     """Return the vectors of an answer, in the order of the texts.
 
     Args:
@@ -53,7 +58,9 @@ def parse_embeddings_response(body: bytes, count: int, texts: Sequence[str] = ()
     for place, item in enumerate(items):
         index = _index(item, place, count)
         if not 0 <= index < count:
-            raise RetryableError(f"wrong answer: an index out of range for {count} texts, in item {place}")
+            raise RetryableError(
+                f"wrong answer: an index out of range for {count} texts, in item {place}"
+            )
         if index in rows:
             raise RetryableError(f"wrong answer: index {index} twice")
         rows[index] = _row(item, index)
@@ -68,7 +75,10 @@ def _items(body: bytes, texts: Sequence[str]) -> list[Any]:
     found = _unwrapped(answer, 0)
     if found is None:
         words = error_message(body, texts)
-        raise RetryableError("wrong answer: JSON without a list `data`" + (f"; the provider says: {words}" if words else ""))
+        raise RetryableError(
+            "wrong answer: JSON without a list `data`"
+            + (f"; the provider says: {words}" if words else "")
+        )
     return found
 
 
@@ -84,7 +94,9 @@ def _unwrapped(answer: Any, depth: int) -> list[Any] | None:
 
 
 def _lenient(body: bytes) -> Any:
-    """Read what Python writes and JSON does not know, NaN and Infinity, so that the vector that holds it can be named."""
+    """Read what Python writes and JSON does not know, NaN and Infinity, so that the vector that
+    holds it can be named.
+    """
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as exc:
@@ -99,12 +111,18 @@ def _index(item: Any, place: int, count: int) -> int:
     if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < 10:
         return int(index)
     if type(index) is not int:
-        raise RetryableError(f"wrong answer: item {place} of {count} has an index that is no number")
+        raise RetryableError(
+            f"wrong answer: item {place} of {count} has an index that is no number"
+        )
     return index
 
 
 def _row(item: Any, index: int) -> NDArray[np.float64]:
-    values = next((item[name] for name in _VECTOR if name in item), None) if isinstance(item, dict) else item
+    values = (
+        next((item[name] for name in _VECTOR if name in item), None)
+        if isinstance(item, dict)
+        else item
+    )
     if isinstance(values, str):
         return _decoded(values, index)
     if isinstance(values, list) and len(values) == 1 and isinstance(values[0], list):
@@ -125,12 +143,16 @@ def _decoded(text: str, index: int) -> NDArray[np.float64]:
     except (binascii.Error, ValueError) as exc:
         raise RetryableError(f"wrong answer: index {index} has a text that is no base64") from exc
     if not raw or len(raw) % _FLOAT32_BYTES:
-        raise RetryableError(f"wrong answer: index {index} has {len(raw)} bytes, which are no float32 numbers")
+        raise RetryableError(
+            f"wrong answer: index {index} has {len(raw)} bytes, which are no float32 numbers"
+        )
     return np.frombuffer(raw, dtype="<f4").astype(np.float64)
 
 
 def _stacked(rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     for index, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            raise RetryableError(f"wrong answer: index {index} has length {len(row)}, index 0 has {len(rows[0])}")
+            raise RetryableError(
+                f"wrong answer: index {index} has length {len(row)}, index 0 has {len(rows[0])}"
+            )
     return np.stack(rows)

@@ -1,21 +1,27 @@
 """When a text that fails alone is to blame, and when the provider is.
 
-A document is given up for a text only if nothing but that text can be the reason. The rules, for a text that failed in a request of
-its own while a probe, asked after that, is answered:
+A document is given up for a text only if nothing but that text can be the reason. The rules, for a
+text that failed in a request of its own while a probe, asked after that, is answered:
 
 | it is answered with | and meanwhile | it is to blame after |
 |---|---|---|
 | a refusal (400, 413, 422) | another document's text was embedded | 2 failures |
 | a refusal | nothing else was embedded | 3 failures in 2 s or more |
-| a denial (401, 403, 404 …), each with a probe answered after it | another document's text was embedded | 3 failures in 1 s or more |
+| a denial (401, 403, 404 …), each with a probe answered after it | another document's text was
+embedded | 3 failures in 1 s or more |
 | a denial | nothing else was embedded | 5 failures in 5 s or more |
-| no quota (402), or too many requests (429) again and again, each with a probe answered after it | another document's text was embedded | 6 failures in 30 s or more |
-| no quota, or too many requests | nothing else was embedded | never: an outage, after 6 failures in 5 s |
+| no quota (402), or too many requests (429) again and again, each with a probe answered after it |
+another document's text was embedded | 6 failures in 30 s or more |
+| no quota, or too many requests | nothing else was embedded | never: an outage, after 6 failures in
+5 s |
 | an error or a wrong answer | another document's text was embedded | 5 failures in 3 s or more |
-| an error or a wrong answer | nothing else was embedded, nor suspected | 6 failures in 60 s or more |
-| an error or a wrong answer | nothing else was embedded, but others failed alone too | never: an outage, after 6 failures in 5 s |
+| an error or a wrong answer | nothing else was embedded, nor suspected | 6 failures in 60 s or more
+|
+| an error or a wrong answer | nothing else was embedded, but others failed alone too | never: an
+outage, after 6 failures in 5 s |
 
-What is known of a text outlives the call, and is forgotten when there is an outage: it proves nothing any more.
+What is known of a text outlives the call, and is forgotten when there is an outage: it proves
+nothing any more.
 """
 
 from __future__ import annotations
@@ -84,7 +90,13 @@ class PoisonTexts:
             self._cases.popitem(last=False)
         return case
 
-    def failed(self, case: SuspectText, fault: RetryableError | RejectedError, now: float, embedded_before: int) -> None:
+    def failed(
+        self,
+        case: SuspectText,
+        fault: RetryableError | RejectedError,
+        now: float,
+        embedded_before: int,
+    ) -> None:
         """The text failed alone.
 
         Args:
@@ -124,4 +136,7 @@ class PoisonTexts:
         return Verdict.POISON if case.failures >= needed and age_s >= needed_s else Verdict.RETRY
 
     def _others_failed(self, case: SuspectText, now: float) -> bool:
-        return any(c is not case and c.failures and now - c.failed_at < _SUSPECTED_FOR_S for c in self._cases.values())
+        return any(
+            c is not case and c.failures and now - c.failed_at < _SUSPECTED_FOR_S
+            for c in self._cases.values()
+        )

@@ -1,4 +1,7 @@
-"""One request to the provider: verified, counted, translated. Everything that is sent goes through here."""
+"""One request to the provider: verified, counted, translated.
+
+Everything that is sent goes through here.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ class CheckedEmbedder:
         confirmed: whether a vector of that length was answered.
     """
 
-    def __init__(self, embedder: Embedder, dimensions: int | None, observer: RequestObserver) -> None:
+    def __init__(
+        self, embedder: Embedder, dimensions: int | None, observer: RequestObserver
+    ) -> None:
         self._embedder, self._observer = embedder, observer
         self.confirmed = False
         self._dimensions = dimensions
@@ -79,7 +84,9 @@ class CheckedEmbedder:
 
     async def _ask(self, texts: Sequence[str], kind: TextKind, dimensions: int | None) -> Vectors:
         try:
-            vectors = unit_vectors(await self._embedder.embed(texts, kind=kind), len(texts), dimensions)
+            vectors = unit_vectors(
+                await self._embedder.embed(texts, kind=kind), len(texts), dimensions
+            )
         except OutageError:
             self._observer.requested("outage")
             raise
@@ -91,9 +98,12 @@ class CheckedEmbedder:
             raise
         except LivedexError:
             raise
-        except Exception as exc:  # of a class that somebody else wrote: nothing is known of it but that there are no vectors
+        # of a class that somebody else wrote: nothing is known of it but that there are no vectors
+        except Exception as exc:
             self._observer.requested("retry")
-            raise RetryableError(f"the embedder failed: {type(exc).__name__}: {redact(str(exc), texts)}".rstrip(": ")) from exc
+            raise RetryableError(
+                f"the embedder failed: {type(exc).__name__}: {redact(str(exc), texts)}".rstrip(": ")
+            ) from exc
         self._observer.requested("ok")
         return vectors
 

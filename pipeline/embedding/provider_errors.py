@@ -1,4 +1,8 @@
-"""What a provider's refusal means: HTTP status, headers and error code to one of our errors, with the provider's words as far as they may be shown."""
+"""What a provider's refusal means:
+
+HTTP status, headers and error code to one of our errors, with the provider's words as far as they
+may be shown.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,13 @@ from typing import Any, TypeAlias
 
 from livedex.pipeline.embedding.provider_messages import error_message
 from livedex.pipeline.embedding.status_kinds import classify_status
-from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.errors import (
+    OutageError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+    TooLargeError,
+)
 from livedex.pipeline.http.retry_after import parse_retry_after_s
 
 ProviderError: TypeAlias = RetryableError | RejectedError
@@ -20,13 +30,18 @@ REFUSED_REASON = "embedding_refused"
 _SAYS = "; the provider says: "
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
-    r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|credit|balance)|account_(deactivated|suspended)",
+    r"insufficient_quota|quota_?exceeded|exceeded_current_quota|billing|insufficient_(funds|"
+    r"credit|balance)|account_(deactivated|suspended)",
     re.I,
 )
-_NO_SUCH_MODEL = re.compile(r"model_not_found|invalid_api_key|deployment_?not_?found|unsupported_model", re.I)
+_NO_SUCH_MODEL = re.compile(
+    r"model_not_found|invalid_api_key|deployment_?not_?found|unsupported_model", re.I
+)
 _TOO_LARGE = re.compile(
-    r"too (many|large|long|big)|maximum (context|input|number|batch|allowed|request)|max(imum)?[ _](context|tokens|batch|input)"
-    r"|context[ _](length|size|window)|batch size|exceed|(token|size|length) limit|at most \d+|longer than",
+    r"too (many|large|long|big)|maximum (context|input|number|batch|allowed|request)|"
+    r"max(imum)?[ _](context|tokens|batch|input)"
+    r"|context[ _](length|size|window)|batch size|exceed|(token|size|length) limit|at most "
+    r"\d+|longer than",
     re.I,
 )
 _ADVICE = {
@@ -39,17 +54,21 @@ _ADVICE = {
 
 
 class QuotaExhaustedError(OutageError):
-    """The account has no quota or no money left; a probe may be small enough to be answered all the same."""
+    """The account has no quota or no money left; a probe may be small enough to be answered all
+    the same.
+    """
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
 
 
 class TextDeniedError(RejectedError):
-    """Texts are denied as credentials or addresses are, while a probe is answered: something on the way dislikes what is in them.
+    """Texts are denied as credentials or addresses are, while a probe is answered: something on the
+    way dislikes what is in them.
 
     Attributes:
-        needs_witness: what was said (no quota, too many requests) may be true of texts and not of a probe: nothing is blamed unless another text is
+        needs_witness: what was said (no quota, too many requests) may be true of texts and not of a
+            probe: nothing is blamed unless another text is
             embedded meanwhile.
     """
 
@@ -58,14 +77,21 @@ class TextDeniedError(RejectedError):
         told = rest.partition(_SAYS)[2] if said.startswith("HTTP ") else str(cause)
         words = f"{_SAYS}{told}" if told else ""
         super().__init__(
-            f"{said if said.startswith('HTTP ') else 'denied'}, while a probe is answered: something on the way, such as a firewall, refuses what is in it{words}",
+            f"{said if said.startswith('HTTP ') else 'denied'}, while a probe is answered: "
+            f"something on the way, such as a firewall, refuses what is in it{words}",
             reason=REFUSED_REASON,
         )
         self.needs_other_success = isinstance(cause, QuotaExhaustedError | RateLimitedError)
 
 
 def provider_error(
-    status: int, headers: Mapping[str, str], body: bytes, *, now: datetime, texts: Sequence[str] = (), secret: str | None = None
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    texts: Sequence[str] = (),
+    secret: str | None = None,
 ) -> ProviderError:
     """Return the error that an answer other than 2xx stands for.
 
@@ -82,18 +108,26 @@ def provider_error(
     told = f"{_SAYS}{words}" if words else ""
     if kind == "payment" or (kind == "throttled" and _NO_MONEY.search(looked_at)):
         advice = (
-            "it wants payment: check the account" if kind == "payment" else "the quota is exhausted: check the account's plan and billing"
+            "it wants payment: check the account"
+            if kind == "payment"
+            else "the quota is exhausted: check the account's plan and billing"
         )
         return QuotaExhaustedError(f"{said}: {advice}{told}", retry_after_s=_wait(headers, now))
     if kind == "throttled":
-        return RateLimitedError(f"{said}: too many requests{told}", retry_after_s=_wait(headers, now))
+        return RateLimitedError(
+            f"{said}: too many requests{told}", retry_after_s=_wait(headers, now)
+        )
     if kind == "server":
-        return RetryableError(f"{said}: the server cannot do it now{told}", retry_after_s=_wait(headers, now))
+        return RetryableError(
+            f"{said}: the server cannot do it now{told}", retry_after_s=_wait(headers, now)
+        )
     if kind in ("denied", "answered"):
         advice = _ADVICE.get(status, "no embeddings are offered there: check LIVEDEX_EMBEDDER_URL")
         return OutageError(COMPONENT, f"{said}: {advice}{told}")
     if code and _NO_SUCH_MODEL.search(code):
-        return OutageError(COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY{told}")
+        return OutageError(
+            COMPONENT, f"{said}: check LIVEDEX_EMBEDDER and LIVEDEX_EMBEDDER_API_KEY{told}"
+        )
     if kind == "too_large" or _TOO_LARGE.search(looked_at):
         return TooLargeError(f"{said}: more than it takes in a request{told}")
     return RejectedError(f"{said}: the request is refused{told}", reason=REFUSED_REASON)

@@ -1,4 +1,6 @@
-"""What a provider says in words, fit to be kept in a dead letter: short, in one line, without credentials and without the texts that it was sent."""
+"""What a provider says in words, fit to be kept in a dead letter: short, in one line, without
+credentials and without the texts that it was sent.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ MAX_CHARACTERS = 240
 _LOOKED_AT_BYTES, _PAGE_BYTES = 65_536, 16_384
 _GRAM = 12  # as many characters in a row as a text has are the text's
 _LEFT_OUT = "…"
-_MARKUP = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)|<!--.*?(-->|$)|<[^<>]{0,2000}>", re.I | re.S)
+_MARKUP = re.compile(
+    r"<(script|style)\b.*?(</\1\s*>|$)|<!--.*?(-->|$)|<[^<>]{0,2000}>", re.I | re.S
+)
 _LONG_SECRET = re.compile(r"\b(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{32,}\b")
 _NAMED = ("message", "detail", "error_message", "error_description", "msg", "reason", "title")
 
@@ -38,7 +42,9 @@ def error_message(body: bytes, texts: Sequence[str] = (), *secrets: str | None) 
 
 def redact(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
     """Return words of a provider as they may be shown; arguments as of `words_of`."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in said[: 8 * MAX_CHARACTERS]).split())
+    line = " ".join(
+        "".join(c if c.isprintable() else " " for c in said[: 8 * MAX_CHARACTERS]).split()
+    )
     line = _LONG_SECRET.sub("***", mask_credentials(line, *secrets))
     line = _without_texts(line[: 2 * MAX_CHARACTERS], texts)
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + _LEFT_OUT
@@ -62,7 +68,7 @@ def _said(answer: Any, depth: int) -> str | None:
 
 
 def _without_texts(line: str, texts: Sequence[str]) -> str:
-    """The line without what it has in common with the texts, from `_GRAM` characters in a row on."""
+    """Remove from a line every run of `_GRAM` or more characters that it shares with the texts."""
     flat = "\n".join(" ".join(text.split()) for text in texts)  # the line has no line end
     hidden = bytearray(len(line))
     for at in range(len(line) - _GRAM + 1):

@@ -1,4 +1,6 @@
-"""Queries take their own way to the provider: never behind documents, soon answered or soon refused."""
+"""Queries take their own way to the provider: never behind documents, soon answered or soon
+refused.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ class CachedQueryEmbedder:
     """
 
     def __init__(
-        self, provider: CheckedEmbedder, breaker: CircuitBreaker, clock: Clock, *, max_characters: int, deadline_s: float = QUERY_DEADLINE_S
+        self,
+        provider: CheckedEmbedder,
+        breaker: CircuitBreaker,
+        clock: Clock,
+        *,
+        max_characters: int,
+        deadline_s: float = QUERY_DEADLINE_S,
     ) -> None:
         self._provider, self._breaker, self._clock = provider, breaker, clock
         self._max_characters, self._deadline_s = max_characters, deadline_s
@@ -72,7 +80,9 @@ class CachedQueryEmbedder:
             raise
         except TimeoutError as exc:
             self._look_into_it()
-            raise RetryableError(f"the embedder did not answer a query in {self._deadline_s:.0f} s") from exc
+            raise RetryableError(
+                f"the embedder did not answer a query in {self._deadline_s:.0f} s"
+            ) from exc
         except RejectedError as exc:
             self._look_into_it()
             raise RetryableError(f"the embedder refuses the query: {exc}") from exc
@@ -108,7 +118,9 @@ class CachedQueryEmbedder:
         return vector
 
     def _look_into_it(self) -> None:
-        """A query failed: find out with a probe, behind its back, whether the provider is down for all."""
+        """A query failed: find out with a probe, behind its back, whether the provider is down for
+        all.
+        """
         if self._doubt is None or self._doubt.done():
             self._doubt = asyncio.create_task(self._probe())
 

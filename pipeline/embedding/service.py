@@ -4,15 +4,20 @@
 |---|---|
 | silence, 5xx, a wrong answer | tried again a few times with growing pauses |
 | 429, or a time to wait for | no text of a document is sent before; a long one is an outage |
-| it goes on | a probe decides: is it answered, then a text may be to blame and is searched for; else it is an outage |
+| it goes on | a probe decides: is it answered, then a text may be to blame and is searched for;
+else it is an outage |
 | 400, 422 | the text that is refused is searched for by halving |
 | 413, or 400 for the size | the request is halved, and requests stay small for a while |
-| 401, 403, 404 and the like | a probe decides: not answered, it is an outage; answered, the text that is denied is searched for |
-| 402, no quota left, 429 again and again | as well, but a text is blamed only if others are embedded meanwhile |
-| an outage | everything fails at once, the health says why, and one probe at growing intervals finds out when it is over |
+| 401, 403, 404 and the like | a probe decides: not answered, it is an outage; answered, the text
+that is denied is searched for |
+| 402, no quota left, 429 again and again | as well, but a text is blamed only if others are
+embedded meanwhile |
+| an outage | everything fails at once, the health says why, and one probe at growing intervals
+finds out when it is over |
 
-Invariants: a text that was answered well is not sent again; no text is refused because of an outage; nothing that is not finite, of
-the right length and of length 1 as a vector is ever handed on.
+Invariants: a text that was answered well is not sent again; no text is refused because of an
+outage; nothing that is not finite, of the right length and of length 1 as a vector is ever handed
+on.
 """
 
 from __future__ import annotations
@@ -62,12 +67,20 @@ class EmbeddingService:
     ) -> None:
         clock = clock or Clock()
         self._embedder, self._limits = embedder, embedder.limits
-        self._provider = CheckedEmbedder(embedder, dimensions or embedder.dimensions, observer or NullObserver())
+        self._provider = CheckedEmbedder(
+            embedder, dimensions or embedder.dimensions, observer or NullObserver()
+        )
         self._breaker = CircuitBreaker(self._provider.probe, clock, on_health)
         self._line = EmbeddingClient(self._provider, self._breaker, clock, self._limits.concurrency)
-        self._around = EmbedCallContext(self._line, RequestSizeLimit(self._limits), PoisonTexts(), self._limits, clock)
+        self._around = EmbedCallContext(
+            self._line, RequestSizeLimit(self._limits), PoisonTexts(), self._limits, clock
+        )
         self._queries = CachedQueryEmbedder(
-            self._provider, self._breaker, clock, max_characters=self._limits.max_text_characters, deadline_s=query_deadline_s
+            self._provider,
+            self._breaker,
+            clock,
+            max_characters=self._limits.max_text_characters,
+            deadline_s=query_deadline_s,
         )
 
     @property
@@ -102,14 +115,17 @@ class EmbeddingService:
 
         Args:
             texts: n texts of any size.
-            permit: called just before each request; raises OutageError where nothing may be sent any more.
+            permit: called just before each request; raises OutageError where nothing may be sent
+                any more.
 
         Yields:
-            as soon as a request is answered: (index, vector) of its texts, each vector float32 of length 1 and shape (dimensions,); or
-            (index, RejectedError) of a text that the model never takes. Every index comes once, unless an error is raised.
+            as soon as a request is answered: (index, vector) of its texts, each vector float32 of
+            length 1 and shape (dimensions,); or (index, RejectedError) of a text that the model
+            never takes. Every index comes once, unless an error is raised.
 
         Raises:
-            OutageError: the provider is away; what was answered before has been handed on, the rest is to be asked for again later.
+            OutageError: the provider is away; what was answered before has been handed on, the rest
+            is to be asked for again later.
         """
         if not texts:
             return
@@ -149,7 +165,8 @@ class EmbeddingService:
         return await self._queries.embed(text, kind)
 
     async def check(self) -> int:
-        """Compare what is configured with what the model gives; once that is known, nothing is asked.
+        """Compare what is configured with what the model gives; once that is known, nothing is
+        asked.
 
         Returns:
             the length of a vector.
@@ -168,18 +185,22 @@ class EmbeddingService:
         expected = self._provider.dimensions
         if found > MAX_DIMENSIONS:
             raise ConfigError(
-                f"the model {self.model_id} gives vectors of length {found}, and at most {MAX_DIMENSIONS} can be stored and indexed: choose another "
+                f"the model {self.model_id} gives vectors of length {found}, and at most "
+                f"{MAX_DIMENSIONS} can be stored and indexed: choose another "
                 "LIVEDEX_EMBEDDER, or an offer of this model whose vectors are shorter"
             )
         if expected != found:
             raise ConfigError(
-                f"LIVEDEX_DIMENSIONS is {expected}, but the model {self.model_id} gives vectors of length {found}: "
+                f"LIVEDEX_DIMENSIONS is {expected}, but the model {self.model_id} gives "
+                f"vectors of length {found}: "
                 f"set LIVEDEX_DIMENSIONS={found}, leave it out, or choose another LIVEDEX_EMBEDDER"
             )
         return found
 
     def stop_sending(self) -> None:
-        """Send no documents' texts any more, so that the process can end; requests under way are still answered."""
+        """Send no documents' texts any more, so that the process can end; requests under way are
+        still answered.
+        """
         self._line.stop()
 
     async def close(self) -> None:

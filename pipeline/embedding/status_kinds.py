@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-StatusClass: TypeAlias = Literal["answered", "throttled", "server", "payment", "denied", "too_large", "refused"]
+StatusClass: TypeAlias = Literal[
+    "answered", "throttled", "server", "payment", "denied", "too_large", "refused"
+]
 """
 | kind | what is done |
 |---|---|
@@ -12,23 +14,33 @@ StatusClass: TypeAlias = Literal["answered", "throttled", "server", "payment", "
 | throttled | nothing is sent for a while |
 | server | retried, then waited for: it says nothing about the text |
 | payment | an outage at once: only a person can mend it |
-| denied | a probe decides: not answered, it is an outage; answered, the text that is denied is searched for (a firewall may dislike its words) |
+| denied | a probe decides: not answered, it is an outage; answered, the text that is denied is
+searched for (a firewall may dislike its words) |
 | too_large | the request is halved |
-| refused | the text that is refused is searched for by halving, and a probe has to be answered before it is blamed |
+| refused | the text that is refused is searched for by halving, and a probe has to be answered
+before it is blamed |
 """
 
-_SERVER = frozenset({
-    408, # request timeout
-    409, # conflict
-    421, # misdirected request
-    423, # locked
-    424, # failed dependency: text-embeddings-inference, when it is out of memory
-    425, # too early
-    440, 444, 449, # of IIS and nginx: session expired, no response, retry
-    460, 463, # of AWS load balancers: the client closed, too many addresses
-    495, 496, 497, 498, # of nginx and ArcGIS: TLS and tokens of the way there
-    499, # client closed request
-})  # fmt: skip
+_SERVER = frozenset(
+    {
+        408,  # request timeout
+        409,  # conflict
+        421,  # misdirected request
+        423,  # locked
+        424,  # failed dependency: text-embeddings-inference, when it is out of memory
+        425,  # too early
+        440,
+        444,
+        449,  # of IIS and nginx: session expired, no response, retry
+        460,
+        463,  # of AWS load balancers: the client closed, too many addresses
+        495,
+        496,
+        497,
+        498,  # of nginx and ArcGIS: TLS and tokens of the way there
+        499,  # client closed request
+    }
+)
 _DENIED = frozenset({401, 403, 404, 405, 407, 410, 426, 451})
 _THROTTLED = frozenset({420, 429, 430})
 

@@ -15,7 +15,9 @@ def valid_unicode(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing of a text can be seen: only white space, controls and characters without width."""
+    """Whether nothing of a text can be seen: only white space, controls and characters without
+    width.
+    """
     return all(unicodedata.category(character) in _INVISIBLE for character in text)
 
 

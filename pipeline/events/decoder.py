@@ -1,6 +1,7 @@
 """From the bytes of a record to the event in it.
 
-Everything is bounded before it is looked at closely: a record that others wrote may be anything, and compressed it may be small on the wire.
+Everything is bounded before it is looked at closely: a record that others wrote may be anything,
+and compressed it may be small on the wire.
 """
 
 from __future__ import annotations
@@ -14,13 +15,22 @@ from pydantic import ValidationError
 
 from livedex.pipeline.acl import MAX_PRINCIPALS
 from livedex.pipeline.errors import RejectedError
-from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED, SCHEMA_VERSION, Changed, Event, ManifestRef
+from livedex.pipeline.events.event import (
+    DOCUMENT_CHANGED,
+    DOCUMENT_DELETED,
+    SCHEMA_VERSION,
+    Changed,
+    Event,
+    ManifestRef,
+)
 from livedex.pipeline.events.json_decoder import decode_json
 from livedex.pipeline.events.version_limits import parse_version, version_problem
 from livedex.pipeline.names import is_reserved
 
 MAX_RECORD_BYTES = 12 * 1024 * 1024
-"""Of a record, unpacked: what a producer may send by Livedex's topics (8 MiB), and the quotes and escapes of another serialisation."""
+"""Of a record, unpacked: what a producer may send by Livedex's topics (8 MiB), and the quotes and
+escapes of another serialisation.
+"""
 MAX_RECORD_METADATA_BYTES = 262_144
 _MAX_BRACKETS = 500_000  # a list takes 3 bytes of JSON and hundreds of memory
 _MAX_ATTRIBUTES = 100  # of an envelope, extensions included
@@ -29,25 +39,37 @@ _CONTENT_FIELDS = ("content", "blob", "url")
 
 
 def decode_event(
-    raw: bytes | None, payload: type[Changed] | type[ManifestRef], accepted: datetime | None = None, *, ours: bool = False
+    raw: bytes | None,
+    payload: type[Changed] | type[ManifestRef],
+    accepted: datetime | None = None,
+    *,
+    ours: bool = False,
 ) -> Event[Any]:
     """Read an event.
 
     Args:
         payload: what its data must be.
-        accepted: when the broker took it, where others may write: they need not write our extension.
+        accepted: when the broker took it, where others may write: they need not write our
+            extension.
         ours: whether Livedex accepted the change itself; what others write has bounds.
 
     Raises:
-        RejectedError: the bytes are no such event; the message says which field, never what stood in it.
+        RejectedError: the bytes are no such event; the message says which field, never what stood
+        in it.
     """
     if not raw:
         raise RejectedError("the record is empty", reason="invalid_event")
     if len(raw) > MAX_RECORD_BYTES:
-        raise RejectedError(f"the record has {len(raw)} bytes, at most {MAX_RECORD_BYTES}: give the content by its url", reason="too_large")
+        raise RejectedError(
+            f"the record has {len(raw)} bytes, at most {MAX_RECORD_BYTES}: give the content "
+            "by its url",
+            reason="too_large",
+        )
     if len(raw) > _MAX_BRACKETS and raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
         raise RejectedError(
-            f"the record has more than {_MAX_BRACKETS} brackets: give such a content as base64, or by its url", reason="too_large"
+            f"the record has more than {_MAX_BRACKETS} brackets: give such a content as "
+            "base64, or by its url",
+            reason="too_large",
         )
     try:
         body = decode_json(raw)
@@ -56,9 +78,14 @@ def decode_event(
             _normalize(body, payload, accepted, checked=ours or accepted is None)
         return Event[payload].model_validate(body)  # type: ignore[valid-type]
     except orjson.JSONDecodeError as exc:
-        raise RejectedError(f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event") from exc
+        raise RejectedError(
+            f"no JSON: {exc.msg} at byte {exc.pos}", reason="invalid_event"
+        ) from exc
     except ValidationError as exc:
-        raise RejectedError(f"no event of schema version {SCHEMA_VERSION}: {first_invalid_field(exc)}", reason="invalid_event") from exc
+        raise RejectedError(
+            f"no event of schema version {SCHEMA_VERSION}: {first_invalid_field(exc)}",
+            reason="invalid_event",
+        ) from exc
 
 
 def first_invalid_field(exc: ValidationError) -> str:
@@ -69,7 +96,9 @@ def first_invalid_field(exc: ValidationError) -> str:
 
 
 def _invalid_event(place: str, why: str) -> RejectedError:
-    return RejectedError(f"no event of schema version {SCHEMA_VERSION}: {place}: {why}", reason="invalid_event")
+    return RejectedError(
+        f"no event of schema version {SCHEMA_VERSION}: {place}: {why}", reason="invalid_event"
+    )
 
 
 def _check_sizes(body: dict[str, Any], payload: type[Changed] | type[ManifestRef]) -> None:
@@ -88,7 +117,13 @@ def _check_sizes(body: dict[str, Any], payload: type[Changed] | type[ManifestRef
         raise _invalid_event("data.acl", f"it has {len(acl)} principals, at most {MAX_PRINCIPALS}")
 
 
-def _normalize(body: dict[str, Any], payload: type[Changed] | type[ManifestRef], accepted: datetime | None, *, checked: bool) -> None:
+def _normalize(
+    body: dict[str, Any],
+    payload: type[Changed] | type[ManifestRef],
+    accepted: datetime | None,
+    *,
+    checked: bool,
+) -> None:
     """Fill in what other systems may leave out, and hold the type of a change against its data."""
     if accepted is not None:
         body.setdefault("accepted", accepted.isoformat())
@@ -99,18 +134,28 @@ def _normalize(body: dict[str, Any], payload: type[Changed] | type[ManifestRef],
     if kind == DOCUMENT_DELETED:
         data.setdefault("deleted", True)
     elif kind != DOCUMENT_CHANGED:
-        raise RejectedError(f"type is none of {DOCUMENT_CHANGED}, {DOCUMENT_DELETED}", reason="invalid_event")
+        raise RejectedError(
+            f"type is none of {DOCUMENT_CHANGED}, {DOCUMENT_DELETED}", reason="invalid_event"
+        )
     if data.get("deleted", False) is not (kind == DOCUMENT_DELETED):
-        raise RejectedError(f"type is {kind}, and data.deleted says otherwise", reason="invalid_event")
+        raise RejectedError(
+            f"type is {kind}, and data.deleted says otherwise", reason="invalid_event"
+        )
     if metadata := data.get("metadata"):
         try:
             size = len(orjson.dumps(metadata))
         except orjson.JSONEncodeError as exc:  # more can be read than written
-            raise RejectedError("data.metadata nests too deep: at most 250 levels", reason="invalid_event") from exc
+            raise RejectedError(
+                "data.metadata nests too deep: at most 250 levels", reason="invalid_event"
+            ) from exc
         if size > MAX_RECORD_METADATA_BYTES:
-            raise _invalid_event("data.metadata", f"it has {size} bytes, at most {MAX_RECORD_METADATA_BYTES}")
+            raise _invalid_event(
+                "data.metadata", f"it has {size} bytes, at most {MAX_RECORD_METADATA_BYTES}"
+            )
     if isinstance(data.get("text"), str) and "content" not in data:
-        data["content"] = base64.b64encode(data.pop("text").encode("utf-8", "surrogatepass")).decode()
+        data["content"] = base64.b64encode(
+            data.pop("text").encode("utf-8", "surrogatepass")
+        ).decode()
     _check_contradictions(data)
     if not checked:
         _check_external_event(data)
@@ -119,7 +164,9 @@ def _normalize(body: dict[str, Any], payload: type[Changed] | type[ManifestRef],
 
 
 def _check_external_event(data: dict[str, Any]) -> None:
-    """Refuse what no other system should send: a version beyond its bounds, a name that is reserved, a change without a content."""
+    """Refuse what no other system should send: a version beyond its bounds, a name that is
+    reserved, a change without a content.
+    """
     if "version" in data:
         data["version"] = parse_version(data["version"])
         if (why := version_problem(data["version"])) is not None:
@@ -127,21 +174,32 @@ def _check_external_event(data: dict[str, Any]) -> None:
     if isinstance(data.get("tenant_id"), str) and is_reserved(data["tenant_id"]):
         raise _invalid_event("data.tenant_id", "the name is reserved")
     if any(data.get(name) is not None for name in ("patch", "builds_on", "held")):
-        raise _invalid_event("data.patch", "a document is patched over HTTP alone, where it is known what the patch builds on")
+        raise _invalid_event(
+            "data.patch",
+            "a document is patched over HTTP alone, where it is known what the patch builds on",
+        )
     without = data.get("deleted") or data.get("listing") or data.get("unreadable") is not None
     if not without and not any(data.get(name) is not None for name in _CONTENT_FIELDS):
-        raise _invalid_event("data.content", "there is none: give it as text, content or url, or say that the document is deleted")
+        raise _invalid_event(
+            "data.content",
+            "there is none: give it as text, content or url, or say that the document is deleted",
+        )
 
 
 def _check_contradictions(data: dict[str, Any]) -> None:
     """Refuse flags beside which a content would vanish."""
     given = [name for name in _CONTENT_FIELDS if data.get(name) is not None]
     if data.get("any_version") and not data.get("deleted"):
-        raise _invalid_event("data.any_version", "it is for deletes alone: say data.deleted, or leave it out")
+        raise _invalid_event(
+            "data.any_version", "it is for deletes alone: say data.deleted, or leave it out"
+        )
     if data.get("deleted") or data.get("unreadable") is not None:
         flag = "deleted" if data.get("deleted") else "unreadable"
         if given or data.get("listing"):
-            raise _invalid_event(f"data.{given[0] if given else 'listing'}", f"data.{flag} says that there is no content")
+            raise _invalid_event(
+                f"data.{given[0] if given else 'listing'}",
+                f"data.{flag} says that there is no content",
+            )
         return
     if len(given) > 1 and not data.get("listing"):
         raise _invalid_event(f"data.{given[1]}", "give the content once: as text, content or url")

@@ -1,7 +1,8 @@
-"""The messages between the stages: CloudEvents 1.0 in structured JSON, with frozen payloads and a schema version.
+"""The messages between the stages: CloudEvents 1.0 in structured JSON, with frozen payloads and a
+schema version.
 
-Messages carry identity and references. Only `livedex.changed` may carry content, up to `INLINE_LIMIT_BYTES`; larger content
-waits in the blob store and the message names it.
+Messages carry identity and references. Only `livedex.changed` may carry content, up to
+`INLINE_LIMIT_BYTES`; larger content waits in the blob store and the message names it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,19 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_FIELDS_ADDED_LATER = ("url", "acl", "gone_if_missing", "seen_at", "listing", "patch", "builds_on", "held")
-"""Fields that came later: an event that says nothing of them has the digest that it had before there were any."""
+_FIELDS_ADDED_LATER = (
+    "url",
+    "acl",
+    "gone_if_missing",
+    "seen_at",
+    "listing",
+    "patch",
+    "builds_on",
+    "held",
+)
+"""Fields that came later: an event that says nothing of them has the digest that it had before
+there were any.
+"""
 
 
 class Changed(Payload):
@@ -50,19 +62,28 @@ class Changed(Payload):
 
     Attributes:
         deleted: it is gone; nothing else matters then.
-        any_version: it is gone whatever its version was, if that was accepted before this: a source that deletes without versions.
-        unreadable: why its content could not be read (permission, I/O): the last synced version stays.
+        any_version: it is gone whatever its version was, if that was accepted before this: a source
+            that deletes without versions.
+        unreadable: why its content could not be read (permission, I/O): the last synced version
+            stays.
         content: the bytes, base64; None where `blob` names them.
         blob: SHA-256 of the content in the blob store, hexadecimal.
-        url: where the content is to be had, instead of it: the chunk stage gets it, so that what fails there is tried again.
+        url: where the content is to be had, instead of it: the chunk stage gets it, so that what
+            fails there is tried again.
         gone_if_missing: where nothing stands at `url` any more (404, 410), the document is deleted.
-        seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes only if something stands there still: who may
-            not look at either is told that nothing is there, too. None: nothing at `url` is enough, since the change itself says that the document is gone.
-        listing: no document changes by this: `content` says what has to be looked up, and each change that is found becomes an event.
+        seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes
+            only if something stands there still: who may
+            not look at either is told that nothing is there, too. None: nothing at `url` is enough,
+            since the change itself says that the document is gone.
+        listing: no document changes by this: `content` says what has to be looked up, and each
+            change that is found becomes an event.
         name: a file name, for the format.
-        acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see `livedex.pipeline.acl`.
-        patch: what changes of the newest version instead of its content, see `livedex.pipeline.events.merge_patch`; nothing else of this then counts.
-        builds_on, held: of a patch: the newest version that was given before it, and the newest of these whose event the broker holds for sure.
+        acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see
+            `livedex.pipeline.acl`.
+        patch: what changes of the newest version instead of its content, see
+            `livedex.pipeline.events.merge_patch`; nothing else of this then counts. builds_on,
+            held: of a patch: the newest version that was given before it, and the newest of these
+            whose event the broker holds for sure.
     """
 
     tenant_id: str = Field(min_length=1, max_length=200, pattern=_NO_NUL)
@@ -94,7 +115,9 @@ class Changed(Payload):
     @field_validator("changed_at")
     @classmethod
     def _in_a_calendar(cls, value: datetime | None) -> datetime | None:
-        """The first and the last years are what programs write who know no time, and databases cannot hold all of them."""
+        """The first and the last years are what programs write who know no time, and databases
+        cannot hold all of them.
+        """
         return value if value is None or 1 < value.year < 9999 else None
 
     @field_validator("acl")
@@ -105,7 +128,18 @@ class Changed(Payload):
     @property
     def fence(self) -> Fence:
         """What decides between this event and another of the same document: see `Fence`."""
-        own = self.model_dump(mode="json", exclude={"tenant_id", "document_id", "version", "any_version", "changed_at", "content", "blob"})
+        own = self.model_dump(
+            mode="json",
+            exclude={
+                "tenant_id",
+                "document_id",
+                "version",
+                "any_version",
+                "changed_at",
+                "content",
+                "blob",
+            },
+        )
         own["sha256"] = self.content_sha256
         for name in _FIELDS_ADDED_LATER:
             if own[name] is None or own[name] is False:
@@ -129,16 +163,29 @@ class Changed(Payload):
         try:
             return base64.b64decode(self.content or "", validate=True)
         except ValueError as exc:
-            raise RejectedError(f"{shorten_id(self.document_id)} v{self.version}: content is no base64", reason="invalid_event") from exc
+            raise RejectedError(
+                f"{shorten_id(self.document_id)} v{self.version}: content is no base64",
+                reason="invalid_event",
+            ) from exc
 
     @property
     def attributes(self) -> Attributes:
         """What it carries besides its text."""
-        return Attributes(self.collection, self.source, self.title, self.uri, self.mime_type, self.metadata, self.changed_at, self.acl)
+        return Attributes(
+            self.collection,
+            self.source,
+            self.title,
+            self.uri,
+            self.mime_type,
+            self.metadata,
+            self.changed_at,
+            self.acl,
+        )
 
 
 class ManifestRef(Payload):
-    """A manifest goes on to the next stage: identity alone, the manifest itself stands in the store.
+    """A manifest goes on to the next stage: identity alone, the manifest itself stands in the
+    store.
 
     Attributes:
         digest: of the fence, hexadecimal.
@@ -156,7 +203,9 @@ class ManifestRef(Payload):
 
 
 HeaderValue: TypeAlias = str | list[str | None] | None
-"""What stood under one name among the headers of a record; a list where the name stood there more than once."""
+"""What stood under one name among the headers of a record; a list where the name stood there more
+than once.
+"""
 
 
 class DeadLetterData(Payload):
@@ -165,7 +214,8 @@ class DeadLetterData(Payload):
     Attributes:
         place: partition and offset, and key.
         headers: text; what is no text in base64, behind "base64:".
-        payload: the exact bytes, base64; None where they are too large for a message: the table of dead letters has them.
+        payload: the exact bytes, base64; None where they are too large for a message: the table of
+            dead letters has them.
         payload_sha256: of the exact bytes, hexadecimal.
     """
 
@@ -217,7 +267,9 @@ class Event(BaseModel, Generic[P]):
         return self._arrival or Arrival(self.accepted)
 
     def arrived(self, arrival: Arrival) -> Self:
-        """The same event, as the broker took it; it was not accepted later than that, whatever it says itself."""
+        """The same event, as the broker took it; it was not accepted later than that, whatever it
+        says itself.
+        """
         event = self.model_copy(update={"accepted": min(self.accepted, arrival.at)})
         event._arrival = arrival
         return event
@@ -233,7 +285,7 @@ class Event(BaseModel, Generic[P]):
         return DocumentId(self.data.document_id)
 
     def key(self) -> str:
-        """The key of its record: tenant and document, so that one document's events stay in order."""
+        """Return the record key, tenant and document: one document's events stay in order."""
         return f"{self.data.tenant_id}/{self.data.document_id}"
 
     def encode(self) -> bytes:
@@ -246,7 +298,15 @@ def change_event(data: Changed) -> Event[Changed]:
     now = datetime.now(UTC)
     kind = DOCUMENT_DELETED if data.deleted else DOCUMENT_CHANGED
     source = f"/sources/{data.source or 'api'}"
-    return Event[Changed](id=uuid.uuid4().hex, source=source, type=kind, subject=data.document_id, time=now, accepted=now, data=data)
+    return Event[Changed](
+        id=uuid.uuid4().hex,
+        source=source,
+        type=kind,
+        subject=data.document_id,
+        time=now,
+        accepted=now,
+        data=data,
+    )
 
 
 def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[ManifestRef]:
@@ -256,7 +316,10 @@ def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[Manif
         kind: `CHUNKED`, `EMBEDDED` or `SYNCED`.
     """
     data = ManifestRef(
-        tenant_id=before.data.tenant_id, document_id=before.data.document_id, version=fence.version, digest=fence.digest.hex()
+        tenant_id=before.data.tenant_id,
+        document_id=before.data.document_id,
+        version=fence.version,
+        digest=fence.digest.hex(),
     )
     return Event[ManifestRef](
         id=before.id,

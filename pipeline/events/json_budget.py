@@ -1,4 +1,6 @@
-"""How many values a JSON text holds, found out before any of them is made: a body of a few megabytes can hold millions, at a hundred bytes each."""
+"""How many values a JSON text holds, found out before any of them is made: a body of a few
+megabytes can hold millions, at a hundred bytes each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _SIGNS = (b",", b"[", b"{", b":")
 
 
 def exceeds_value_limit(raw: bytes, most: int = MAX_VALUES) -> bool:
-    """Return whether a JSON text has more than `most` commas, colons and opening brackets outside of its strings.
+    """Return whether a JSON text has more than `most` commas, colons and opening brackets outside
+    of its strings.
 
     For what is no JSON the answer means nothing.
     """
@@ -28,7 +31,9 @@ def exceeds_value_limit(raw: bytes, most: int = MAX_VALUES) -> bool:
         escapes = _trailing(raw[max(0, end - 4096) : end])
         if in_text and not len(kept):
             continue  # all of it stands in one string
-        signs = np.flatnonzero((block == ord(",")) | (block == ord(":")) | (block == ord("[")) | (block == ord("{")))
+        signs = np.flatnonzero(
+            (block == ord(",")) | (block == ord(":")) | (block == ord("[")) | (block == ord("{"))
+        )
         before = np.searchsorted(kept, signs)
         found += int(np.count_nonzero(before % 2 == int(in_text)))
         if found > most:
@@ -38,7 +43,7 @@ def exceeds_value_limit(raw: bytes, most: int = MAX_VALUES) -> bool:
 
 
 def _escaped(block: NDArray[np.uint8], quotes: NDArray[np.intp], escapes: int) -> NDArray[np.bool_]:
-    """Which quotes an odd number of backslashes stands before; `escapes` of them before the block."""
+    """Return which quotes follow an odd number of backslashes (`escapes`: before the block)."""
     if not len(quotes):
         return np.zeros(0, bool)
     others = np.flatnonzero(block != ord("\\"))
@@ -53,7 +58,9 @@ def _trailing(end: bytes) -> int:
 
 
 def oversize_reason(value: object, most_items: int = MAX_ITEMS) -> str | None:
-    """Return what is too much in the fields of an object, so that checking them can be left out; None where nothing is."""
+    """Return what is too much in the fields of an object, so that checking them can be left out;
+    None where nothing is.
+    """
     if not isinstance(value, dict):
         return None
     if len(value) > MAX_FIELDS:

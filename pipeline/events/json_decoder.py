@@ -1,7 +1,8 @@
 """JSON that others wrote, read strictly but for torn characters.
 
-Programs that cut texts by units of UTF-16 write half a character as an escape of its own, which orjson refuses, and no database takes. In a
-document such halves become U+FFFD everywhere (`pipeline/extract/sanitizer.py`), and so they do here.
+Programs that cut texts by units of UTF-16 write half a character as an escape of its own, which
+orjson refuses, and no database takes. In a document such halves become U+FFFD everywhere
+(`pipeline/extract/sanitizer.py`), and so they do here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 import orjson
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE_SURROGATE = re.compile(rb"(?<!\\)((?:\\\\)*+)(?:%s(?!%s)|(?<!%s)%s)" % (_HIGH, _LOW, _HIGH, _LOW))
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*+)(?:%s(?!%s)|(?<!%s)%s)" % (_HIGH, _LOW, _HIGH, _LOW)
+)
 """The escape of half a character, and the escaped backslashes before it."""
 
 

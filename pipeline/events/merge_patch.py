@@ -1,4 +1,7 @@
-"""Changes of what a document carries besides its content: JSON merge patches (RFC 7396) of its title, URI, metadata, rights and collection."""
+"""Changes of what a document carries besides its content:
+
+JSON merge patches (RFC 7396) of its title, URI, metadata, rights and collection.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ PATCH_FIELDS = ("title", "uri", "metadata", "acl", "collection")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """A value with a patch applied: objects are merged, null takes a member away, anything else takes its place.
+    """A value with a patch applied: objects are merged, null takes a member away, anything else
+    takes its place.
 
     Source: RFC 7396, section 2.
     """
@@ -33,7 +37,8 @@ def patch_attributes(attributes: Attributes, patch: Mapping[str, Any]) -> Attrib
     """Attributes with a patch applied; what it does not name stays.
 
     Args:
-        patch: with some of `FIELDS`; null takes a title, URI or metadata away, makes it readable for everybody of the tenant, or puts it into the
+        patch: with some of `FIELDS`; null takes a title, URI or metadata away, makes it readable
+            for everybody of the tenant, or puts it into the
             default collection.
     """
     found = attributes
@@ -42,9 +47,16 @@ def patch_attributes(attributes: Attributes, patch: Mapping[str, Any]) -> Attrib
     if "uri" in patch:
         found = replace(found, uri=patch["uri"])
     if "metadata" in patch:
-        found = replace(found, metadata={} if patch["metadata"] is None else merge_patch(found.metadata, patch["metadata"]))
+        found = replace(
+            found,
+            metadata={}
+            if patch["metadata"] is None
+            else merge_patch(found.metadata, patch["metadata"]),
+        )
     if "acl" in patch:
-        found = replace(found, acl=None if patch["acl"] is None else normalize_acl(tuple(patch["acl"])))
+        found = replace(
+            found, acl=None if patch["acl"] is None else normalize_acl(tuple(patch["acl"]))
+        )
     if "collection" in patch:
         found = replace(found, collection=patch["collection"] or DEFAULT_COLLECTION)
     return found

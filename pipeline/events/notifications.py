@@ -1,4 +1,7 @@
-"""What is told outside of what became of a document: CloudEvents 1.0 in structured JSON, with ids and without any text."""
+"""What is told outside of what became of a document:
+
+CloudEvents 1.0 in structured JSON, with ids and without any text.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ class NotificationData(Payload):
 
     Attributes:
         document_id, version: None where a dead letter's bytes do not say.
-        state: of the version that is visible now; of `synced` and `deleted`.
-        collection, source: of the document; of a deleted one, those that it had.
-        stage, reason, letter_id: of a dead letter: where it died, a code from a closed set, and what `livedex dead show` takes.
+        state: of the version that is visible now; of `synced` and `deleted`. collection, source: of
+            the document; of a deleted one, those that it had. stage, reason, letter_id: of a dead
+            letter: where it died, a code from a closed set, and what `livedex dead show` takes.
     """
 
     tenant_id: str
@@ -92,16 +95,32 @@ class Notification:
 
     def encode(self) -> bytes:
         """The event as JSON in UTF-8; the same bytes whenever it is sent."""
-        about = NotificationData(tenant_id=self.tenant_id, document_id=self.document_id, version=self.version, **self.data)
+        about = NotificationData(
+            tenant_id=self.tenant_id,
+            document_id=self.document_id,
+            version=self.version,
+            **self.data,
+        )
         envelope = {
-            "specversion": "1.0", "id": self.webhook_id, "source": f"/stages/{about.stage or 'sync'}", "type": _TYPES[self.kind],
-            "subject": self.document_id or None, "time": self.at.astimezone(UTC), "datacontenttype": "application/json", "schemaversion": 1,
+            "specversion": "1.0",
+            "id": self.webhook_id,
+            "source": f"/stages/{about.stage or 'sync'}",
+            "type": _TYPES[self.kind],
+            "subject": self.document_id or None,
+            "time": self.at.astimezone(UTC),
+            "datacontenttype": "application/json",
+            "schemaversion": 1,
             "data": about.model_dump(exclude_none=True),
-        }  # fmt: skip
-        return orjson.dumps({name: value for name, value in envelope.items() if value is not None}, option=orjson.OPT_UTC_Z)
+        }
+        return orjson.dumps(
+            {name: value for name, value in envelope.items() if value is not None},
+            option=orjson.OPT_UTC_Z,
+        )
 
 
-def notification_of_version(state: str, new: Attributes, before: tuple[str, str], *, keep: bool) -> tuple[NotificationKind, dict[str, Any]]:
+def notification_of_version(
+    state: str, new: Attributes, before: tuple[str, str], *, keep: bool
+) -> tuple[NotificationKind, dict[str, Any]]:
     """The kind of notice that a version's becoming visible is, and what it says.
 
     Args:
@@ -111,7 +130,11 @@ def notification_of_version(state: str, new: Attributes, before: tuple[str, str]
         keep: what was visible stays.
     """
     collection, source = before if keep or state == "deleted" else (new.collection, new.source)
-    return "deleted" if state == "deleted" else "synced", {"state": state, "collection": collection, "source": source}
+    return "deleted" if state == "deleted" else "synced", {
+        "state": state,
+        "collection": collection,
+        "source": source,
+    }
 
 
 def decode_notification(raw: bytes, subscriber: str) -> Notification:
@@ -127,4 +150,14 @@ def decode_notification(raw: bytes, subscriber: str) -> Notification:
         raise RejectedError("the letter holds no notice", reason="invalid_event") from exc
     rest = found.data.model_dump(exclude_none=True, exclude={"tenant_id", "document_id", "version"})
     about = found.data
-    return Notification(0, TenantId(about.tenant_id), subscriber, found.id, kind, about.document_id, about.version, rest, found.time)
+    return Notification(
+        0,
+        TenantId(about.tenant_id),
+        subscriber,
+        found.id,
+        kind,
+        about.document_id,
+        about.version,
+        rest,
+        found.time,
+    )

@@ -1,7 +1,8 @@
-"""The bounds of versions that others give: a version far ahead would keep every later change of its document out, for good.
+"""The bounds of versions that others give: a version far ahead would keep every later change of its
+document out, for good.
 
-JSON has no integers above 2^53 in many languages (JavaScript reads 9007199254740993 as 9007199254740992), so a version may be written as a string of
-digits, too.
+JSON has no integers above 2^53 in many languages (JavaScript reads 9007199254740993 as
+9007199254740992), so a version may be written as a string of digits, too.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ def max_version() -> int:
 
 
 def parse_version(value: object) -> object:
-    """A version as JSON may have it, as a whole number: 7, 7.0 and "7" are the same; anything else as it is."""
+    """A version as JSON may have it, as a whole number: 7, 7.0 and "7" are the same; anything else
+    as it is.
+    """
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # JSON knows no integers: 1.0 is one, too
+    # JSON knows no integers: 1.0 is one, too
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
@@ -37,5 +41,8 @@ def version_problem(version: object) -> str | None:
     if version < 0:
         return "a version is 0 or more"
     if version > max_version():
-        return "a version is at most the present time in nanoseconds since 1970, and a day: a greater one would keep every later change of the document out"
+        return (
+            "a version is at most the present time in nanoseconds since 1970, and a day: a "
+            "greater one would keep every later change of the document out"
+        )
     return None

@@ -1,7 +1,9 @@
 """Guess the encoding of a text that is neither marked nor UTF-8.
 
-Each candidate decodes a sample of the places where bytes beyond ASCII stand, wherever in the file that is. What comes out is rated by
-how odd it looks: characters that do not exist, scripts mixed within a word, capitals inside words, rare characters. The least odd wins.
+Each candidate decodes a sample of the places where bytes beyond ASCII stand, wherever in the file
+that is. What comes out is rated by
+how odd it looks: characters that do not exist, scripts mixed within a word, capitals inside words,
+rare characters. The least odd wins.
 """
 
 from __future__ import annotations
@@ -24,21 +26,34 @@ _SINGLE_BYTE = ("cp1252", "cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp12
 _IMPOSSIBLE, _MIXED, _ODD, _RARE, _UNUSUAL, _CAPITAL = 10.0, 4.0, 2.0, 1.5, 0.6, 0.2
 
 _SCRIPTS = (
-    ("latin", 0x00C0, 0x024F), ("greek", 0x0370, 0x03FF), ("cyrillic", 0x0400, 0x052F), ("hebrew", 0x05D0, 0x05EA), ("arabic", 0x0620, 0x06D3),
-    ("thai", 0x0E01, 0x0E5B), ("kana", 0x3041, 0x30FE), ("han", 0x4E00, 0x9FFF), ("hangul", 0xAC00, 0xD7A3),
-)  # fmt: skip
+    ("latin", 0x00C0, 0x024F),
+    ("greek", 0x0370, 0x03FF),
+    ("cyrillic", 0x0400, 0x052F),
+    ("hebrew", 0x05D0, 0x05EA),
+    ("arabic", 0x0620, 0x06D3),
+    ("thai", 0x0E01, 0x0E5B),
+    ("kana", 0x3041, 0x30FE),
+    ("han", 0x4E00, 0x9FFF),
+    ("hangul", 0xAC00, 0xD7A3),
+)
 _FREQUENT = {
-    "latin": "éèàäöüßçñáíóúêôâîïåøæëœãõìòùª", "greek": "αοιετσνηυρπςίόάέή", "cyrillic": "оеаинтсрвл", "hebrew": "יוהלאתרמבשנ",
-    "arabic": "اليمونترب", "thai": "านรอกเงมยลวดทส",
-}  # fmt: skip
+    "latin": "éèàäöüßçñáíóúêôâîïåøæëœãõìòùª",
+    "greek": "αοιετσνηυρπςίόάέή",
+    "cyrillic": "оеаинтсрвл",
+    "hebrew": "יוהלאתרמבשנ",
+    "arabic": "اليمونترب",
+    "thai": "านรอกเงมยลวดทส",
+}
 _PUNCTUATION = frozenset("“”‘’„–—…«»‹›§·¿¡•°©®™€£¥±²³½×µ\xa0№،؟؛")
 _BESIDE_LETTERS = frozenset("“”‘’„‚–—…«»‹›·¿¡•®™´\xa0، ؟؛")
-_WESTERN_BONUS = 0.75  # of Windows-1252, which is by far the most frequent: a single letter says nothing
+# of Windows-1252, which is by far the most frequent: a single letter says nothing
+_WESTERN_BONUS = 0.75
 _JAPANESE = frozenset({"cp932", "euc_jp"})
 
 
 def detect_encoding(content: bytes) -> str:
-    """Return the name of the most likely encoding, for `bytes.decode` with `replace`; Windows-1252 where nothing speaks for another.
+    """Return the name of the most likely encoding, for `bytes.decode` with `replace`; Windows-1252
+    where nothing speaks for another.
 
     Args:
         content: with at least one byte beyond ASCII.
@@ -59,7 +74,9 @@ def detect_encoding(content: bytes) -> str:
 
 
 def _windows(content: bytes) -> list[bytes]:
-    """Pieces around bytes beyond ASCII, evenly spread over these; each begins where a character does."""
+    """Pieces around bytes beyond ASCII, evenly spread over these; each begins where a character
+    does.
+    """
     high = np.flatnonzero(np.frombuffer(content, np.uint8) >= 0x80)
     picked = high[np.linspace(0, len(high) - 1, min(_WINDOWS, len(high))).astype(int)]
     windows, end = [], 0
@@ -67,7 +84,8 @@ def _windows(content: bytes) -> list[bytes]:
         if at < end:
             continue
         low = max(0, at - _LOOK_BACK)
-        found = max(content.rfind(mark, low, at) for mark in (b"\n", b" ", b",", b".", b"\t"))  # no part of a longer character
+        # no part of a longer character
+        found = max(content.rfind(mark, low, at) for mark in (b"\n", b" ", b",", b".", b"\t"))
         if found >= 0 or low == 0:
             end = at + _WINDOW_BYTES
             windows.append(content[found + 1 : end])
@@ -109,12 +127,16 @@ def _rate(text: str, encoding: str) -> tuple[float, int]:
     return cost, count
 
 
-def _cost_of_letter(char: str, script: str, encoding: str, is_common: Callable[[str], bool]) -> float:
+def _cost_of_letter(
+    char: str, script: str, encoding: str, is_common: Callable[[str], bool]
+) -> float:
     if script in ("han", "hangul"):
         return 0.0 if is_common(char) else _RARE
     if script == "kana":
         return 0.0 if encoding in _JAPANESE else _ODD
-    return (0.0 if char.lower() in _FREQUENT[script] else _UNUSUAL) + (_CAPITAL if char.isupper() else 0.0)
+    return (0.0 if char.lower() in _FREQUENT[script] else _UNUSUAL) + (
+        _CAPITAL if char.isupper() else 0.0
+    )
 
 
 def _cost_beside(script: str, char: str, before: str, after: str) -> float:
@@ -122,12 +144,18 @@ def _cost_beside(script: str, char: str, before: str, after: str) -> float:
     if script in ("han", "hangul", "kana"):
         return _ODD + 1 if _is_ascii_letter(before) and _is_ascii_letter(after) else 0.0
     cost = 0.0
-    neighbours = [_script(c) or ("latin" if _is_ascii_letter(c) else None) for c in (before, after) if c]
+    neighbours = [
+        _script(c) or ("latin" if _is_ascii_letter(c) else None) for c in (before, after) if c
+    ]
     if any(other not in (None, script) for other in neighbours):
         cost += _MIXED
     if char.isupper() and before.islower():
         cost += _ODD
-    if script == "latin" and any(c >= "\x80" and c not in _BESIDE_LETTERS and _script(c) is None for c in (before, after) if c):
+    if script == "latin" and any(
+        c >= "\x80" and c not in _BESIDE_LETTERS and _script(c) is None
+        for c in (before, after)
+        if c
+    ):
         cost += _ODD
     return cost
 

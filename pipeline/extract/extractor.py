@@ -24,10 +24,12 @@ class ExtractedText:
     """The text of a document.
 
     Attributes:
-        text: all of it, front matter included, with every kind of line end as LF; offsets count its code points.
+        text: all of it, front matter included, with every kind of line end as LF; offsets count its
+            code points.
         start: where the body begins, behind front matter.
         title: from the front matter, else the first heading, else None.
-        metadata: the front matter, cleaned; `front_matter_error` says what of it could not be read, `left_out_characters` how much is no text.
+        metadata: the front matter, cleaned; `front_matter_error` says what of it could not be read,
+            `left_out_characters` how much is no text.
         front: front matter that is searchable text: there is no body, or it could not be read.
         left_out: what stands in the text and is none, in order.
     """
@@ -42,7 +44,9 @@ class ExtractedText:
     left_out: tuple[Span, ...] = ()
 
 
-def extract(content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864) -> ExtractedText:
+def extract(
+    content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864
+) -> ExtractedText:
     """Read a document.
 
     Args:
@@ -56,13 +60,16 @@ def extract(content: bytes, *, name: str, mime_type: str | None = None, max_byte
     """
     if len(content) > max_bytes:
         raise NoTextError(
-            "too_large", f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): split it or raise the limit."
+            "too_large",
+            f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): "
+            "split it or raise the limit.",
         )
     found = detect_format(name, mime_type)
     if found is None:
         raise NoTextError(
             "unsupported",
-            f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert it to text or Markdown, or exclude it.",
+            f"Files that end like {name.rsplit('/', 1)[-1][-40:]!r} cannot be read: convert "
+            "it to text or Markdown, or exclude it.",
         )
     format_, mime = found
     text = _with_one_line_end(sanitize_text(decode_text(content))).removeprefix("\ufeff")
@@ -75,7 +82,16 @@ def extract(content: bytes, *, name: str, mime_type: str | None = None, max_byte
     left_out = embedded_data_spans(text)
     if left_out:
         metadata[EXCLUDED_CHARACTERS_KEY] = sum(b - a for a, b in left_out)
-    return ExtractedText(text, format_, mime, start, _title(text, start, format_, metadata), metadata, _searchable(text, front), left_out)
+    return ExtractedText(
+        text,
+        format_,
+        mime,
+        start,
+        _title(text, start, format_, metadata),
+        metadata,
+        _searchable(text, front),
+        left_out,
+    )
 
 
 def _with_one_line_end(text: str) -> str:
@@ -91,7 +107,11 @@ def _searchable(text: str, found: FrontMatter | None) -> Span | None:
         return None
     start, end = found.span
     piece = text[start:end]
-    return (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())) if piece.strip() else None
+    return (
+        (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
+        if piece.strip()
+        else None
+    )
 
 
 def _title(text: str, start: int, format_: TextFormat, metadata: dict[str, Any]) -> str | None:

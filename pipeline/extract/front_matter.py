@@ -1,7 +1,9 @@
-"""Front matter at the top of a Markdown text: YAML between `---` lines, TOML between `+++` lines, JSON as an object of its own.
+"""Front matter at the top of a Markdown text: YAML between `---` lines, TOML between `+++` lines,
+JSON as an object of its own.
 
-What cannot be read as a whole is read key by key. What cannot be read at all is told in the metadata (`front_matter_error`), and stays
-searchable text. Everything is bounded before a parser sees it.
+What cannot be read as a whole is read key by key. What cannot be read at all is told in the
+metadata (`front_matter_error`), and stays searchable text. Everything is bounded before a parser
+sees it.
 """
 
 from __future__ import annotations
@@ -19,16 +21,22 @@ ERROR_KEY = "front_matter_error"
 MAX_CHARACTERS = 65_536
 
 _FENCE = re.compile(
-    r"(?P<mark>---|\+\+\+|;;;)[ \t]*+(?P<language>yaml|yml|toml|json)?[ \t]*+\n(?P<remarks>(?:[ \t]*+#[^\n]*+\n)*+)(?=[ \t]*+[^\s#])"
+    r"(?P<mark>---|\+\+\+|;;;)[ \t]*+(?P<language>yaml|yml|toml|json)?[ \t]*+\n"
+    r"(?P<remarks>(?:[ \t]*+#[^\n]*+\n)*+)(?=[ \t]*+[^\s#])"
 )
-"""A mark and, below remarks, something at once: below a rule stands a blank line, or a heading with a blank line."""
+"""A mark and, below remarks, something at once: below a rule stands a blank line, or a heading
+with a blank line.
+"""
 _CLOSINGS = {
-    "---": re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE), "+++": re.compile(r"^\+\+\+[ \t]*(?:\n|\Z)", re.MULTILINE),
+    "---": re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE),
+    "+++": re.compile(r"^\+\+\+[ \t]*(?:\n|\Z)", re.MULTILINE),
     ";;;": re.compile(r"^;;;[ \t]*(?:\n|\Z)", re.MULTILINE),
-}  # fmt: skip
+}
 _LANGUAGES = {"---": "yaml", "+++": "toml", ";;;": "json"}
 _KEY = re.compile(
-    r"^[ \t]*(?P<key>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s#:'\"\[\]{},&*!|>%@`?-][^\n:]{0,200}):(?=[ \t\n]|\Z)[ \t]*", re.MULTILINE
+    r"^[ \t]*(?P<key>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s#:'\"\[\]{},&*!|>%@`?-][^\n"
+    r":]{0,200}):(?=[ \t\n]|\Z)[ \t]*",
+    re.MULTILINE,
 )
 _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 _TABS = re.compile(r"^ *\t[\t ]*|(?<=[:-])\t[\t ]*", re.MULTILINE)
@@ -67,7 +75,9 @@ class _Found:
 
 
 def parse_front_matter(text: str) -> FrontMatter | None:
-    """Return the front matter of a text; None where there is none: a rule, or words between two of them, is text."""
+    """Return the front matter of a text; None where there is none: a rule, or words between two of
+    them, is text.
+    """
     opening = _FENCE.match(text)
     if opening is None:
         return _json_object(text) if text.startswith("{") else None
@@ -86,7 +96,9 @@ def _front_matter(found: _Found, start: int, span: tuple[int, int]) -> FrontMatt
     metadata = sanitize_json(found.values)
     if found.remarks:
         more = len(found.remarks) - _MAX_REMARKS
-        metadata[ERROR_KEY] = "; ".join(found.remarks[:_MAX_REMARKS]) + (f"; and {more} more" if more > 0 else "")
+        metadata[ERROR_KEY] = "; ".join(found.remarks[:_MAX_REMARKS]) + (
+            f"; and {more} more" if more > 0 else ""
+        )
     return FrontMatter(metadata, start, span, found.is_whole)
 
 
@@ -95,7 +107,9 @@ def _too_long(text: str, begin: int, mark: str) -> FrontMatter | None:
     if not _KEY.match(text, begin) or (closing := _CLOSINGS[mark].search(text, begin)) is None:
         return None
     remark = f"it is longer than {MAX_CHARACTERS} characters and was not read"
-    return _front_matter(_Found(remarks=[remark], is_whole=False), closing.end(), (begin, closing.start()))
+    return _front_matter(
+        _Found(remarks=[remark], is_whole=False), closing.end(), (begin, closing.start())
+    )
 
 
 def _read(body: str, language: str) -> _Found | None:
@@ -105,9 +119,20 @@ def _read(body: str, language: str) -> _Found | None:
         return _read_toml(body) if language == "toml" else _read_json(body)
     except _NO_VALUE as exc:
         place = re.search(r"\(at line (\d+)", str(exc))
-        line = place[1] if place else str(exc.lineno) if isinstance(exc, json.JSONDecodeError) else None
+        line = (
+            place[1]
+            if place
+            else str(exc.lineno)
+            if isinstance(exc, json.JSONDecodeError)
+            else None
+        )
         name = language.upper()
-        return _Found(remarks=[f"line {line}: it is not {name}" if line else f"it is not {name} that can be read"], is_whole=False)
+        return _Found(
+            remarks=[
+                f"line {line}: it is not {name}" if line else f"it is not {name} that can be read"
+            ],
+            is_whole=False,
+        )
 
 
 def _read_yaml(body: str) -> _Found | None:
@@ -116,7 +141,9 @@ def _read_yaml(body: str) -> _Found | None:
     except (YamlError, RecursionError) as error:
         if "\t" in body:
             try:
-                values, remarks = read_yaml(_TABS.sub(lambda found: found[0].replace("\t", "  "), body))
+                values, remarks = read_yaml(
+                    _TABS.sub(lambda found: found[0].replace("\t", "  "), body)
+                )
             except (YamlError, RecursionError):
                 return _by_keys(body, error)
         else:
@@ -125,13 +152,22 @@ def _read_yaml(body: str) -> _Found | None:
 
 
 def _by_keys(body: str, error: YamlError | RecursionError) -> _Found | None:
-    """Read each key at the top level for itself; None where the text has none: it is no front matter."""
-    first = next((line for line in body.split("\n") if line.strip() and not line.lstrip().startswith("#")), "")
+    """Read each key at the top level for itself; None where the text has none: it is no front
+    matter.
+    """
+    first = next(
+        (line for line in body.split("\n") if line.strip() and not line.lstrip().startswith("#")),
+        "",
+    )
     opening = _KEY.match(first)
     if opening is None:
         return None
     indent = len(first) - len(first.lstrip())
-    keys = [key for key in _KEY.finditer(body) if key.start("key") - body.rfind("\n", 0, key.start("key")) - 1 == indent]
+    keys = [
+        key
+        for key in _KEY.finditer(body)
+        if key.start("key") - body.rfind("\n", 0, key.start("key")) - 1 == indent
+    ]
     found = _Found()
     for n, key in enumerate(keys):
         end = keys[n + 1].start() if n + 1 < len(keys) else len(body)
@@ -153,7 +189,12 @@ def _by_keys(body: str, error: YamlError | RecursionError) -> _Found | None:
 
 def _as_text(found: _Found, key: str, written: str, line: int, exc: Exception) -> None:
     """Take what stands behind a key as text, where it is one line and no template."""
-    if written and "\n" not in written and not _TEMPLATE.search(written) and written[0] not in "[{&*":
+    if (
+        written
+        and "\n" not in written
+        and not _TEMPLATE.search(written)
+        and written[0] not in "[{&*"
+    ):
         found.values[key] = written
         found.remarks.append(f"line {line}: the value was read as text, since it is not YAML")
     else:
@@ -177,7 +218,8 @@ def _read_toml(body: str) -> _Found:
 
 def _read_json(body: str) -> _Found:
     remarks: list[str] = []
-    values = _decoder(remarks).decode(body if body.lstrip().startswith("{") else f"{{{body}}}")  # as Hexo has it, between `;;;`
+    # as Hexo has it, between `;;;`
+    values = _decoder(remarks).decode(body if body.lstrip().startswith("{") else f"{{{body}}}")
     if not isinstance(values, dict):
         raise TypeError("no object")
     return _Found(values, remarks)
@@ -190,7 +232,9 @@ def _decoder(remarks: list[str]) -> json.JSONDecoder:
             remarks.append("a key stands twice, the last one counts")
         return values
 
-    return json.JSONDecoder(object_pairs_hook=collect, parse_float=float_or_text, parse_constant=str)
+    return json.JSONDecoder(
+        object_pairs_hook=collect, parse_float=float_or_text, parse_constant=str
+    )
 
 
 def _json_object(text: str) -> FrontMatter | None:
@@ -204,6 +248,10 @@ def _json_object(text: str) -> FrontMatter | None:
         closing = _JSON_END.search(text, 0, MAX_CHARACTERS)
         if closing is None:
             return None
-        return _front_matter(_Found(remarks=["it is not JSON that can be read"], is_whole=False), closing.end(), (0, closing.end()))
+        return _front_matter(
+            _Found(remarks=["it is not JSON that can be read"], is_whole=False),
+            closing.end(),
+            (0, closing.end()),
+        )
     rest = re.compile(r"[ \t]*(?:\n|\Z)").match(text, end)
     return None if rest is None else _front_matter(_Found(values, remarks), rest.end(), (0, end))

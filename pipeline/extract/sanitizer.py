@@ -1,4 +1,5 @@
-"""One rule for what no database, protocol or hash can take: NUL goes, torn surrogates are joined or become U+FFFD.
+"""One rule for what no database, protocol or hash can take: NUL goes, torn surrogates are joined or
+become U+FFFD.
 
 It holds for every text, and for keys and values of metadata at any depth.
 """
@@ -17,11 +18,15 @@ def sanitize_text(text: str) -> str:
     """The text without NUL and with whole characters only."""
     if "\x00" in text:
         text = text.replace("\x00", "")
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _has_torn(text) else text
+    return (
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if _has_torn(text)
+        else text
+    )
 
 
 def sanitize_optional_text(text: str | None) -> str | None:
-    """`clean_text`, for what may be none; anything else is left to whoever says that it is no text."""
+    """Apply `clean_text` to a text; return anything else unchanged for the caller to reject."""
     return sanitize_text(text) if isinstance(text, str) else text
 
 
@@ -38,7 +43,8 @@ def _has_torn(text: str) -> bool:
 
 
 def sanitize_json(value: Any, depth: int = 0) -> Any:
-    """The value as JSON that can be stored: texts cleaned, keys as texts, dates as ISO 8601, numbers that are not finite as null.
+    """The value as JSON that can be stored: texts cleaned, keys as texts, dates as ISO 8601,
+    numbers that are not finite as null.
 
     Args:
         depth: how deep it stands; below `MAX_DEPTH` values become texts.
@@ -63,7 +69,9 @@ def sanitize_json(value: Any, depth: int = 0) -> Any:
 
 
 def _shown(value: object) -> str:
-    """The value as a text; a whole number of thousands of digits in hexadecimal, and what is nested too deep for any text as dots."""
+    """The value as a text; a whole number of thousands of digits in hexadecimal, and what is
+    nested too deep for any text as dots.
+    """
     try:
         return sanitize_text(str(value))
     except ValueError:  # Source: Python, "Integer string conversion length limitation"

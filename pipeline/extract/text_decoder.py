@@ -1,6 +1,8 @@
-"""From bytes to text: byte-order marks first, then strict UTF-8, then a guess; bytes that are no text at all are told apart.
+"""From bytes to text: byte-order marks first, then strict UTF-8, then a guess; bytes that are no
+text at all are told apart.
 
-Every decision looks at the whole file, or at places all over it: what decides may stand at the end of a long ASCII log.
+Every decision looks at the whole file, or at places all over it: what decides may stand at the end
+of a long ASCII log.
 """
 
 from __future__ import annotations
@@ -14,29 +16,51 @@ from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.encoding_detector import ISO_2022_ESCAPE, detect_encoding
 
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"), (b"\x84\x31\x95\x33", "gb18030"),
-)  # fmt: skip
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (b"\x84\x31\x95\x33", "gb18030"),
+)
 _MAGIC = (
-    (b"%PDF-", "a PDF"), (b"PK\x03\x04", "a ZIP archive or an office document"), (b"\x89PNG", "a picture"), (b"\xff\xd8\xff", "a picture"),
-    (b"\x7fELF", "a program"), (b"MZ\x90\x00", "a program"), (b"\x1f\x8b", "a compressed file"), (b"\xfd7zXZ", "a compressed file"),
-    (b"\xd0\xcf\x11\xe0", "an old office document"), (b"SQLite format 3\x00", "a database"),
-)  # fmt: skip
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a ZIP archive or an office document"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"\x7fELF", "a program"),
+    (b"MZ\x90\x00", "a program"),
+    (b"\x1f\x8b", "a compressed file"),
+    (b"\xfd7zXZ", "a compressed file"),
+    (b"\xd0\xcf\x11\xe0", "an old office document"),
+    (b"SQLite format 3\x00", "a database"),
+)
 _MAGIC_WORDS = (
-    (b"GIF8", "a picture"), (b"BZh", "a compressed file"), (b"ID3", "a sound"), (b"OggS", "a sound"), (b"RIFF", "a sound or film"),
-)  # fmt: skip
-"""A text may begin with these as well; in a file of that kind bytes that no text has follow at once."""
+    (b"GIF8", "a picture"),
+    (b"BZh", "a compressed file"),
+    (b"ID3", "a sound"),
+    (b"OggS", "a sound"),
+    (b"RIFF", "a sound or film"),
+)
+"""A text may begin with these as well; in a file of that kind bytes that no text has follow at
+once.
+"""
 _CONTROLS = bytes(c for c in range(32) if c not in (7, 8, 9, 10, 11, 12, 13, 27))
 _HIGH = bytes(range(128, 256))
 _MOST_CONTROLS = 0.05  # of a text, at most
-_GOOD_PER_BROKEN = 4  # characters beyond ASCII that are whole, for each that is torn, in a text that is UTF-8 all the same
+# characters beyond ASCII that are whole, for each that is torn, in a text that is UTF-8 all the
+# same
+_GOOD_PER_BROKEN = 4
 _GOOD_PER_CUT = 20  # the same where lines need not be looked at one by one
-_GOOD_IN_LINES = 4  # the same in whole lines, for a file that changes its encoding from line to line
+# the same in whole lines, for a file that changes its encoding from line to line
+_GOOD_IN_LINES = 4
 _BROKEN = re.compile("\ufffd+")
 _TAIL = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
 """A character of UTF-8 without its end."""
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-"""Half of a character beyond U+FFFF as three bytes, as some programs write it (CESU-8): no UTF-8, and not likely to be anything else."""
+"""Half of a character beyond U+FFFF as three bytes, as some programs write it (CESU-8): no UTF-8,
+and not likely to be anything else.
+"""
 _PLACES, _PLACE_BYTES = 8, 4096  # where UTF-16 is looked for
 
 
@@ -54,7 +78,8 @@ def decode_text(content: bytes) -> str:
     except UnicodeDecodeError:
         return _decode_other(content)
     controls = _controls(content)
-    if controls and (wide := _wide_encoding(content)):  # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
+    # UTF-16 of letters below U+0080 and of some scripts is valid UTF-8
+    if controls and (wide := _wide_encoding(content)):
         return content.decode(wide, "replace")
     _refuse_binary(content, controls)
     return _escaped(content) or text
@@ -79,7 +104,9 @@ def _decode_other(content: bytes) -> str:
             return content.decode("utf-8", "surrogatepass")
     replaced = content.decode("utf-8", "replace")
     good = len(replaced) - len(content.translate(None, _HIGH)) - replaced.count("\ufffd")
-    ends = (_TAIL.search(content, max(0, len(content) - 3)) is not None) + (0x80 <= content[0] < 0xC0)
+    ends = (_TAIL.search(content, max(0, len(content) - 3)) is not None) + (
+        0x80 <= content[0] < 0xC0
+    )
     broken = sum(1 for _ in _BROKEN.finditer(replaced)) - ends
     if (good and good >= _GOOD_PER_CUT * broken) or _is_torn(content):
         return replaced
@@ -90,7 +117,9 @@ def _decode_other(content: bytes) -> str:
 
 
 def _is_torn(content: bytes) -> bool:
-    """Whether the end of the file tears its only character beyond ASCII: not where a letter of Western Europe ends a word."""
+    """Whether the end of the file tears its only character beyond ASCII: not where a letter of
+    Western Europe ends a word.
+    """
     tail = _TAIL.search(content, max(0, len(content) - 3))
     if tail is None or not content[: tail.start()].isascii():
         return False
@@ -98,7 +127,9 @@ def _is_torn(content: bytes) -> bool:
 
 
 def _by_lines(content: bytes) -> str | None:
-    """The text of a file whose lines are UTF-8 or in one other encoding, as in logs that several programs wrote."""
+    """The text of a file whose lines are UTF-8 or in one other encoding, as in logs that several
+    programs wrote.
+    """
     found: list[str | None] = []
     other: list[bytes] = []
     whole = 0
@@ -113,7 +144,9 @@ def _by_lines(content: bytes) -> str | None:
         return None
     encoding = detect_encoding(b"".join(other))
     rest = iter(other)
-    return "".join(next(rest).decode(encoding, "replace") if line is None else line for line in found)
+    return "".join(
+        next(rest).decode(encoding, "replace") if line is None else line for line in found
+    )
 
 
 def _wide_encoding(content: bytes) -> str | None:
@@ -133,12 +166,24 @@ def _wide_encoding(content: bytes) -> str | None:
 
 
 def _wide_encoding_of(sample: bytes) -> str | None:
-    """Of the two bytes of a letter, the one that names the script is nearly always one of few, or the other is evenly spread."""
-    for encoding, scripts, letters in (("utf-16-le", sample[1::2], sample[::2]), ("utf-16-be", sample[::2], sample[1::2])):
+    """Of the two bytes of a letter, the one that names the script is nearly always one of few, or
+    the other is evenly spread.
+    """
+    for encoding, scripts, letters in (
+        ("utf-16-le", sample[1::2], sample[::2]),
+        ("utf-16-be", sample[::2], sample[1::2]),
+    ):
         usual = sum(n for _, n in Counter(scripts).most_common(2))
-        if usual > 0.9 * len(scripts) and min(scripts) < 0x20 and len(set(letters)) > len(set(scripts)) and _is_text(sample, encoding):
+        if (
+            usual > 0.9 * len(scripts)
+            and min(scripts) < 0x20
+            and len(set(letters)) > len(set(scripts))
+            and _is_text(sample, encoding)
+        ):
             return encoding
-    return next((encoding for encoding in ("utf-16-le", "utf-16-be") if _is_han(sample, encoding)), None)
+    return next(
+        (encoding for encoding in ("utf-16-le", "utf-16-be") if _is_han(sample, encoding)), None
+    )
 
 
 def _is_text(sample: bytes, encoding: str) -> bool:
@@ -147,14 +192,22 @@ def _is_text(sample: bytes, encoding: str) -> bool:
 
 
 def _is_han(sample: bytes, encoding: str) -> bool:
-    """Whether it is a text of Chinese, Japanese or Korean: their characters, with marks or spaces of theirs between."""
+    """Whether it is a text of Chinese, Japanese or Korean: their characters, with marks or spaces
+    of theirs between.
+    """
     text = sample.decode(encoding, "replace")
     own = sum(
-        "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7a3" or "\uff00" <= c <= "\uff60" for c in text
+        "\u3000" <= c <= "\u30ff"
+        or "\u4e00" <= c <= "\u9fff"
+        or "\uac00" <= c <= "\ud7a3"
+        or "\uff00" <= c <= "\uff60"
+        for c in text
     )
     marks = sum(c in "。、，．：；！？「」的是の \n" or "\u3041" <= c <= "\u3096" for c in text)
     return (
-        own + sum(c < "\x80" and (c.isprintable() or c.isspace()) for c in text) > 0.97 * len(text) and own > 0 and 50 * marks >= len(text)
+        own + sum(c < "\x80" and (c.isprintable() or c.isspace()) for c in text) > 0.97 * len(text)
+        and own > 0
+        and 50 * marks >= len(text)
     )
 
 
@@ -163,9 +216,16 @@ def _refuse_binary(content: bytes, controls: int) -> None:
     begins_oddly = controls > 0 and _controls(content[:64]) > 0
     for magic, kind in (*_MAGIC, *_MAGIC_WORDS) if begins_oddly else _MAGIC:
         if content.startswith(magic):
-            raise NoTextError("unsupported", f"The file is {kind}, which cannot be read yet: convert it to text or Markdown.")
+            raise NoTextError(
+                "unsupported",
+                f"The file is {kind}, which cannot be read yet: convert it to text or Markdown.",
+            )
     if controls > max(4, len(content) * _MOST_CONTROLS):
-        raise NoTextError("unsupported", "The file holds binary data and no text: convert it to text or Markdown, or exclude it.")
+        raise NoTextError(
+            "unsupported",
+            "The file holds binary data and no text: convert it to text or Markdown, or "
+            "exclude it.",
+        )
 
 
 def _controls(sample: bytes) -> int:

@@ -21,12 +21,16 @@ _ENDINGS: dict[TextFormat, frozenset[str]] = {
     "lines": frozenset(
         (
             "bib json jsonl ndjson yaml yml toml ini cfg conf properties env srt vtt "
-            "py pyi js mjs cjs ts tsx jsx java kt kts scala go rs c h cc cpp cxx hpp hh cs rb php pl pm lua r jl swift m mm dart ex exs erl hs "
-            "ml mli clj sh bash zsh fish ps1 bat sql graphql proto tf hcl vue svelte css scss less diff patch"
+            "py pyi js mjs cjs ts tsx jsx java kt kts scala go rs c h cc cpp cxx hpp hh cs "
+            "rb php pl pm lua r jl swift m mm dart ex exs erl hs "
+            "ml mli clj sh bash zsh fish ps1 bat sql graphql proto tf hcl vue svelte css "
+            "scss less diff patch"
         ).split()
     ),
 }
-_FORMATS: dict[str, TextFormat] = {ending: format_ for format_, endings in _ENDINGS.items() for ending in endings}
+_FORMATS: dict[str, TextFormat] = {
+    ending: format_ for format_, endings in _ENDINGS.items() for ending in endings
+}
 _SNIFFED = frozenset({"", "txt", "text"})
 """Endings that say nothing of the format: what stands at the top of the text does."""
 _BARE = {
@@ -47,40 +51,74 @@ _BARE = {
 }
 _BARE_CODE = frozenset({"makefile", "dockerfile"})
 _MIME: dict[str, TextFormat] = {
-    "text/markdown": "markdown", "text/x-markdown": "markdown", "text/x-rst": "rst", "text/prs.fallenstein.rst": "rst", "text/x-org": "org",
-    "text/org": "org", "text/asciidoc": "asciidoc", "text/x-asciidoc": "asciidoc", "text/x-tex": "latex", "application/x-tex": "latex",
-    "application/x-latex": "latex", "text/x-latex": "latex", "text/x-textile": "textile", "text/x-wiki": "mediawiki", "text/troff": "man",
-    "text/csv": "rows", "text/tab-separated-values": "rows", "text/x-log": "records", "application/json": "lines", "application/x-ndjson": "lines",
-    "application/jsonl": "lines", "application/x-yaml": "lines", "application/yaml": "lines", "application/toml": "lines", "application/sql": "lines",
-    "application/javascript": "lines", "text/javascript": "lines", "text/css": "lines", "text/plain": "plain",
-}  # fmt: skip
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "text/x-rst": "rst",
+    "text/prs.fallenstein.rst": "rst",
+    "text/x-org": "org",
+    "text/org": "org",
+    "text/asciidoc": "asciidoc",
+    "text/x-asciidoc": "asciidoc",
+    "text/x-tex": "latex",
+    "application/x-tex": "latex",
+    "application/x-latex": "latex",
+    "text/x-latex": "latex",
+    "text/x-textile": "textile",
+    "text/x-wiki": "mediawiki",
+    "text/troff": "man",
+    "text/csv": "rows",
+    "text/tab-separated-values": "rows",
+    "text/x-log": "records",
+    "application/json": "lines",
+    "application/x-ndjson": "lines",
+    "application/jsonl": "lines",
+    "application/x-yaml": "lines",
+    "application/yaml": "lines",
+    "application/toml": "lines",
+    "application/sql": "lines",
+    "application/javascript": "lines",
+    "text/javascript": "lines",
+    "text/css": "lines",
+    "text/plain": "plain",
+}
 _MIME_OF: dict[str, str] = {
-    "csv": "text/csv", "tsv": "text/tab-separated-values", "json": "application/json", "org": "text/x-org", "latex": "text/x-tex",
-    "asciidoc": "text/asciidoc", "markdown": "text/markdown", "rst": "text/x-rst",
-}  # fmt: skip
+    "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
+    "json": "application/json",
+    "org": "text/x-org",
+    "latex": "text/x-tex",
+    "asciidoc": "text/asciidoc",
+    "markdown": "text/markdown",
+    "rst": "text/x-rst",
+}
 _RST_SIGN = re.compile(r"(?m)^(?:\.\. [a-z-]+::|PEP: \d)|^([=\-~^\"'*+#])\1{3,}\n")
 _STAMPED = re.compile(
-    r"[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{4}[: ]|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|\d{10}[. ]|\d\d:\d\d:\d\d)"
+    r"[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{4}[: "
+    r"]|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|\d{10}[. ]|\d\d:\d\d:\d\d)"
     r"|(?:\d{1,3}\.){3}\d{1,3} \S+ \S+ \["
 )
 _SIGNS_READ = 8192  # characters
 
 
 def file_extension(name: str) -> str:
-    """What stands behind the last dot of a file name, in lower case; empty where there is no dot."""
+    """Return a file name's extension in lower case, or '' if it has none."""
     last = name.rsplit("/", 1)[-1]
     return last.rsplit(".", 1)[1].lower() if "." in last.lstrip(".") else ""
 
 
 def is_supported_file(name: str) -> bool:
-    """Whether a file of this name is taken for a document when a source does not say what to include."""
+    """Whether a file of this name is taken for a document when a source does not say what to
+    include.
+    """
     last = name.rsplit("/", 1)[-1].lower()
     found = file_extension(name)
     return found in _FORMATS or (not found and last in _BARE)
 
 
 def detect_format(name: str, mime_type: str | None) -> tuple[TextFormat, str] | None:
-    """How to read a file, and its MIME type; None when its ending is not known and no MIME type of text is given."""
+    """How to read a file, and its MIME type; None when its ending is not known and no MIME type of
+    text is given.
+    """
     given = (mime_type or "").split(";")[0].strip().lower()
     if given in _MIME:
         return _MIME[given], given
@@ -91,16 +129,24 @@ def detect_format(name: str, mime_type: str | None) -> tuple[TextFormat, str] | 
     if format_ is not None:
         return format_, given or _MIME_OF.get(found) or _MIME_OF.get(format_, "text/plain")
     if is_supported_file(name) or given.startswith("text/"):
-        return ("lines" if name.rsplit("/", 1)[-1].lower() in _BARE_CODE else "plain"), given or "text/plain"
+        return (
+            "lines" if name.rsplit("/", 1)[-1].lower() in _BARE_CODE else "plain"
+        ), given or "text/plain"
     return ("plain", "text/plain") if not found else None
 
 
 def sniff_format(text: str, format_: TextFormat, name: str) -> TextFormat:
-    """Return what a plain text looks like at its top, where its name does not say: reStructuredText and logs are often kept in `.txt`."""
+    """Return what a plain text looks like at its top, where its name does not say:
+    reStructuredText and logs are often kept in `.txt`.
+    """
     if format_ != "plain" or file_extension(name) not in _SNIFFED:
         return format_
     head = text[:_SIGNS_READ]
     if len(_RST_SIGN.findall(head)) >= 3:
         return "rst"
     lines = [line for line in head.split("\n") if line.strip() and line[0] not in " \t"]
-    return "records" if len(lines) >= 5 and sum(1 for line in lines if _STAMPED.match(line)) > 0.8 * len(lines) else "plain"
+    return (
+        "records"
+        if len(lines) >= 5 and sum(1 for line in lines if _STAMPED.match(line)) > 0.8 * len(lines)
+        else "plain"
+    )

@@ -12,7 +12,8 @@ _MAX_TITLE = 300
 
 _FIRST_HEADING = re.compile(
     r"^ {0,3}(?:"
-    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```++|~~~++)(?:.*\n)(?s:.*?)(?:^ {0,7}(?P=fence)|\Z)"
+    r"(?:(?:[-*+]|\d{1,9}[.)]) {1,4})*(?P<fence>```++|~~~++)(?:.*\n)(?s:.*?)(?:^ "
+    r"{0,7}(?P=fence)|\Z)"
     r"|<!--(?s:.*?)(?:-->|\Z)"
     r"|<(?P<raw>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=raw)>|\Z)"
     r"|#[ \t]+(?P<title>\S.*)"
@@ -22,12 +23,16 @@ _FIRST_HEADING = re.compile(
 )
 """A title at the top level, or what hides lines that look like one: code, comments and raw HTML."""
 _CLOSING = re.compile(r"(?:^|[ \t])#+$")
-_RST_TITLE = re.compile(r"(?m)^(?:([!-/:-@\[-`{-~])\1{2,}[ \t]*\n[ \t]*)?(?P<title>\S.*)\n(?P<drawn>([!-/:-@\[-`{-~])\4{2,})[ \t]*$")
+_RST_TITLE = re.compile(
+    r"(?m)^(?:([!-/:-@\[-`{-~])\1{2,}[ \t]*\n[ \t]*)?(?P<title>\S.*)\n"
+    r"(?P<drawn>([!-/:-@\[-`{-~])\4{2,})[ \t]*$"
+)
 _FIRST: dict[str, re.Pattern[str]] = {
     "org": re.compile(r"(?mi)^#\+title:[ \t]*(?P<title>\S.*)|^\*[ \t]+(?P<heading>\S.*)"),
     "asciidoc": re.compile(r"(?m)^[=#][ \t]+(?P<title>\S.*)"),
     "latex": re.compile(
-        r"(?m)^[^%\n]{0,200}\\title[ \t]{0,8}\{(?P<title>[^{}\n]+)\}|^[ \t]{0,8}\\(?:part|chapter|section)\*?\{(?P<heading>[^{}\n]+)\}"
+        r"(?m)^[^%\n]{0,200}\\title[ \t]{0,8}\{(?P<title>[^{}\n]+)\}|^[ "
+        r"\t]{0,8}\\(?:part|chapter|section)\*?\{(?P<heading>[^{}\n]+)\}"
     ),
     "textile": re.compile(r"(?m)^h1(?:\([^)\n]*\))?\.[ \t]+(?P<title>\S.*)"),
     "mediawiki": re.compile(r"(?m)^=(?!=)(?P<title>[^=\n]++)=[ \t]*+$"),
@@ -51,7 +56,12 @@ def find_title(text: str, start: int, format_: TextFormat) -> str | None:
         return None
     groups = found.groupdict()
     title = (groups["title"] or groups.get("heading") or "").strip()
-    return strip_heading_markup(title.replace("\\&", "&") if format_ == "latex" else title)[:_MAX_TITLE] or None
+    return (
+        strip_heading_markup(title.replace("\\&", "&") if format_ == "latex" else title)[
+            :_MAX_TITLE
+        ]
+        or None
+    )
 
 
 def _first_heading(head: str) -> str | None:
@@ -59,7 +69,9 @@ def _first_heading(head: str) -> str | None:
     for found in _FIRST_HEADING.finditer(head):
         if title := found["title"] or found["underlined"]:
             title = strip_heading_markup(title.strip())
-            return (_CLOSING.sub("", title) if found["title"] else title)[:_MAX_TITLE].strip() or None
+            return (_CLOSING.sub("", title) if found["title"] else title)[
+                :_MAX_TITLE
+            ].strip() or None
     return None
 
 

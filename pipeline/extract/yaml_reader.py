@@ -1,7 +1,8 @@
 """YAML by the core schema of YAML 1.2, within bounds, for front matter.
 
-`no`, `on`, `12:30` and dates are texts there. A number that Python would write otherwise (`1.10`, `0150`, `1e3`) stays the text that it
-was written as. Tags count only where they name a type of the schema; aliases are refused, since a few lines of them can stand for gigabytes.
+`no`, `on`, `12:30` and dates are texts there. A number that Python would write otherwise (`1.10`,
+`0150`, `1e3`) stays the text that it was written as. Tags count only where they name a type of the
+schema; aliases are refused, since a few lines of them can stand for gigabytes.
 
 Source: YAML 1.2.2, section 10.3.2, "Tag Resolution".
 """
@@ -51,10 +52,12 @@ def read_yaml(text: str) -> tuple[Any, list[str]]:
         text: bounded by the caller; reading takes time in proportion to it.
 
     Returns:
-        The value, made of dict, list, str, int, float, bool and None; and remarks, such as a key that stands twice.
+        The value, made of dict, list, str, int, float, bool and None; and remarks, such as a key
+        that stands twice.
 
     Raises:
-        YamlError: it is not YAML, has aliases or keys that are no scalars, or exceeds `MAX_DEPTH` or `MAX_NODES`.
+        YamlError: it is not YAML, has aliases or keys that are no scalars, or exceeds `MAX_DEPTH`
+        or `MAX_NODES`.
     """
     try:
         return _read(text)
@@ -106,11 +109,15 @@ def _read(text: str) -> tuple[Any, list[str]]:
 
 
 def _scalar(event: yaml.ScalarEvent) -> Any:
-    return parse_plain_scalar(event.value) if event.implicit[0] or event.tag in _TYPED else event.value
+    return (
+        parse_plain_scalar(event.value) if event.implicit[0] or event.tag in _TYPED else event.value
+    )
 
 
 def parse_plain_scalar(written: str) -> Any:
-    """Return what a plain scalar stands for; a number only where it is written as Python would write it."""
+    """Return what a plain scalar stands for; a number only where it is written as Python would
+    write it.
+    """
     if written in _NULL:
         return None
     if written in _BOOL:

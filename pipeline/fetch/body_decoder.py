@@ -1,4 +1,6 @@
-"""A body as it comes, taken apart within bounds: neither what came nor what it unpacks to is ever larger in memory."""
+"""A body as it comes, taken apart within bounds: neither what came nor what it unpacks to is ever
+larger in memory.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 def too_large_error(most_bytes: int) -> NoTextError:
     """The refusal of what is too large."""
-    return NoTextError("too_large", f"it has more than LIVEDEX_MAX_DOCUMENT_BYTES ({most_bytes}): split it or raise the limit.")
+    return NoTextError(
+        "too_large",
+        f"it has more than LIVEDEX_MAX_DOCUMENT_BYTES ({most_bytes}): split it or raise the limit.",
+    )
 
 
 class BodyDecoder:
@@ -31,9 +36,15 @@ class BodyDecoder:
     """
 
     def __init__(self, encoding: str, most_bytes: int) -> None:
-        steps = [step for part in encoding.lower().split(",") if (step := part.strip()) not in ("", "identity")]
+        steps = [
+            step
+            for part in encoding.lower().split(",")
+            if (step := part.strip()) not in ("", "identity")
+        ]
         if steps not in ([], ["gzip"], ["x-gzip"]):
-            raise RejectedError("the answer is packed in a way that was not asked for", reason="not_fetched")
+            raise RejectedError(
+                "the answer is packed in a way that was not asked for", reason="not_fetched"
+            )
         self._member = zlib.decompressobj(_GZIP) if steps else None
         self._packed = bool(steps)
         self._most = most_bytes

@@ -14,7 +14,8 @@ class FetchLimits:
         connect_s: for a connection to one address.
         silent_s: without a byte.
         redirects: followed one after another.
-        at_once: fetches of the process; has to be less than the workers of the stage, so that others always find one.
+        at_once: fetches of the process; has to be less than the workers of the stage, so that
+            others always find one.
         each: of these, from one origin.
         share: of these, of one tenant: so that others find one.
         large_bytes: a body above it needs one of `large` places until it is let go.

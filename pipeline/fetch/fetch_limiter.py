@@ -1,9 +1,12 @@
-"""Whose turn it is: one server that is slow, away or asks for patience must hold up no documents but its own.
+"""Whose turn it is: one server that is slow, away or asks for patience must hold up no documents
+but its own.
 
 | the server | what its fetches do |
 |---|---|
-| is slow | at most `each` of them wait for it, and `share` of one tenant for all that are slow; others come back later, and no attempt is used up |
-| did not answer `_AWAY` times in a row | fail at once, which is an attempt; one at growing intervals asks it again |
+| is slow | at most `each` of them wait for it, and `share` of one tenant for all that are slow;
+others come back later, and no attempt is used up |
+| did not answer `_AWAY` times in a row | fail at once, which is an attempt; one at growing
+intervals asks it again |
 | asked for patience | come back when it is over, and no attempt is used up |
 """
 
@@ -90,7 +93,8 @@ class FetchLimiter:
                     taken.callback(turns.release)
                 self._look(server, origin)
                 server.refused = 0
-                server.ask_at = self._clock() + self._bounds.total_timeout_s  # while it is away, this one asks, and the others fail
+                # while it is away, this one asks, and the others fail
+                server.ask_at = self._clock() + self._bounds.total_timeout_s
                 yield
         finally:
             server.users -= 1
@@ -104,12 +108,16 @@ class FetchLimiter:
         server = self._server(origin)
         server.failures += 1
         if server.failures >= _AWAY:
-            server.ask_at = self._clock() + exponential_backoff_s(1.0, server.failures - _AWAY + 1, _LONGEST_PAUSE_S)
+            server.ask_at = self._clock() + exponential_backoff_s(
+                1.0, server.failures - _AWAY + 1, _LONGEST_PAUSE_S
+            )
 
     def record_retry_after(self, origin: Origin, seconds: float) -> None:
         """It asked for so much patience."""
         server = self._server(origin)
-        server.patience_until = max(server.patience_until, self._clock() + min(seconds, MAX_HOST_WAIT_S))
+        server.patience_until = max(
+            server.patience_until, self._clock() + min(seconds, MAX_HOST_WAIT_S)
+        )
 
     def _look(self, server: _Server, origin: Origin) -> None:
         now = self._clock()
@@ -117,7 +125,9 @@ class FetchLimiter:
             wait_s = min(server.patience_until - now, MAX_EVENT_WAIT_S)
             raise NotScheduledError(f"{origin[1]} asked for patience", retry_after_s=wait_s)
         if server.failures >= _AWAY and now < server.ask_at:
-            raise RetryableError(f"{origin[1]} does not answer", first_wait_s=UNAVAILABLE_RETRY_DELAY_S)
+            raise RetryableError(
+                f"{origin[1]} does not answer", first_wait_s=UNAVAILABLE_RETRY_DELAY_S
+            )
 
     def _none(self, server: _Server, origin: Origin) -> NotScheduledError:
         server.refused += 1
@@ -136,5 +146,9 @@ class FetchLimiter:
         """Let go of servers that nothing is known of but that they were there."""
         now = self._clock()
         for origin, server in list(self._servers.items()):
-            if not server.users and not (server.failures and now < server.ask_at + MAX_EVENT_WAIT_S) and now >= server.patience_until:
+            if (
+                not server.users
+                and not (server.failures and now < server.ask_at + MAX_EVENT_WAIT_S)
+                and now >= server.patience_until
+            ):
                 del self._servers[origin]

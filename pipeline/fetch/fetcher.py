@@ -25,15 +25,28 @@ from livedex.pipeline.fetch.responses import (
     parse_headers,
     transcode_to_utf8,
 )
-from livedex.pipeline.fetch.ssrf_guard import UNAVAILABLE_RETRY_DELAY_S, Resolver, SsrfGuardBackend, SystemResolver, check_addresses
+from livedex.pipeline.fetch.ssrf_guard import (
+    UNAVAILABLE_RETRY_DELAY_S,
+    Resolver,
+    SsrfGuardBackend,
+    SystemResolver,
+    check_addresses,
+)
 from livedex.pipeline.fetch.urls import Origin, ParsedUrl, parse_url, resolve_redirect
 from livedex.pipeline.http.outbound_client import trusted_certificates
 from livedex.pipeline.model import CacheValidator
 
 _CONTENT = frozenset({200, 203, 204})
-_ALWAYS = {"User-Agent": "Livedex", "Accept": "*/*", "Accept-Encoding": "gzip", "Cache-Control": "no-cache", "Connection": "close"}
+_ALWAYS = {
+    "User-Agent": "Livedex",
+    "Accept": "*/*",
+    "Accept-Encoding": "gzip",
+    "Cache-Control": "no-cache",
+    "Connection": "close",
+}
 _REFUSAL_BYTES = 16_384  # that are read of what a refusal says
-_TRANSPORT = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)  # OSError holds TimeoutError
+# OSError holds TimeoutError
+_TRANSPORT = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +56,12 @@ class FetchRequest:
     Attributes:
         url: where it stands.
         on_behalf_of: the tenant.
-        signed_url: the same with a signature, for the first request; it is no part of what names the place.
+        signed_url: the same with a signature, for the first request; it is no part of what names
+            the place.
         headers: of every request.
         credential: header and value, sent to `for_origin` alone.
-        validator: of the content that is there already; it is sent only to the place that it came from.
+        validator: of the content that is there already; it is sent only to the place that it came
+            from.
         most_bytes: of the content.
     """
 
@@ -99,7 +114,12 @@ class HttpFetcher:
         turns: shared by all that this process gets.
     """
 
-    def __init__(self, bounds: FetchLimits | None = None, resolve: Resolver | None = None, turns: FetchLimiter | None = None) -> None:
+    def __init__(
+        self,
+        bounds: FetchLimits | None = None,
+        resolve: Resolver | None = None,
+        turns: FetchLimiter | None = None,
+    ) -> None:
         self._bounds = bounds or FetchLimits()
         self._system = SystemResolver() if resolve is None else None
         self._resolve: Resolver = resolve or self._system or SystemResolver()
@@ -117,7 +137,8 @@ class HttpFetcher:
 
     @asynccontextmanager
     async def get(self, asked: FetchRequest) -> AsyncIterator[FetchResult | None]:
-        """Get it, and hold its room in memory for as long as the block lasts. None: it is unchanged.
+        """Get it, and hold its room in memory for as long as the block lasts. None: it is
+        unchanged.
 
         Raises:
             RetryableError: not now; never an OutageError.
@@ -137,8 +158,14 @@ class HttpFetcher:
                     found = await self._follow(asked, place, held, deadline)
             except _TRANSPORT as exc:
                 self._turns.record_no_response(origin)
-                kind = "nothing in time" if isinstance(exc, TimeoutError | httpcore.TimeoutException) else type(exc).__name__
-                raise RetryableError(f"{place.host}: {kind}", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
+                kind = (
+                    "nothing in time"
+                    if isinstance(exc, TimeoutError | httpcore.TimeoutException)
+                    else type(exc).__name__
+                )
+                raise RetryableError(
+                    f"{place.host}: {kind}", first_wait_s=UNAVAILABLE_RETRY_DELAY_S
+                ) from exc
             except LivedexError as exc:
                 self._turns.answered(origin)
                 if isinstance(exc, RateLimitedError) and exc.retry_after_s is not None:
@@ -147,7 +174,9 @@ class HttpFetcher:
             self._turns.answered(origin)
             return found
 
-    async def _follow(self, asked: FetchRequest, place: ParsedUrl, held: AsyncExitStack, deadline: asyncio.Timeout) -> FetchResult | None:
+    async def _follow(
+        self, asked: FetchRequest, place: ParsedUrl, held: AsyncExitStack, deadline: asyncio.Timeout
+    ) -> FetchResult | None:
         credential = asked.credential if asked.for_origin == place.origin else None
         hop = _Hop(place, asked.url, credential)
         for _ in range(self._bounds.max_redirects + 1):
@@ -155,20 +184,40 @@ class HttpFetcher:
             if not isinstance(found, ParsedUrl):
                 return found
             check_host(found, asked.allowed)
-            hop = _Hop(found, found.url, hop.credential if found.origin == hop.place.origin else None)
-        raise RejectedError(f"{place.host}: more than {self._bounds.max_redirects} redirects", reason="not_fetched")
+            hop = _Hop(
+                found, found.url, hop.credential if found.origin == hop.place.origin else None
+            )
+        raise RejectedError(
+            f"{place.host}: more than {self._bounds.max_redirects} redirects", reason="not_fetched"
+        )
 
     async def _request(
         self, asked: FetchRequest, hop: _Hop, held: AsyncExitStack, deadline: asyncio.Timeout
     ) -> FetchResult | ParsedUrl | None:
         place, bounds = hop.place, self._bounds
-        known = asked.validator if asked.validator is not None and asked.validator.place == hop.identity else None
-        timeout = {"connect": bounds.connect_s, "read": bounds.read_timeout_s, "write": bounds.read_timeout_s, "pool": bounds.connect_s}
-        url = httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.target)
+        known = (
+            asked.validator
+            if asked.validator is not None and asked.validator.place == hop.identity
+            else None
+        )
+        timeout = {
+            "connect": bounds.connect_s,
+            "read": bounds.read_timeout_s,
+            "write": bounds.read_timeout_s,
+            "pool": bounds.connect_s,
+        }
+        url = httpcore.URL(
+            scheme=place.scheme, host=place.host, port=place.port, target=place.target
+        )
         backend = SsrfGuardBackend(self._resolve, asked.allowed, bounds.connect_s)
-        async with (  # a pool of one request: a connection is shared with nobody whose rules are other ones
-            httpcore.AsyncConnectionPool(ssl_context=self._trust, max_keepalive_connections=0, network_backend=backend) as pool,
-            pool.stream("GET", url, headers=_headers(asked, hop, known), extensions={"timeout": timeout}) as answer,
+        # a pool of one request: a connection is shared with nobody whose rules are other ones
+        async with (
+            httpcore.AsyncConnectionPool(
+                ssl_context=self._trust, max_keepalive_connections=0, network_backend=backend
+            ) as pool,
+            pool.stream(
+                "GET", url, headers=_headers(asked, hop, known), extensions={"timeout": timeout}
+            ) as answer,
         ):
             headers = parse_headers(answer.headers)
             if answer.status == 304 and known is not None:
@@ -176,14 +225,26 @@ class HttpFetcher:
             if answer.status in REDIRECT_STATUSES and "location" in headers:
                 return _next(place, headers["location"])
             if answer.status == 304:
-                raise RetryableError(f"{place.host} answered that nothing has changed, and was not asked")
+                raise RetryableError(
+                    f"{place.host} answered that nothing has changed, and was not asked"
+                )
             if answer.status not in _CONTENT:
-                raise error_for_response(answer.status, headers, place.host, await _words(answer, headers) if answer.status == 403 else b"")
+                raise error_for_response(
+                    answer.status,
+                    headers,
+                    place.host,
+                    await _words(answer, headers) if answer.status == 403 else b"",
+                )
             content = await self._body(answer, headers, asked.max_bytes, held, deadline)
         return await _got(content, headers, hop)
 
     async def _body(
-        self, answer: httpcore.Response, headers: Mapping[str, str], most_bytes: int, held: AsyncExitStack, deadline: asyncio.Timeout
+        self,
+        answer: httpcore.Response,
+        headers: Mapping[str, str],
+        most_bytes: int,
+        held: AsyncExitStack,
+        deadline: asyncio.Timeout,
     ) -> bytes:
         unpacking, has_room = BodyDecoder(headers.get("content-encoding", ""), most_bytes), False
         async for data in answer.aiter_stream():
@@ -224,7 +285,9 @@ def _next(place: ParsedUrl, location: str) -> ParsedUrl:
     try:
         return resolve_redirect(place, location.encode("latin-1").decode("utf-8", "replace"))
     except ValueError as exc:
-        raise RejectedError(f"{place.host}: a redirect is not followed: {exc}", reason="address_refused") from exc
+        raise RejectedError(
+            f"{place.host}: a redirect is not followed: {exc}", reason="address_refused"
+        ) from exc
 
 
 def _headers(asked: FetchRequest, hop: _Hop, known: CacheValidator | None) -> list[tuple[str, str]]:
@@ -253,4 +316,10 @@ async def _got(content: bytes, headers: Mapping[str, str], hop: _Hop) -> FetchRe
     mime_type, charset = content_type(headers)
     if charset is not None:
         content = await asyncio.to_thread(transcode_to_utf8, content, mime_type, charset)
-    return FetchResult(content, mime_type, hop.place.path.rsplit("/", 1)[-1], cache_validator(headers, hop.identity), hop.url)
+    return FetchResult(
+        content,
+        mime_type,
+        hop.place.path.rsplit("/", 1)[-1],
+        cache_validator(headers, hop.identity),
+        hop.url,
+    )

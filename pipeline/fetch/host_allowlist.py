@@ -16,13 +16,15 @@ def normalize_host(host: str) -> str:
     """A host in the one form that is looked at and connected to.
 
     Args:
-        host: a name, also with letters of other scripts, or an address; one of IPv6 without brackets.
+        host: a name, also with letters of other scripts, or an address; one of IPv6 without
+            brackets.
 
     Returns:
         Lower case, ASCII, without a dot at the end; an address in its shortest form.
 
     Raises:
-        ValueError: it is none, or an address in a form that others read as another one (`127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`).
+        ValueError: it is none, or an address in a form that others read as another one (`127.1`,
+        `0x7f000001`, `2130706433`, `0177.0.0.1`).
     """
     if ":" in host:
         if "%" in host:
@@ -48,7 +50,9 @@ def _plain_address(host: str, kind: type[IPv4Address] | type[IPv6Address]) -> st
     try:
         return str(kind(host))
     except ValueError:
-        raise ValueError("an address is written as four decimal numbers, or as one of IPv6 in brackets") from None
+        raise ValueError(
+            "an address is written as four decimal numbers, or as one of IPv6 in brackets"
+        ) from None
 
 
 def is_ip_address(host: str) -> bool:
@@ -81,7 +85,8 @@ class HostAllowlist:
     def allow(self, address: str, host: str, port: int) -> bool:
         """Whether a host may be connected to at one of its addresses.
 
-        A host that is named may be in an inner network. A link-local address, and one at which a cloud tells its credentials, has to be named
+        A host that is named may be in an inner network. A link-local address, and one at which a
+        cloud tells its credentials, has to be named
         itself: a name must not lead there.
         """
         kind = classify_address(address)
@@ -94,7 +99,9 @@ class HostAllowlist:
 
 def _entry(named: str) -> tuple[str, int | None]:
     found = re.fullmatch(
-        r"\[(?P<six>[^\]]+)\](?::(?P<port>[0-9]+))?|(?P<host>[^:\[\]]+)(?::(?P<port2>[0-9]+))?|(?P<bare>[^\[\]]*:[^\[\]]*)", named
+        r"\[(?P<six>[^\]]+)\](?::(?P<port>[0-9]+))?|(?P<host>[^:\[\]]+)(?::(?P<port2>"
+        r"[0-9]+))?|(?P<bare>[^\[\]]*:[^\[\]]*)",
+        named,
     )
     if found is None or "/" in named or "@" in named:
         raise ValueError(f"{named!r} is no HOST or HOST:PORT")
@@ -102,6 +109,8 @@ def _entry(named: str) -> tuple[str, int | None]:
     if port is not None and not 0 < int(port) < 65536:
         raise ValueError(f"{named!r} has no port from 1 to 65535")
     try:
-        return normalize_host(found["six"] or found["host"] or found["bare"]), int(port) if port else None
+        return normalize_host(found["six"] or found["host"] or found["bare"]), int(
+            port
+        ) if port else None
     except ValueError as exc:
         raise ValueError(f"{named!r} is no HOST or HOST:PORT: {exc}") from exc

@@ -42,10 +42,13 @@ def parse_headers(raw: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return found
 
 
-def error_for_response(status: int, headers: Mapping[str, str], host: str, said: bytes = b"") -> RetryableError | RejectedError:
+def error_for_response(
+    status: int, headers: Mapping[str, str], host: str, said: bytes = b""
+) -> RetryableError | RejectedError:
     """The error that an answer without content stands for.
 
-    What was announced and is not there may still come, or its delete is on the way, and a credential may be changed a little later than
+    What was announced and is not there may still come, or its delete is on the way, and a
+    credential may be changed a little later than
     it ends: that is tried again for a while.
 
     Args:
@@ -54,33 +57,50 @@ def error_for_response(status: int, headers: Mapping[str, str], host: str, said:
     words = f"{host} answered with HTTP {status}"
     wait_s = _patience_s(status, headers)
     if status == 429 or (wait_s is not None and status in (403, 503)):
-        return RateLimitedError(f"{words}: it asks for patience", retry_after_s=wait_s, first_wait_s=UNAVAILABLE_RETRY_DELAY_S)
+        return RateLimitedError(
+            f"{words}: it asks for patience",
+            retry_after_s=wait_s,
+            first_wait_s=UNAVAILABLE_RETRY_DELAY_S,
+        )
     if status in _NOT_THERE:
         return ContentNotFoundError(f"{words}: it is not there, or not for who asks")
     if status >= 500 or status in _MAY_PASS:
         return RetryableError(words, retry_after_s=wait_s, first_wait_s=UNAVAILABLE_RETRY_DELAY_S)
     if status in (401, 403, 407):
-        if status == 403 and (_SCOPE.encode() in said or _SCOPE in headers.get("www-authenticate", "")):
-            return InsufficientScopeError(f"{words}: the token of the source lacks a scope ({_SCOPE})")
+        if status == 403 and (
+            _SCOPE.encode() in said or _SCOPE in headers.get("www-authenticate", "")
+        ):
+            return InsufficientScopeError(
+                f"{words}: the token of the source lacks a scope ({_SCOPE})"
+            )
         return UnexpectedResponseError(
-            f"{words}: it wants other credentials: check token_env of its source, if it has one, or send the content itself"
+            f"{words}: it wants other credentials: check token_env of its source, if it has "
+            "one, or send the content itself"
         )
     return RejectedError(words, reason="not_fetched")
 
 
 def _patience_s(status: int, headers: Mapping[str, str]) -> float | None:
-    """Seconds that it asks to be left alone. Source: RFC 9110, "Retry-After"; GitHub, "Rate limits for the REST API"."""
+    """Seconds that it asks to be left alone.
+
+    Source: RFC 9110, "Retry-After"; GitHub, "Rate limits for the REST API".
+    """
     asked = parse_retry_after_s(headers.get("retry-after"), datetime.now(UTC))
     if asked is not None or status not in (403, 429) or headers.get("x-ratelimit-remaining") != "0":
         return asked
     reset = headers.get("x-ratelimit-reset", "")
-    return max(float(reset) - time.time(), 1.0) if reset.isascii() and reset.isdigit() and len(reset) < 12 else None
+    return (
+        max(float(reset) - time.time(), 1.0)
+        if reset.isascii() and reset.isdigit() and len(reset) < 12
+        else None
+    )
 
 
 def cache_validator(headers: Mapping[str, str], place: bytes) -> CacheValidator | None:
     """What an unchanged resource is recognised by.
 
-    A time of the last change counts only where the answer was made a while after it: two changes in one second have the same time.
+    A time of the last change counts only where the answer was made a while after it: two changes in
+    one second have the same time.
 
     Args:
         place: names where the answer came from.
@@ -89,7 +109,9 @@ def cache_validator(headers: Mapping[str, str], place: bytes) -> CacheValidator 
     if _ETAG.fullmatch(etag):
         return CacheValidator(place, etag=etag)
     try:
-        changed, answered = (parsedate_to_datetime(headers[name]) for name in ("last-modified", "date"))
+        changed, answered = (
+            parsedate_to_datetime(headers[name]) for name in ("last-modified", "date")
+        )
         sure = answered - changed >= _SURE_AFTER
     except (KeyError, ValueError, TypeError, OverflowError):
         return None
@@ -110,9 +132,15 @@ def content_type(headers: Mapping[str, str]) -> tuple[str | None, str | None]:
 def transcode_to_utf8(content: bytes, mime_type: str | None, charset: str | None) -> bytes:
     """A text in the charset that its server names, as UTF-8; as it is, where that makes no sense.
 
-    A byte-order mark says more than the server, and so do bytes that are UTF-8 where a charset of single bytes is named, which fits everything.
+    A byte-order mark says more than the server, and so do bytes that are UTF-8 where a charset of
+    single bytes is named, which fits everything.
     """
-    if charset is None or mime_type is None or not mime_type.startswith("text/") or content.startswith(_MARKS):
+    if (
+        charset is None
+        or mime_type is None
+        or not mime_type.startswith("text/")
+        or content.startswith(_MARKS)
+    ):
         return content
     try:
         name = codecs.lookup(charset).name

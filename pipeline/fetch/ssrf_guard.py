@@ -14,7 +14,8 @@ from livedex.pipeline.errors import RejectedError, RetryableError
 from livedex.pipeline.fetch.host_allowlist import HostAllowlist, is_ip_address
 
 UNAVAILABLE_RETRY_DELAY_S = 1.0
-"""Before the second attempt at a server that is away; four times as long before each further one."""
+"""Before the second attempt at a server that is away; four times as long before each further one.
+"""
 
 _THREADS = 16  # a look-up goes on when nobody waits for it any more
 _MOST_ADDRESSES = 4
@@ -25,14 +26,18 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class SystemResolver:
-    """Asks the system, in threads of its own: a name server that does not answer must not hold up what else uses threads."""
+    """Asks the system, in threads of its own: a name server that does not answer must not hold up
+    what else uses threads.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
         return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     def close(self) -> None:
@@ -41,7 +46,8 @@ class SystemResolver:
 
 
 class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections for one fetch: the host is resolved once, every address is looked at, and one of exactly these is connected to.
+    """Opens connections for one fetch: the host is resolved once, every address is looked at, and
+    one of exactly these is connected to.
 
     Args:
         resolve: asked for names; an address is its own.
@@ -53,9 +59,13 @@ class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:  # fmt: skip
+    ) -> httpcore.AsyncNetworkStream:
         addresses = await resolve_checked(host, port, self._resolve, self._allowed)
         error: Exception | None = None
         for address in addresses[:_MOST_ADDRESSES]:
@@ -76,7 +86,8 @@ class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
 
 
 class NoPublicAddressError(RetryableError):
-    """A name that the operator did not name has no public address: there is no such host, or it leads inside. Who names URLs must not learn from the
+    """A name that the operator did not name has no public address: there is no such host, or it
+    leads inside. Who names URLs must not learn from the
     answer, nor from what is done then, which of an inner network's names there are.
 
     Attributes:
@@ -85,18 +96,22 @@ class NoPublicAddressError(RetryableError):
 
     def __init__(self, host: str, *, leads_inside: bool) -> None:
         super().__init__(
-            f"{host}: there is no such host, or it is not at a public address: where contents may come from there, its operator names it (allow_hosts of "
+            f"{host}: there is no such host, or it is not at a public address: where "
+            "contents may come from there, its operator names it (allow_hosts of "
             "the source, LIVEDEX_FETCH_ALLOW_HOSTS for what is sent with a key)"
         )
         self.resolves_to_private = leads_inside
 
 
-async def resolve_checked(host: str, port: int, resolve: Resolver, allowed: HostAllowlist) -> Sequence[str]:
+async def resolve_checked(
+    host: str, port: int, resolve: Resolver, allowed: HostAllowlist
+) -> Sequence[str]:
     """The addresses of a host, at least one, all of which may be connected to.
 
     Raises:
         RejectedError: one of them may not: a host with one foot inside is refused as a whole.
-        NoPublicAddressError: the same of a name that is not among those allowed, or there is no such host.
+        NoPublicAddressError: the same of a name that is not among those allowed, or there is no
+        such host.
         RetryableError: there are none now.
     """
     may_tell = is_ip_address(host) or allowed.names(host, port)
@@ -110,11 +125,19 @@ async def resolve_checked(host: str, port: int, resolve: Resolver, allowed: Host
                 raise NoPublicAddressError(host, leads_inside=False) from exc
             if exc.errno in _UNKNOWN:
                 raise RetryableError(f"{host}: there is no such host") from exc
-            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
+            raise RetryableError(
+                f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S
+            ) from exc
         except (OSError, UnicodeError) as exc:
-            raise RetryableError(f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S) from exc
+            raise RetryableError(
+                f"{host}: the name cannot be looked up now", first_wait_s=UNAVAILABLE_RETRY_DELAY_S
+            ) from exc
     if not found:
-        raise RetryableError(f"{host}: there is no such host") if may_tell else NoPublicAddressError(host, leads_inside=False)
+        raise (
+            RetryableError(f"{host}: there is no such host")
+            if may_tell
+            else NoPublicAddressError(host, leads_inside=False)
+        )
     try:
         check_addresses(host, port, found, allowed)
     except RejectedError as exc:
@@ -128,7 +151,8 @@ def check_addresses(host: str, port: int, addresses: Sequence[str], allowed: Hos
     """Go on only if all addresses of a host may be connected to.
 
     Raises:
-        RejectedError: one may not, or is none. Which one is not said: who names URLs here need not learn where names lead.
+        RejectedError: one may not, or is none. Which one is not said: who names URLs here need not
+        learn where names lead.
     """
     try:
         fine = all(allowed.allow(address, host, port) for address in addresses)
@@ -136,6 +160,8 @@ def check_addresses(host: str, port: int, addresses: Sequence[str], allowed: Hos
         fine = False
     if not fine:
         raise RejectedError(
-            f"{host} is not at a public address: where contents may come from there, its operator names it (allow_hosts of the source, "
-            "LIVEDEX_FETCH_ALLOW_HOSTS for what is sent with a key)", reason="address_refused",
-        )  # fmt: skip
+            f"{host} is not at a public address: where contents may come from there, its "
+            "operator names it (allow_hosts of the source, "
+            "LIVEDEX_FETCH_ALLOW_HOSTS for what is sent with a key)",
+            reason="address_refused",
+        )

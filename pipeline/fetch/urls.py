@@ -59,7 +59,8 @@ def parse_url(url: str) -> ParsedUrl:
     """Take a URL apart.
 
     Raises:
-        ValueError: it is none of http or https, names a user, or its host has no plain form; the message repeats nothing of it.
+        ValueError: it is none of http or https, names a user, or its host has no plain form; the
+        message repeats nothing of it.
     """
     if len(url) > MAX_URL_CHARACTERS:
         raise ValueError(f"a URL has at most {MAX_URL_CHARACTERS} characters")
@@ -74,12 +75,21 @@ def parse_url(url: str) -> ParsedUrl:
         port = parts.port
     except ValueError:
         raise ValueError("the port is none") from None
-    if not parts.hostname or port == 0 or (parts.netloc.startswith("[") and ":" not in parts.hostname):
+    if (
+        not parts.hostname
+        or port == 0
+        or (parts.netloc.startswith("[") and ":" not in parts.hostname)
+    ):
         raise ValueError("the URL names no host, or port 0")
     target = quote((parts.path or "/").encode("utf-8", "surrogatepass"), safe=_KEPT)
     if parts.query:
         target += "?" + quote(parts.query.encode("utf-8", "surrogatepass"), safe=_KEPT)
-    return ParsedUrl(parts.scheme, normalize_host(parts.hostname), _PORTS[parts.scheme] if port is None else port, target)
+    return ParsedUrl(
+        parts.scheme,
+        normalize_host(parts.hostname),
+        _PORTS[parts.scheme] if port is None else port,
+        target,
+    )
 
 
 def resolve_redirect(place: ParsedUrl, location: str) -> ParsedUrl:

@@ -1,4 +1,7 @@
-"""The host names that requests may carry. A page of another site can point a name of its own at this service (DNS rebinding)."""
+"""The host names that requests may carry.
+
+A page of another site can point a name of its own at this service (DNS rebinding).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ class AllowedHosts:
     """Decides whether the host of a request is one of ours.
 
     Args:
-        names: further names and addresses, without a port; `*.example.org` allows every name below it, `*` every name.
+        names: further names and addresses, without a port; `*.example.org` allows every name below
+            it, `*` every name.
         bound: the address or name that is listened on; one that means every address adds nothing.
 
     Attributes:
@@ -32,7 +36,10 @@ class AllowedHosts:
         self._names = given | ({normalize_host(bound)} if bound not in _ANY_ADDRESS else set())
 
     def allow(self, headers: Headers) -> bool:
-        """Return whether a request with these headers may be answered. A request that names no host, as no browser sends one, may."""
+        """Return whether a request with these headers may be answered.
+
+        A request that names no host, as no browser sends one, may.
+        """
         named = headers.getlist("host")
         if not named:
             return True
@@ -46,7 +53,9 @@ class AllowedHosts:
 
 
 def parse_host_header(value: str) -> str:
-    """Return the host in the value of a Host header, in lower case, without its port; empty where there is none."""
+    """Return the host in the value of a Host header, in lower case, without its port; empty where
+    there is none.
+    """
     value = value.strip().lower()
     if value.startswith("["):
         address, bracket, port = value[1:].partition("]")

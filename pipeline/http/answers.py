@@ -13,11 +13,17 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY
 
 
 class JsonResponse(Response):
-    """An answer of dataclasses, mappings, lists and times, written as it is: what we say is not validated again."""
+    """An answer of dataclasses, mappings, lists and times, written as it is: what we say is not
+    validated again.
+    """
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """UTF-8, times in UTC."""
         written = orjson.dumps(content, option=_OPTIONS)
-        return orjson.dumps(stringify_versions(orjson.loads(written))) if string_versions_requested() else written
+        return (
+            orjson.dumps(stringify_versions(orjson.loads(written)))
+            if string_versions_requested()
+            else written
+        )

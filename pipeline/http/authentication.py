@@ -1,4 +1,7 @@
-"""Who asks, and whose data a request is about. Both follow from the credential alone, never from what is in the request."""
+"""Who asks, and whose data a request is about.
+
+Both follow from the credential alone, never from what is in the request.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from livedex.pipeline.model import DEFAULT_TENANT, Reader, TenantId
 from livedex.pipeline.runtime.request_context import current_credential
 from livedex.pipeline.runtime.tenant_shares import TenantShares
 
-Scope: TypeAlias = Literal["search", "act_as", "documents:all", "documents:write", "events:write", "admin"]
+Scope: TypeAlias = Literal[
+    "search", "act_as", "documents:all", "documents:write", "events:write", "admin"
+]
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 
@@ -27,8 +32,10 @@ class Caller:
 
     Attributes:
         scopes: what the credential allows; `admin` allows everything.
-        credential: the id of the key, or the subject of the token, for logs and limits; empty where none is needed.
-        principals: on whose behalf it asks, said by the credential itself; None: it says nothing, as a key.
+        credential: the id of the key, or the subject of the token, for logs and limits; empty where
+            none is needed.
+        principals: on whose behalf it asks, said by the credential itself; None: it says nothing,
+            as a key.
     """
 
     tenant_id: TenantId
@@ -43,7 +50,9 @@ class Caller:
             ForbiddenError: the credential has none of them.
         """
         if not any(map(self.may, scopes)):
-            raise ForbiddenError(f"this credential may not do that: it needs the scope {' or '.join(scopes)}")
+            raise ForbiddenError(
+                f"this credential may not do that: it needs the scope {' or '.join(scopes)}"
+            )
 
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope."""
@@ -60,14 +69,24 @@ class Caller:
         """
         if principals is not None:
             if self.principals is not None:
-                raise ForbiddenError("a token says itself on whose behalf it asks: leave `principals` out")
+                raise ForbiddenError(
+                    "a token says itself on whose behalf it asks: leave `principals` out"
+                )
             self.require("act_as")
             return Reader(self.tenant_id, frozenset(principals))
-        return Reader(self.tenant_id, None if self.may("documents:all") else self.principals or frozenset())
+        return Reader(
+            self.tenant_id, None if self.may("documents:all") else self.principals or frozenset()
+        )
 
     def status_reader(self, reader: Reader) -> Reader:
-        """For whom it asks what became of a change: whoever may write any document is told of each; others of what they may read."""
-        return Reader(self.tenant_id) if self.may("documents:write") or self.may("events:write") else reader
+        """For whom it asks what became of a change: whoever may write any document is told of
+        each; others of what they may read.
+        """
+        return (
+            Reader(self.tenant_id)
+            if self.may("documents:write") or self.may("events:write")
+            else reader
+        )
 
 
 class Authenticator(Protocol):
@@ -83,12 +102,16 @@ class Authenticator(Protocol):
         ...
 
     def was_open_to(self, headers: Headers) -> bool:
-        """Return whether a request without a credential, as these headers say, was answered when that was last found out; nothing is asked."""
+        """Return whether a request without a credential, as these headers say, was answered when
+        that was last found out; nothing is asked.
+        """
         ...
 
 
 class SingleTenantAuthenticator:
-    """A service with one tenant and no keys: nobody needs one, and whoever gives one gives a wrong one."""
+    """A service with one tenant and no keys: nobody needs one, and whoever gives one gives a wrong
+    one.
+    """
 
     def __init__(self, tenant_id: TenantId = DEFAULT_TENANT) -> None:
         self._caller = Caller(tenant_id)
@@ -96,7 +119,11 @@ class SingleTenantAuthenticator:
     async def caller_of(self, headers: Headers) -> Caller:
         """Of the one tenant; see `Tenancy`."""
         if headers.get("authorization", "").strip() or headers.get("x-api-key", "").strip():
-            raise HTTPException(401, "this key is not known: this service has no keys, ask without one", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(
+                401,
+                "this key is not known: this service has no keys, ask without one",
+                {"WWW-Authenticate": "Bearer"},
+            )
         return self._caller
 
     def was_open_to(self, headers: Headers) -> bool:
@@ -118,7 +145,9 @@ class _Services(Protocol):
 
 
 def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of the request."""
+    """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of
+    the request.
+    """
 
     async def caller(request: Request) -> Caller:
         if hasattr(request.state, "caller"):  # before the body was read
@@ -128,7 +157,9 @@ def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
         services = cast(_Services, request.app.state.services)
         found = await services.tenancy.caller_of(request.headers)
         request.state.admission = await services.limits.admit(found)
-        await services.shares.admit(found.tenant_id, "read" if "search" in scopes else "write", wait_s=_TURN_S)
+        await services.shares.admit(
+            found.tenant_id, "read" if "search" in scopes else "write", wait_s=_TURN_S
+        )
         found.require(*scopes)
         check_query_parameters(request)
         request.state.caller = found
@@ -140,7 +171,9 @@ def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
 
 
 def authentication_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
-    """Return what `needs` made for a route, so that it can be asked before the body is read; None for a route that needs no caller."""
+    """Return what `needs` made for a route, so that it can be asked before the body is read; None
+    for a route that needs no caller.
+    """
     for each in route.dependencies:
         if each.call in _AUTHENTICATION_DEPENDENCIES:
             return cast(Callable[[Request], Awaitable[Caller]], each.call)

@@ -1,8 +1,9 @@
 """Request bodies: JSON read strictly, up to a limit.
 
-Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else is no JSON (422). A body must say
-that it is JSON (415): a web page cannot make a browser send such a one to another site without asking that site first. It comes as it is, and not
-compressed (415): how much a few bytes become is known only once they are unpacked.
+Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else
+is no JSON (422). A body must say that it is JSON (415): a web page cannot make a browser send such
+a one to another site without asking that site first. It comes as it is, and not compressed (415):
+how much a few bytes become is known only once they are unpacked.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def media_type(request: Request) -> str:
 
 def is_json(media: str) -> bool:
     """Whether a media type is JSON, or something written in it."""
-    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
+    return media == "application/json" or (
+        media.startswith("application/") and media.endswith("+json")
+    )
 
 
 def require_json(request: Request) -> None:
@@ -88,7 +91,9 @@ def require_uncompressed(request: Request) -> None:
     said = ",".join(request.headers.getlist("content-encoding"))
     if any(coding.strip().lower() not in ("", "identity") for coding in said.split(",")):
         raise HTTPException(
-            415, "a body is not compressed here: send it as it is, without Content-Encoding", headers={"Accept-Encoding": "identity"}
+            415,
+            "a body is not compressed here: send it as it is, without Content-Encoding",
+            headers={"Accept-Encoding": "identity"},
         )
 
 
@@ -109,7 +114,11 @@ class StrictRequest(Request):
             HTTPException: 422, it holds more values than any request needs.
         """
         raw = await self.body()
-        return parse_limited_json(raw) if len(raw) <= MAX_INLINE_PARSE_BYTES else await in_thread(parse_limited_json, raw)
+        return (
+            parse_limited_json(raw)
+            if len(raw) <= MAX_INLINE_PARSE_BYTES
+            else await in_thread(parse_limited_json, raw)
+        )
 
 
 def parse_limited_json(raw: bytes) -> Any:
@@ -119,7 +128,11 @@ def parse_limited_json(raw: bytes) -> Any:
         json.JSONDecodeError: it is none.
         HTTPException: 422, it holds more values than any request needs.
     """
-    why = f"a body holds at most {_MOST_VALUES} values here" if exceeds_value_limit(raw, _MOST_VALUES) else None
+    why = (
+        f"a body holds at most {_MOST_VALUES} values here"
+        if exceeds_value_limit(raw, _MOST_VALUES)
+        else None
+    )
     value = None if why else orjson.loads(raw.removeprefix(codecs.BOM_UTF8))
     if why := why or oversize_reason(value, _MOST_ITEMS):
         raise HTTPException(422, why)
@@ -127,7 +140,7 @@ def parse_limited_json(raw: bytes) -> Any:
 
 
 class StrictRoute(APIRoute):
-    """A route that knows who asks before it reads anything of a body, and then reads it strictly."""
+    """A route that authenticates before it reads the body, and then reads it strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, given a `StrictRequest`."""

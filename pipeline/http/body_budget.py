@@ -1,4 +1,7 @@
-"""How much is let in at once: requests, and the bytes of their bodies. Whoever finds no room waits for a moment and is then asked to come again."""
+"""How much is let in at once: requests, and the bytes of their bodies.
+
+Whoever finds no room waits for a moment and is then asked to come again.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,26 @@ MAX_IN_MEMORY_BYTES = 256 * 1024
 
 
 class BodyBudget:
-    """Room for bodies in memory. What is larger than `MAX_IN_MEMORY_BYTES` waits on disk until it is whole.
+    """Room for bodies in memory. What is larger than `MAX_IN_MEMORY_BYTES` waits on disk until it
+    is whole.
 
     Args:
         requests: at once, >= 1.
-        room_bytes: of the beginnings of all bodies together, half of them of one owner; twice `kept_bytes` must fit.
-        large_bytes: of large bodies that are in memory at once; the largest that is allowed must fit.
+        room_bytes: of the beginnings of all bodies together, half of them of one owner; twice
+            `kept_bytes` must fit.
+        large_bytes: of large bodies that are in memory at once; the largest that is allowed must
+            fit.
         read_s: the longest that a body may take to come; None: `READ_TIMEOUT_S`.
     """
 
     def __init__(
-        self, *, requests: int, room_bytes: int, large_bytes: int, read_s: float | None = None, kept_bytes: int = MAX_IN_MEMORY_BYTES
+        self,
+        *,
+        requests: int,
+        room_bytes: int,
+        large_bytes: int,
+        read_s: float | None = None,
+        kept_bytes: int = MAX_IN_MEMORY_BYTES,
     ) -> None:
         self._read_s = READ_TIMEOUT_S if read_s is None else read_s
         self._requests = requests
@@ -45,10 +57,12 @@ class BodyBudget:
 
     @asynccontextmanager
     async def body(self, request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-        """The body of a request, which has its room for as long as the block lasts. Room is taken as bytes arrive: what is only announced takes none.
+        """The body of a request, which has its room for as long as the block lasts. Room is taken
+        as bytes arrive: what is only announced takes none.
 
         Raises:
-            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than `read_s` to come; 415, it is compressed.
+            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than
+            `read_s` to come; 415, it is compressed.
             RetryableError: too much is under way.
         """
         require_uncompressed(request)
@@ -61,7 +75,9 @@ class BodyBudget:
                 async with asyncio.timeout(self._read_s):
                     begun, large, size = await self._arrived(request, most_bytes, owner, place)
             except TimeoutError as exc:
-                raise HTTPException(408, f"the body did not come within {self._read_s:.0f} s: send less at once") from exc
+                raise HTTPException(
+                    408, f"the body did not come within {self._read_s:.0f} s: send less at once"
+                ) from exc
             if large is not None:
                 await held.enter_async_context(self._large.turn(size))
                 begun = await large.whole()
@@ -71,7 +87,9 @@ class BodyBudget:
             held.push_async_callback(self._leave)
             yield begun
 
-    async def _arrived(self, request: Request, most_bytes: int, owner: str, place: AsyncExitStack) -> tuple[bytes, SpooledBody | None, int]:
+    async def _arrived(
+        self, request: Request, most_bytes: int, owner: str, place: AsyncExitStack
+    ) -> tuple[bytes, SpooledBody | None, int]:
         """The body, or where on disk it is, and its size."""
         begun, large, size = bytearray(), None, 0
         room = await place.enter_async_context(AsyncExitStack())
@@ -128,4 +146,8 @@ class BodyBudget:
 def _owner(request: Request) -> str:
     """Whose body it is: the tenant's, or of the address that sent it where nobody is known yet."""
     caller = getattr(request.state, "caller", None)
-    return f"tenant {caller.tenant_id}" if caller is not None else f"address {request.client.host if request.client else ''}"
+    return (
+        f"tenant {caller.tenant_id}"
+        if caller is not None
+        else f"address {request.client.host if request.client else ''}"
+    )

@@ -1,4 +1,6 @@
-"""Bodies that are large: they wait on disk until they are whole, and are in memory one after the other."""
+"""Bodies that are large: they wait on disk until they are whole, and are in memory one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from livedex.pipeline.errors import RetryableError
 
 SPOOL_TIMEOUT_S = 20.0
 MAX_SPOOLED_BODIES = 16
-_ON_DISK = "/var/tmp"  # where /tmp is memory, as it often is in containers, this is not; a file in it has no name
+# where /tmp is memory, as it often is in containers, this is not; a file in it has no name
+_ON_DISK = "/var/tmp"
 
 
 class BodySpool:
@@ -48,7 +51,10 @@ class BodySpool:
             with _file() as file:
                 yield SpooledBody(file)
         except OSError as exc:
-            raise RetryableError(f"a large body cannot be kept on disk: {exc.strerror or type(exc).__name__}", retry_after_s=5) from exc
+            raise RetryableError(
+                f"a large body cannot be kept on disk: {exc.strerror or type(exc).__name__}",
+                retry_after_s=5,
+            ) from exc
         finally:
             self._arriving[owner] -= 1
             if not self._arriving[owner]:
@@ -58,7 +64,8 @@ class BodySpool:
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
-        """Hold this many bytes of the memory for as long as the block lasts, in the order of asking.
+        """Hold this many bytes of the memory for as long as the block lasts, in the order of
+        asking.
 
         Raises:
             RetryableError: others took too long.
@@ -74,7 +81,10 @@ class BodySpool:
             self._wake()
 
     def _has_place(self, owner: str) -> bool:
-        return sum(self._arriving.values()) < self._places and self._arriving.get(owner, 0) < self._places // 2
+        return (
+            sum(self._arriving.values()) < self._places
+            and self._arriving.get(owner, 0) < self._places // 2
+        )
 
     async def _wait(self, size: int) -> None:
         mine = (size, asyncio.get_running_loop().create_future())
@@ -89,7 +99,9 @@ class BodySpool:
                 self._room += size
             self._wake()
             if isinstance(exc, TimeoutError):
-                raise RetryableError("too many large bodies are under way", retry_after_s=5) from exc
+                raise RetryableError(
+                    "too many large bodies are under way", retry_after_s=5
+                ) from exc
             raise
 
     def _wake(self) -> None:
@@ -120,7 +132,13 @@ class SpooledBody:
 
 
 def _file() -> IO[bytes]:
-    """A file without a name: where the surroundings say, else on a disk, else wherever temporary files are."""
+    """A file without a name: where the surroundings say, else on a disk, else wherever temporary
+    files are.
+    """
     is_said = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
-    place = _ON_DISK if not is_said and os.path.isdir(_ON_DISK) and os.access(_ON_DISK, os.W_OK | os.X_OK) else None
+    place = (
+        _ON_DISK
+        if not is_said and os.path.isdir(_ON_DISK) and os.access(_ON_DISK, os.W_OK | os.X_OK)
+        else None
+    )
     return tempfile.TemporaryFile(dir=place)

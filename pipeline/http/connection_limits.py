@@ -1,7 +1,9 @@
-"""The bounds on connections to the API: how many there are, and how long and how large each part of a request may be.
+"""The bounds on connections to the API: how many there are, and how long and how large each part of
+a request may be.
 
-Nobody is known before a request is read, so these hold for everybody. Where there is no room, the connection that waits the longest for its client
-is closed for the new one, so that the service stays reachable however many are held open.
+Nobody is known before a request is read, so these hold for everybody. Where there is no room, the
+connection that waits the longest for its client is closed for the new one, so that the service
+stays reachable however many are held open.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ HEADER_TIMEOUT_S = 10.0
 BODY_GRACE_S = 10.0
 MIN_BODY_BYTES_PER_S = 32_768
 UNREAD_BODY_S = 5.0
-AUTHENTICATED_IDLE_TIMEOUT_S = 75.0  # longer than clients and proxies keep a connection: what is sent while we close it gets no answer
+# longer than clients and proxies keep a connection: what is sent while we close it gets no answer
+AUTHENTICATED_IDLE_TIMEOUT_S = 75.0
 ANONYMOUS_IDLE_TIMEOUT_S = 10.0
 STALLED_RESPONSE_TIMEOUT_S = 30.0
 BACKLOG = 64
@@ -54,7 +57,9 @@ class ClientConnection(Protocol):
 
 
 def connection_limit() -> int:
-    """Return how many connections fit the limit on open files, beside what is open already and what else may be opened."""
+    """Return how many connections fit the limit on open files, beside what is open already and
+    what else may be opened.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -69,7 +74,8 @@ class ConnectionLimiter:
     """Counts connections, and ends those whose clients take too long.
 
     Args:
-        most: connections at once; half of them from one address, except from loopback, where proxies are.
+        most: connections at once; half of them from one address, except from loopback, where
+            proxies are.
     """
 
     def __init__(self, most: int) -> None:
@@ -82,7 +88,9 @@ class ConnectionLimiter:
         return len(self._held)
 
     def enter(self, connection: ClientConnection) -> bool:
-        """Count a new connection, making room for it where need be; return False where there is none."""
+        """Count a new connection, making room for it where need be; return False where there is
+        none.
+        """
         of_address = self._addresses.get(connection.address, 0)
         if of_address >= max(1, self.most // 2) and not _is_near(connection.address):
             if not self._make_room(connection.address):
@@ -108,7 +116,11 @@ class ConnectionLimiter:
 
     def _make_room(self, address: str | None = None) -> bool:
         """End the connection that has waited the longest for its client."""
-        waiting = [each for each in self._held if each.phase != "answer" and address in (None, each.address)]
+        waiting = [
+            each
+            for each in self._held
+            if each.phase != "answer" and address in (None, each.address)
+        ]
         if not waiting:
             return False
         oldest = min(waiting, key=lambda each: each.since)
@@ -120,7 +132,9 @@ class ConnectionLimiter:
         now = asyncio.get_running_loop().time()
         for each in [each for each in self._held if each.overdue(now)]:
             each.end()
-        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick) if self._held else None
+        self._timer = (
+            asyncio.get_running_loop().call_later(_TICK_S, self._tick) if self._held else None
+        )
 
 
 def _is_near(address: str) -> bool:

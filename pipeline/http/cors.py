@@ -11,7 +11,14 @@ from livedex.pipeline.http.problems import problem_response
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _SENT = ("Authorization", "Content-Type", "X-API-Key")
-_SHOWN = ("X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy", "WWW-Authenticate", "Allow")
+_SHOWN = (
+    "X-Request-ID",
+    "Retry-After",
+    "RateLimit",
+    "RateLimit-Policy",
+    "WWW-Authenticate",
+    "Allow",
+)
 _MAX_AGE_S = 600
 _VARY = "Vary"
 _ASKED = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
@@ -25,18 +32,33 @@ class Cors(CORSMiddleware):
     """
 
     def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
-        super().__init__(app, allow_origins=origins, allow_methods=_METHODS, allow_headers=_SENT, expose_headers=_SHOWN, max_age=_MAX_AGE_S)
+        super().__init__(
+            app,
+            allow_origins=origins,
+            allow_methods=_METHODS,
+            allow_headers=_SENT,
+            expose_headers=_SHOWN,
+            max_age=_MAX_AGE_S,
+        )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """Answer what a browser asks before a request: 204 with what is allowed, or 403 with why not and nothing allowed."""
+        """Answer what a browser asks before a request: 204 with what is allowed, or 403 with why
+        not and nothing allowed.
+        """
         answer = super().preflight_response(request_headers)
         if answer.status_code == 200:
-            allowed = {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
+            allowed = {
+                name: value
+                for name, value in answer.headers.items()
+                if name.startswith("access-control-")
+            }
             return Response(status_code=204, headers={**allowed, _VARY: _ASKED})
         origin = request_headers["origin"]
         why = (
-            f"pages of this origin may not call this service: LIVEDEX_CORS_ORIGINS lists those that may, and {origin} is none"
+            "pages of this origin may not call this service: LIVEDEX_CORS_ORIGINS lists "
+            f"those that may, and {origin} is none"
             if not self.is_allowed_origin(origin)
-            else f"pages may send {', '.join(_METHODS)}, with the headers {', '.join(_SENT)}, and ask for no more"
+            else f"pages may send {', '.join(_METHODS)}, with the headers "
+            f"{', '.join(_SENT)}, and ask for no more"
         )
         return problem_response(403, why, headers={_VARY: _ASKED})

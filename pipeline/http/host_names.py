@@ -1,4 +1,7 @@
-"""What the settings may say of web pages and host names: `LIVEDEX_ALLOWED_HOSTS` and `LIVEDEX_CORS_ORIGINS`, separated by commas."""
+"""What the settings may say of web pages and host names:
+
+`LIVEDEX_ALLOWED_HOSTS` and `LIVEDEX_CORS_ORIGINS`, separated by commas.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,15 @@ def parse_host_names(listed: str) -> tuple[str, ...]:
     """
     names = tuple(name.strip() for name in listed.split(",") if name.strip())
     for name in names:
-        if name != ANY_HOST and not _NAME.fullmatch(normalize_host(name)) and not _is_address(normalize_host(name)):
-            raise ValueError(f"{name!r} is no host name: write names or addresses without scheme and port, such as search.example.org")
+        if (
+            name != ANY_HOST
+            and not _NAME.fullmatch(normalize_host(name))
+            and not _is_address(normalize_host(name))
+        ):
+            raise ValueError(
+                f"{name!r} is no host name: write names or addresses without scheme and "
+                "port, such as search.example.org"
+            )
     return names
 
 
@@ -36,20 +46,40 @@ def parse_origins(listed: str) -> tuple[str, ...]:
     for origin in origins:
         try:
             parts = urlsplit(origin)
-            exact = f"{parts.scheme}://{parts.netloc}" == origin and parts.hostname and (parts.port is None or parts.port > 0)
+            exact = (
+                f"{parts.scheme}://{parts.netloc}" == origin
+                and parts.hostname
+                and (parts.port is None or parts.port > 0)
+            )
         except ValueError:
             exact = False
-        if not exact or parts.scheme not in ("http", "https") or "@" in origin or "*" in origin or origin != origin.lower():
-            raise ValueError(f"{origin!r} is no origin: write scheme, host and port as browsers send them, such as https://app.example.org")
+        if (
+            not exact
+            or parts.scheme not in ("http", "https")
+            or "@" in origin
+            or "*" in origin
+            or origin != origin.lower()
+        ):
+            raise ValueError(
+                f"{origin!r} is no origin: write scheme, host and port as browsers send "
+                "them, such as https://app.example.org"
+            )
         if (parts.scheme, parts.port) in (("http", 80), ("https", 443)):
-            raise ValueError(f"{origin!r} names the usual port of its scheme, which browsers leave out: leave it out")
+            raise ValueError(
+                f"{origin!r} names the usual port of its scheme, which browsers leave out: "
+                "leave it out"
+            )
     return origins
 
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches an address or name."""
     try:
-        return host == "localhost" or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
+        return (
+            host == "localhost"
+            or host.endswith(".localhost")
+            or ipaddress.ip_address(host).is_loopback
+        )
     except ValueError:
         return False
 
@@ -68,7 +98,11 @@ def _is_address(name: str) -> bool:
 
 
 def _as_text(value: Any) -> Any:
-    return ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+    return (
+        ",".join(value)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value)
+        else value
+    )
 
 
 def _hosts(value: str) -> str:

@@ -1,6 +1,7 @@
 """Versions as strings in answers, for whoever asks: `Accept: application/json; versions=string`.
 
-A version is often a time in nanoseconds, and JavaScript, among others, reads whole numbers above 2^53 inexactly: 1796031805508796079 becomes ...080.
+A version is often a time in nanoseconds, and JavaScript, among others, reads whole numbers above
+2^53 inexactly: 1796031805508796079 becomes ...080.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def accepts_string_versions(accept: str) -> bool:
         message["content-type"] = each.strip()
         parameters = {name.lower(): value for name, value in message.get_params([])}
         media = each.partition(";")[0].strip().lower()
-        if media in ("application/json", "application/*", "*/*") and parameters.get("versions", "").lower() == "string":
+        if (
+            media in ("application/json", "application/*", "*/*")
+            and parameters.get("versions", "").lower() == "string"
+        ):
             return True
     return False
 

@@ -59,7 +59,9 @@ def parse_parts(body: bytes, boundary: bytes) -> list[Part]:
 def _part(piece: bytes) -> Part:
     head, blank, content = piece.partition(b"\r\n\r\n")
     if not blank or len(head) > _MOST_HEADER_BYTES:
-        raise refused(("body",), "a part of the form has no end of its headers, or too many of them")
+        raise refused(
+            ("body",), "a part of the form has no end of its headers, or too many of them"
+        )
     headers: dict[str, str] = {}
     for line in head.split(b"\r\n"):
         name, colon, value = line.decode("utf-8", "replace").partition(":")

@@ -1,7 +1,9 @@
-"""Make HTTP clients that honour the environment's proxies and certificates, and name the variable that is wrong.
+"""Make HTTP clients that honour the environment's proxies and certificates, and name the variable
+that is wrong.
 
-Each client talks to one server, so its proxy is decided once. Source of the rules: curl's manual, "ENVIRONMENT": `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-`NO_PROXY`, in capital or small letters, small ones first. A server on this machine is reached without a proxy.
+Each client talks to one server, so its proxy is decided once. Source of the rules: curl's manual,
+"ENVIRONMENT": `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in capital or small letters,
+small ones first. A server on this machine is reached without a proxy.
 """
 
 from __future__ import annotations
@@ -31,12 +33,15 @@ def open_http_client(url: str, **options: Any) -> httpx.AsyncClient:
     Raises:
         ConfigError: a variable of the environment is wrong; the message names it.
     """
-    trust: ssl.SSLContext | bool = trusted_certificates() if url.lower().startswith("https:") else True
+    trust: ssl.SSLContext | bool = (
+        trusted_certificates() if url.lower().startswith("https:") else True
+    )
     return httpx.AsyncClient(trust_env=False, proxy=proxy_for(url), verify=trust, **options)
 
 
 def check_http_environment(url: str) -> None:
-    """Find out before anything is started whether a server can be reached as the environment has it.
+    """Find out before anything is started whether a server can be reached as the environment has
+    it.
 
     Raises:
         ConfigError: a variable of the environment is wrong; the message names it.
@@ -47,7 +52,8 @@ def check_http_environment(url: str) -> None:
 
 
 def check_certificates() -> None:
-    """Find out before anything is started whether the certificates are there that the environment names.
+    """Find out before anything is started whether the certificates are there that the environment
+    names.
 
     Raises:
         ConfigError: they are not; the message names the variable.
@@ -64,7 +70,8 @@ def proxy_for(url: str, environment: Mapping[str, str] | None = None) -> str | N
         environment: default: the process's.
 
     Raises:
-        ConfigError: the variable that applies holds no URL of a proxy; the message names it, without credentials.
+        ConfigError: the variable that applies holds no URL of a proxy; the message names it,
+        without credentials.
     """
     values = os.environ if environment is None else environment
     target = httpx.URL(url)
@@ -77,13 +84,15 @@ def proxy_for(url: str, environment: Mapping[str, str] | None = None) -> str | N
 
 
 def trusted_certificates(environment: Mapping[str, str] | None = None) -> ssl.SSLContext:
-    """Return a TLS context that trusts the certificates of `SSL_CERT_FILE` or `SSL_CERT_DIR`, or those that come with the packages.
+    """Return a TLS context that trusts the certificates of `SSL_CERT_FILE` or `SSL_CERT_DIR`, or
+    those that come with the packages.
 
     Args:
         environment: default: the process's.
 
     Raises:
-        ConfigError: the file or folder that a variable names is not there, or holds no certificates.
+        ConfigError: the file or folder that a variable names is not there, or holds no
+        certificates.
     """
     values = os.environ if environment is None else environment
     if name := values.get("SSL_CERT_FILE"):
@@ -115,20 +124,29 @@ def _checked(name: str, proxy: str) -> str:
         port = url.port
     except (httpx.InvalidURL, UnicodeError, ValueError):
         raise ConfigError(
-            f"{name} is no URL of a proxy (given: {mask_credentials(proxy)[:200]!r}): write http://HOST:PORT, or unset it"
+            f"{name} is no URL of a proxy (given: {mask_credentials(proxy)[:200]!r}): write "
+            "http://HOST:PORT, or unset it"
         ) from None
     if url.scheme not in _SCHEMES or not url.host or not 0 < (port or 80) < 65_536:
         raise ConfigError(
-            f"{name} is no URL of a proxy that can be used (given: {mask_credentials(proxy)[:200]!r}): write http://, https:// or socks5:// and HOST:PORT, or unset it"
+            f"{name} is no URL of a proxy that can be used (given: "
+            f"{mask_credentials(proxy)[:200]!r}): write http://, https:// or socks5:// and "
+            "HOST:PORT, or unset it"
         )
     return str(url)
 
 
 def _is_excepted(target: httpx.URL, exceptions: str) -> bool:
-    """Whether NO_PROXY names a host: by its name, a domain it is in, its address, a network, or `*`; a port bounds an entry to it."""
+    """Whether NO_PROXY names a host: by its name, a domain it is in, its address, a network, or
+    `*`; a port bounds an entry to it.
+    """
     host = target.host.strip("[]").lower().rstrip(".")
     port = target.port or (443 if target.scheme == "https" else 80)
-    return any(_names(entry.strip().lower(), host, port) for entry in exceptions.replace(" ", ",").split(",") if entry.strip())
+    return any(
+        _names(entry.strip().lower(), host, port)
+        for entry in exceptions.replace(" ", ",").split(",")
+        if entry.strip()
+    )
 
 
 def _names(entry: str, host: str, port: int) -> bool:
@@ -150,12 +168,18 @@ def _names(entry: str, host: str, port: int) -> bool:
 def _loaded(variable: str, name: str, *, is_file: bool) -> ssl.SSLContext:
     place = Path(name)
     if not (place.is_file() if is_file else place.is_dir()):
-        raise ConfigError(f"{variable} names a {'file' if is_file else 'folder'} that is not there ({name}): correct or unset it")
+        raise ConfigError(
+            f"{variable} names a {'file' if is_file else 'folder'} that is not there "
+            f"({name}): correct or unset it"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(cafile=name if is_file else None, capath=None if is_file else name)
+        context.load_verify_locations(
+            cafile=name if is_file else None, capath=None if is_file else name
+        )
     except (OSError, ssl.SSLError) as exc:
         raise ConfigError(
-            f"{variable} names a {'file' if is_file else 'folder'} without certificates ({name}): correct or unset it"
+            f"{variable} names a {'file' if is_file else 'folder'} without certificates "
+            f"({name}): correct or unset it"
         ) from exc
     return context

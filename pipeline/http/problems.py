@@ -1,6 +1,8 @@
-"""Every refusal as RFC 9457 problem details, and the one place where a kind of error becomes a status.
+"""Every refusal as RFC 9457 problem details, and the one place where a kind of error becomes a
+status.
 
-Details name what is wrong and what to do; they hold no stack trace and no control character, whatever a client sent.
+Details name what is wrong and what to do; they hold no stack trace and no control character,
+whatever a client sent.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from livedex.pipeline.errors import (
     RetryableError,
     TenantDeletedError,
     TenantRequiredError,
-)  # fmt: skip
+)
 from livedex.pipeline.http.field_hints import add_field_suggestions
 
 log = logging.getLogger(__name__)
@@ -44,7 +46,12 @@ _MAX_NAME = 200
 
 
 def problem_response(
-    status: int, detail: str, *, kind: str = "", errors: Sequence[Mapping[str, Any]] = (), headers: Mapping[str, str] | None = None
+    status: int,
+    detail: str,
+    *,
+    kind: str = "",
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An answer that refuses.
 
@@ -79,8 +86,15 @@ def validation_problem(errors: Sequence[Any]) -> Response:
     Args:
         errors: as pydantic gives them; only place and message are told, never the value.
     """
-    told = [{"pointer": _pointer(error["loc"]), "detail": sanitize_detail(str(error["msg"]))} for error in errors[:_MAX_ERRORS]]
-    first = f"{told[0]['pointer'].removeprefix('#/')}: {told[0]['detail']}" if told else "the request makes no sense"
+    told = [
+        {"pointer": _pointer(error["loc"]), "detail": sanitize_detail(str(error["msg"]))}
+        for error in errors[:_MAX_ERRORS]
+    ]
+    first = (
+        f"{told[0]['pointer'].removeprefix('#/')}: {told[0]['detail']}"
+        if told
+        else "the request makes no sense"
+    )
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return problem_response(422, first + more, kind="invalid-request", errors=told)
 
@@ -89,16 +103,21 @@ def _pointer(place: Sequence[str | int]) -> str:
     parts = [str(part)[:_MAX_NAME] for part in place]
     if parts and parts[0] in ("body", "query", "path", "header") and len(parts) > 1:
         parts = parts[1:]
-    return "#/" + "/".join(sanitize_detail(part).replace("~", "~0").replace("/", "~1") for part in parts)
+    return "#/" + "/".join(
+        sanitize_detail(part).replace("~", "~0").replace("/", "~1") for part in parts
+    )
 
 
 def internal_error(request_id: str) -> Response:
     """500 for what nobody foresaw; the log has the rest under the same id."""
-    return problem_response(500, f"something went wrong here; the log of the service has it under request {request_id}")
+    return problem_response(
+        500, f"something went wrong here; the log of the service has it under request {request_id}"
+    )
 
 
 _UNAVAILABLE_DETAILS = {
-    "embedder": "the embedder is away: try again later, or search with mode hybrid or keyword, which do without it",
+    "embedder": "the embedder is away: try again later, or search with mode hybrid or "
+    "keyword, which do without it",
     "blobs": "the storage for large documents is away: try again later",
 }
 
@@ -107,12 +126,16 @@ def problem_for_error(error: LivedexError) -> Response:
     """The answer that a kind of error gets."""
     if isinstance(error, OutageError):
         return _unavailable(
-            _UNAVAILABLE_DETAILS.get(error.component, f"the {error.component} is away: try again later"),
+            _UNAVAILABLE_DETAILS.get(
+                error.component, f"the {error.component} is away: try again later"
+            ),
             error.retry_after_s or DEFAULT_RETRY_S,
         )
     if isinstance(error, ReadTimeoutError):
         return _unavailable(
-            f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer `candidates`, a smaller `limit`)", 1.0
+            f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer "
+            "`candidates`, a smaller `limit`)",
+            1.0,
         )
     if isinstance(error, RetryableError):
         return _unavailable("this did not work just now: try again", error.retry_after_s or 1.0)
@@ -123,7 +146,9 @@ def problem_for_error(error: LivedexError) -> Response:
     if isinstance(error, ForbiddenError):
         return problem_response(403, str(error))
     if isinstance(error, TenantDeletedError):
-        return problem_response(403, "the tenant of this credential was deleted", kind="tenant-deleted")
+        return problem_response(
+            403, "the tenant of this credential was deleted", kind="tenant-deleted"
+        )
     if isinstance(error, ConflictError):
         return problem_response(409, str(error))
     if isinstance(error, RejectedError):
@@ -132,7 +157,9 @@ def problem_for_error(error: LivedexError) -> Response:
 
 
 def _unavailable(detail: str, retry_after_s: float) -> Response:
-    return problem_response(503, detail, headers={"Retry-After": str(max(1, math.ceil(retry_after_s)))})
+    return problem_response(
+        503, detail, headers={"Retry-After": str(max(1, math.ceil(retry_after_s)))}
+    )
 
 
 def add_exception_handlers(app: FastAPI) -> None:
@@ -161,17 +188,33 @@ _DETAILS = {
 
 async def _on_http(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
-    detail = exc.detail if exc.detail != HTTPStatus(exc.status_code).phrase else _DETAILS.get(exc.status_code, exc.detail)
+    detail = (
+        exc.detail
+        if exc.detail != HTTPStatus(exc.status_code).phrase
+        else _DETAILS.get(exc.status_code, exc.detail)
+    )
     headers = {"Allow": _methods_here(request)} if exc.status_code == 405 else exc.headers
     if exc.status_code == 405 and request.method == "OPTIONS":
         return Response(status_code=204, headers=headers)
-    return problem_response(exc.status_code, detail, kind="invalid-request" if exc.status_code == 422 else "", headers=headers)
+    return problem_response(
+        exc.status_code,
+        detail,
+        kind="invalid-request" if exc.status_code == 422 else "",
+        headers=headers,
+    )
 
 
 def _methods_here(request: Request) -> str:
     """Every method that the address of a request takes: one route knows its own alone."""
-    every = [*request.app.router.routes, *(route for router in request.app.state.routers for route in router.routes)]
-    routes = [route for route in every if getattr(route, "methods", None) and route.matches(request.scope)[0] is not Match.NONE]
+    every = [
+        *request.app.router.routes,
+        *(route for router in request.app.state.routers for route in router.routes),
+    ]
+    routes = [
+        route
+        for route in every
+        if getattr(route, "methods", None) and route.matches(request.scope)[0] is not Match.NONE
+    ]
     methods = {"OPTIONS", *(method for route in routes for method in route.methods)}
     return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
 
@@ -199,13 +242,21 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    errors: list[InvalidField] = Field(default_factory=list, description="of a request that fails validation")
+    errors: list[InvalidField] = Field(
+        default_factory=list, description="of a request that fails validation"
+    )
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may refuse with these statuses."""
     schema = {"$ref": "#/components/schemas/Problem"}
-    return {status: {"description": _SAID[status], "content": {"application/problem+json": {"schema": schema}}} for status in statuses}
+    return {
+        status: {
+            "description": _SAID[status],
+            "content": {"application/problem+json": {"schema": schema}},
+        }
+        for status in statuses
+    }
 
 
 _SAID = {

@@ -1,4 +1,6 @@
-"""The edge of the API: what happens to every request before and after the app, as plain ASGI since it is on the path of every search."""
+"""The edge of the API: what happens to every request before and after the app, as plain ASGI since
+it is on the path of every search.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,20 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
 }
-"""On every answer that does not say otherwise: answers are data of one caller, never a page, never to be shown in one."""
+"""On every answer that does not say otherwise: answers are data of one caller, never a page, never
+to be shown in one.
+"""
 
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-_HOST_NOT_ALLOWED = "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists its names"
+_HOST_NOT_ALLOWED = (
+    "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists "
+    "its names"
+)
 
 
 class RequestMiddleware:
-    """Gives each request an id and each answer its headers, reads paths to the letter, and answers what nobody foresaw.
+    """Gives each request an id and each answer its headers, reads paths to the letter, and answers
+    what nobody foresaw.
 
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
     """
@@ -61,18 +69,28 @@ class RequestMiddleware:
                 headers["X-Request-ID"] = request_id
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                for name, value in (admission.headers if (admission := _admission(state)) else {}).items():
+                for name, value in (
+                    admission.headers if (admission := _admission(state)) else {}
+                ).items():
                     headers.setdefault(name, value)
             await send(message)
 
         try:
             if not decode_path(scope):
-                await problem_response(404, "the path is no UTF-8, so nothing is called so")(scope, receive, send_with_id)
-            elif self._hosts is not None and scope["path"] not in _PROBES and not self._hosts.allow(Headers(scope=scope)):
+                await problem_response(404, "the path is no UTF-8, so nothing is called so")(
+                    scope, receive, send_with_id
+                )
+            elif (
+                self._hosts is not None
+                and scope["path"] not in _PROBES
+                and not self._hosts.allow(Headers(scope=scope))
+            ):
                 await problem_response(403, _HOST_NOT_ALLOWED)(scope, receive, send_with_id)
             else:
                 is_head = scope["method"] == "HEAD"  # the server leaves the body out
-                call = self._app({**scope, "method": "GET"} if is_head else scope, receive, send_with_id)
+                call = self._app(
+                    {**scope, "method": "GET"} if is_head else scope, receive, send_with_id
+                )
                 await metered(cast(Coroutine[Any, Any, None], call))
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
@@ -84,7 +102,14 @@ class RequestMiddleware:
                 admission.release()
             if log.isEnabledFor(logging.DEBUG):
                 path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
-                log.debug("%s %s %s %d %.1f ms", request_id, scope["method"], path, status, (time.perf_counter() - begin) * 1000)
+                log.debug(
+                    "%s %s %s %d %.1f ms",
+                    request_id,
+                    scope["method"],
+                    path,
+                    status,
+                    (time.perf_counter() - begin) * 1000,
+                )
 
 
 def _admission(state: dict[str, Any]) -> Admission | None:

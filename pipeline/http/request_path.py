@@ -1,4 +1,6 @@
-"""Names in paths: whatever a document or a collection is called, its name is the rest of the path, to the letter."""
+"""Names in paths: whatever a document or a collection is called, its name is the rest of the path,
+to the letter.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +49,8 @@ def path_after(request: Request, prefix: str) -> str:
 
 
 def last_segment(request: Request) -> str:
-    """What follows the last slash in the path of a request as it was sent, that slash included: an escaped one is part of a name."""
+    """What follows the last slash in the path of a request as it was sent, that slash included: an
+    escaped one is part of a name.
+    """
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return unquote_to_bytes(raw[raw.rfind(b"/") :]).decode()

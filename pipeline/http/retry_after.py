@@ -10,7 +10,8 @@ _LONGEST_RETRY_AFTER_S = 86_400.0
 
 
 def parse_retry_after_s(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number or an HTTP date; None for a past date and for what is neither.
+    """Seconds that a Retry-After header asks to wait: a number or an HTTP date; None for a past
+    date and for what is neither.
 
     Source: RFC 9110, section 10.2.3.
     """

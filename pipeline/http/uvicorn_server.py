@@ -1,4 +1,6 @@
-"""How requests are read off the wire, within the bounds of `connection_limits`, and what is answered to what is no HTTP: a problem, as everywhere."""
+"""How requests are read off the wire, within the bounds of `connection_limits`, and what is
+answered to what is no HTTP: a problem, as everywhere.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,18 @@ _log = logging.getLogger("livedex.wire")
 _log.setLevel(logging.ERROR)  # what strangers send is no news
 
 _REFUSALS = {
-    400: f"this is no HTTP request, or its path and query have more than {MAX_REQUEST_TARGET_BYTES} bytes",
+    400: "this is no HTTP request, or its path and query have more than "
+    f"{MAX_REQUEST_TARGET_BYTES} bytes",
     408: "the request did not come in time: send it faster, or less at once",
     431: f"a request has at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes together",
     503: "too many connections are open: try again later",
 }
-_PHRASES = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+_PHRASES = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
 
 
 class _RefusedError(Exception):
@@ -91,7 +99,10 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport is None or self.transport.is_closing():
             return
-        if was == self.phase == "head" and self._raw_bytes > MAX_REQUEST_TARGET_BYTES + MAX_HEADER_BYTES:
+        if (
+            was == self.phase == "head"
+            and self._raw_bytes > MAX_REQUEST_TARGET_BYTES + MAX_HEADER_BYTES
+        ):
             self._refuse(431)
         elif self.phase == "body" and self._raw_bytes > _MOST_OVERHEAD + 16 * self._body_bytes:
             self._refuse(400)
@@ -162,7 +173,11 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
             return took_s > BODY_GRACE_S + self._body_bytes / MIN_BODY_BYTES_PER_S
         if self.phase == "idle":
             return took_s > (
-                FIRST_BYTE_TIMEOUT_S if self._is_new else AUTHENTICATED_IDLE_TIMEOUT_S if self._is_known else ANONYMOUS_IDLE_TIMEOUT_S
+                FIRST_BYTE_TIMEOUT_S
+                if self._is_new
+                else AUTHENTICATED_IDLE_TIMEOUT_S
+                if self._is_known
+                else ANONYMOUS_IDLE_TIMEOUT_S
             )
         return False
 
@@ -176,13 +191,17 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         if self.transport is None or self.transport.is_closing():
             if self.transport is not None:
                 self.transport.abort()
-        elif self.flow.write_paused or self.phase == "idle" or (self.phase == "head" and self._response_pending):
+        elif (
+            self.flow.write_paused
+            or self.phase == "idle"
+            or (self.phase == "head" and self._response_pending)
+        ):
             self.transport.abort()
         else:
             self._refuse(408)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read, and close: where the next request would begin is not known."""
+        """Reject an unreadable request and close: the start of the next request is unknown."""
         self._refuse(self._refusal)
 
     def _enter(self, phase: Phase) -> None:
@@ -195,10 +214,16 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
     def _refuse(self, status: int) -> None:
         if self.transport.is_closing():
             return
-        if self.cycle is not None and self.cycle.response_started and (self.phase == "body" or not self.cycle.response_complete):
+        if (
+            self.cycle is not None
+            and self.cycle.response_started
+            and (self.phase == "body" or not self.cycle.response_complete)
+        ):
             self.transport.abort()  # it was answered, or is being answered
             return
-        answer = problem_response(status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None)
+        answer = problem_response(
+            status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None
+        )
         headers = MutableHeaders(raw=answer.raw_headers)
         headers.update(SECURITY_HEADERS)
         headers.update({"X-Request-ID": uuid.uuid4().hex, "Connection": "close"})
@@ -223,9 +248,11 @@ def server_config(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
         access_log=False,
         lifespan="on",
         backlog=BACKLOG,
-        proxy_headers=False,  # who asks follows from the credential, and bounds by address from the connection
+        # who asks follows from the credential, and bounds by address from the connection
+        proxy_headers=False,
         timeout_graceful_shutdown=5,
-        timeout_keep_alive=int(AUTHENTICATED_IDLE_TIMEOUT_S) + 5,  # `connection_limits` ends idle connections
+        # `connection_limits` ends idle connections
+        timeout_keep_alive=int(AUTHENTICATED_IDLE_TIMEOUT_S) + 5,
         server_header=False,
         date_header=False,
     )

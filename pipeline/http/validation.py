@@ -1,4 +1,6 @@
-"""What the receiver's routes have in common: the shapes of their answers, the description of their bodies, JSON read strictly."""
+"""What the receiver's routes have in common: the shapes of their answers, the description of their
+bodies, JSON read strictly.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Mod
         return model.model_validate(value)
     except ValidationError as exc:
         errors = exc.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestValidationError([{**error, "loc": (*place, *error["loc"])} for error in errors]) from exc
+        raise RequestValidationError(
+            [{**error, "loc": (*place, *error["loc"])} for error in errors]
+        ) from exc
 
 
 def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:

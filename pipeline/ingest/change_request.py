@@ -15,7 +15,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from livedex.pipeline.acl import Acl
-from livedex.pipeline.events.version_limits import MAX_VERSION_DIGITS, parse_version, version_problem
+from livedex.pipeline.events.version_limits import (
+    MAX_VERSION_DIGITS,
+    parse_version,
+    version_problem,
+)
 from livedex.pipeline.extract.sanitizer import MAX_DEPTH
 from livedex.pipeline.extract.text_formats import detect_format
 from livedex.pipeline.http.validation import refused
@@ -32,12 +36,15 @@ class ChangeRequest:
     Attributes:
         content: the bytes; None for a delete, and where `url` says where they are.
         url: where its content is; of a delete: where it would be, were it there again meanwhile.
-        gone_if_missing, seen_at: whether it is deleted where nothing stands at `url`; see `Changed`.
+            gone_if_missing, seen_at: whether it is deleted where nothing stands at `url`; see
+            `Changed`.
         listing: what else changed has to be looked up, beginning at `url`: `content` says what.
         version: of the source; None where it names none.
-        at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it arrives.
+        at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it
+            arrives.
         exact_ns: how exactly `at_ns` is known, in nanoseconds.
-        delivery_id: the sender's own name of what brought it; None: it cannot be told from another one.
+        delivery_id: the sender's own name of what brought it; None: it cannot be told from another
+            one.
         acl: who may read it; None: everybody of the tenant.
     """
 
@@ -77,9 +84,13 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     try:
         size = len(orjson.dumps(value))
     except orjson.JSONEncodeError as exc:
-        raise PydanticCustomError("no_json", "metadata is JSON: its whole numbers have at most 64 bits") from exc
+        raise PydanticCustomError(
+            "no_json", "metadata is JSON: its whole numbers have at most 64 bits"
+        ) from exc
     if size > MAX_METADATA_BYTES:
-        raise PydanticCustomError("too_large", f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
+        raise PydanticCustomError(
+            "too_large", f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON"
+        )
     return value
 
 
@@ -88,7 +99,12 @@ def _levels(value: Any) -> Iterator[list[Any]]:
     level = [value]
     while level:
         yield level
-        level = [inner for item in level if isinstance(item, dict | list) for inner in (item.values() if isinstance(item, dict) else item)]
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
 
 
 def _depth(value: Any) -> int:
@@ -96,7 +112,9 @@ def _depth(value: Any) -> int:
 
 
 def _is_finite(value: Any) -> bool:
-    return all(math.isfinite(item) for level in _levels(value) for item in level if isinstance(item, float))
+    return all(
+        math.isfinite(item) for level in _levels(value) for item in level if isinstance(item, float)
+    )
 
 
 def _url(value: str) -> str:
@@ -107,7 +125,9 @@ def _url(value: str) -> str:
     return f"{scheme.lower()}:{rest}"
 
 
-DocumentIdField = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=NO_NUL_PATTERN), AfterValidator(_id)]
+DocumentIdField = Annotated[
+    str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=NO_NUL_PATTERN), AfterValidator(_id)
+]
 NameField = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL_PATTERN)]
 
 
@@ -123,11 +143,21 @@ def check_version(value: int) -> int:
 
 
 _VERSION: dict[str, Any] = {
-    "anyOf": [{"type": "integer", "format": "int64", "minimum": 0}, {"type": "string", "pattern": f"^[0-9]{{1,{MAX_VERSION_DIGITS}}}$"}],
-    "description": "at most the present time in nanoseconds since 1970, and a day; a string of digits where numbers above 2^53 are not exact",
+    "anyOf": [
+        {"type": "integer", "format": "int64", "minimum": 0},
+        {"type": "string", "pattern": f"^[0-9]{{1,{MAX_VERSION_DIGITS}}}$"},
+    ],
+    "description": "at most the present time in nanoseconds since 1970, and a day; a string "
+    "of digits where numbers above 2^53 are not exact",
 }
-VersionField = Annotated[int, BeforeValidator(parse_version), AfterValidator(check_version), WithJsonSchema(_VERSION)]
-UrlField = Annotated[str, Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}), AfterValidator(_url)]
+VersionField = Annotated[
+    int, BeforeValidator(parse_version), AfterValidator(check_version), WithJsonSchema(_VERSION)
+]
+UrlField = Annotated[
+    str,
+    Field(max_length=8000, json_schema_extra={"pattern": "^[hH][tT][tT][pP][sS]?://[^/?#]"}),
+    AfterValidator(_url),
+]
 MetadataField = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
@@ -138,8 +168,10 @@ class RequestBody(BaseModel):
 
 
 def exactly_one_of(*names: str) -> dict[str, Any]:
-    """In a schema: exactly one of these properties has a value. Said behind two negations: tools that make types out of a schema make one for
-    each choice of a bare `oneOf`, and leave out every other property."""
+    """In a schema: exactly one of these properties has a value. Said behind two negations: tools
+    that make types out of a schema make one for
+    each choice of a bare `oneOf`, and leave out every other property.
+    """
     choices = [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]
     return {"not": {"not": {"oneOf": choices}}}
 
@@ -149,18 +181,30 @@ class DocumentBody(RequestBody):
 
     model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64"))
 
-    text: str | None = Field(default=None, description="its text, as Markdown where neither the id nor `mime_type` says otherwise")
-    content_base64: str | None = Field(default=None, description="its bytes, instead of a text", json_schema_extra={"format": "byte"})
+    text: str | None = Field(
+        default=None,
+        description="its text, as Markdown where neither the id nor `mime_type` says otherwise",
+    )
+    content_base64: str | None = Field(
+        default=None,
+        description="its bytes, instead of a text",
+        json_schema_extra={"format": "byte"},
+    )
     mime_type: NameField | None = None
     title: Annotated[str, Field(max_length=2000)] | None = None
-    uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
+    uri: Annotated[str, Field(max_length=8000)] | None = Field(
+        default=None, description="where people find it"
+    )
     metadata: MetadataField | None = None
     collection: NameField | None = None
     acl: Acl | None = Field(
-        default=None, description="the principals that may read it; default, and with `*`: everybody of the tenant; an empty list: nobody"
+        default=None,
+        description="the principals that may read it; default, and with `*`: everybody of "
+        "the tenant; an empty list: nobody",
     )
     version: VersionField | None = Field(
-        default=None, description="grows with each change at its source; default: newer than every one before"
+        default=None,
+        description="grows with each change at its source; default: newer than every one before",
     )
 
 
@@ -169,26 +213,37 @@ class LinkedBody(DocumentBody):
 
     model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64", "url"))
 
-    url: UrlField | None = Field(default=None, description="where the content is to be had, instead of it")
+    url: UrlField | None = Field(
+        default=None, description="where the content is to be had, instead of it"
+    )
 
 
 class PatchBody(RequestBody):
-    """What changes of a document, besides its content; what is not named stays, and null takes it away."""
+    """What changes of a document, besides its content; what is not named stays, and null takes it
+    away.
+    """
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     title: Annotated[str, Field(max_length=2000)] | None = None
-    uri: Annotated[str, Field(max_length=8000)] | None = Field(default=None, description="where people find it")
+    uri: Annotated[str, Field(max_length=8000)] | None = Field(
+        default=None, description="where people find it"
+    )
     metadata: MetadataField | None = Field(
-        default=None, description="merged with those that are there (RFC 7396): null takes a member away"
+        default=None,
+        description="merged with those that are there (RFC 7396): null takes a member away",
     )
     acl: Acl | None = Field(
-        default=None, description="the principals that may read it; null, and with `*`: everybody of the tenant; an empty list: nobody"
+        default=None,
+        description="the principals that may read it; null, and with `*`: everybody of the "
+        "tenant; an empty list: nobody",
     )
     collection: NameField | None = Field(default=None, description="null: the default collection")
 
 
-def decode_content(body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()) -> tuple[bytes | None, str | None]:
+def decode_content(
+    body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()
+) -> tuple[bytes | None, str | None]:
     """The bytes of a document, None where it says where they are, and their MIME type.
 
     Args:
@@ -198,11 +253,16 @@ def decode_content(body: LinkedBody, document_id: str, place: tuple[str | int, .
         RequestValidationError: there are none, or two, or they are no base64.
     """
     if [body.text, body.content_base64, body.url].count(None) != 2:
-        raise refused((*place, "text" if body.url is None else "url"), "give the content once: as text, as content_base64, or as url")
+        raise refused(
+            (*place, "text" if body.url is None else "url"),
+            "give the content once: as text, as content_base64, or as url",
+        )
     if body.url is not None:
         return None, body.mime_type
     if body.text is not None:
-        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or guess_text_mime_type(document_id)
+        return body.text.encode("utf-8", "surrogatepass"), body.mime_type or guess_text_mime_type(
+            document_id
+        )
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
@@ -210,11 +270,15 @@ def decode_content(body: LinkedBody, document_id: str, place: tuple[str | int, .
 
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
-_SECRET = re.compile(r"(?:^|[&;])(?=[^=&;]*+=)[^=&;]*(?:sig|token|secret|passw|credential|key|auth)", re.I)
+_SECRET = re.compile(
+    r"(?:^|[&;])(?=[^=&;]*+=)[^=&;]*(?:sig|token|secret|passw|credential|key|auth)", re.I
+)
 
 
 def redact_url(url: str | None) -> str | None:
-    """A URL as people may see it: without a password, and without what follows its path where that holds what looks like a signature or a key."""
+    """A URL as people may see it: without a password, and without what follows its path where that
+    holds what looks like a signature or a key.
+    """
     if url is None:
         return None
     url = _USER.sub(r"\1", url)
@@ -223,6 +287,9 @@ def redact_url(url: str | None) -> str | None:
 
 
 def guess_text_mime_type(document_id: str) -> str | None:
-    """A text is Markdown, unless its id ends like something else that is text: `report.pdf` may be called so and be text all the same."""
+    """A text is Markdown, unless its id ends like something else that is text:
+
+    `report.pdf` may be called so and be text all the same.
+    """
     last = document_id.rsplit("/", 1)[-1]
     return None if "." in last and detect_format(document_id, None) is not None else "text/markdown"

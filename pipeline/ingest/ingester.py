@@ -1,4 +1,6 @@
-"""How a change enters Livedex: large content goes to the blob store first, then the event is published, then it is accepted."""
+"""How a change enters Livedex: large content goes to the blob store first, then the event is
+published, then it is accepted.
+"""
 
 from __future__ import annotations
 
@@ -76,10 +78,12 @@ class DeferredIngester:
 
 
 class Ingester:
-    """Accepts changes: when `accept` returns, nothing of them can be lost, and whom they shut out is shut out.
+    """Accepts changes: when `accept` returns, nothing of them can be lost, and whom they shut out
+    is shut out.
 
     Args:
-        guard: lets rights and deletes hold before the changes are processed, however long they wait.
+        guard: lets rights and deletes hold before the changes are processed, however long they
+            wait.
     """
 
     def __init__(self, publisher: ChangePublisher, blobs: BlobStore, guard: AccessUpdater) -> None:
@@ -88,10 +92,12 @@ class Ingester:
         self._guard = guard
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Publish changes, in order; then let their rights and deletes hold. In this order, since what is guarded has to be on its way.
+        """Publish changes, in order; then let their rights and deletes hold. In this order, since
+        what is guarded has to be on its way.
 
         Raises:
-            OutageError: the broker, the blob store or the database is away: try all of them again, repetition does no harm.
+            OutageError: the broker, the blob store or the database is away: try all of them again,
+            repetition does no harm.
         """
         events = [change_event(await self._with_content(change)) for change in changes]
         await self._publisher.publish(events)
@@ -100,7 +106,9 @@ class Ingester:
             data = event.data
             acl = data.acl if data.patch is None else data.patch.get("acl")
             if (data.deleted or acl is not None) and not data.listing:
-                guarded[event.tenant_id].append(AccessUpdate(event.document_id, data.fence, None if acl is None else tuple(acl)))
+                guarded[event.tenant_id].append(
+                    AccessUpdate(event.document_id, data.fence, None if acl is None else tuple(acl))
+                )
         for tenant_id, of_tenant in guarded.items():
             try:
                 await self._guard.apply_access_updates(tenant_id, of_tenant)
@@ -116,6 +124,8 @@ class Ingester:
             content: dict[str, str] = {"content": base64.b64encode(change.content).decode()}
         else:
             data = change.data
-            await self._blobs.put(TenantId(data.tenant_id), DocumentId(data.document_id), data.version, change.content)
+            await self._blobs.put(
+                TenantId(data.tenant_id), DocumentId(data.document_id), data.version, change.content
+            )
             content = {"blob": hashlib.sha256(change.content).hexdigest()}
         return change.data.model_copy(update={**content, "size_bytes": len(change.content)})

@@ -1,6 +1,8 @@
-"""Tokens of accepted changes: what to wait for. Opaque to clients; they name a document and a version, never a tenant.
+"""Tokens of accepted changes: what to wait for. Opaque to clients; they name a document and a
+version, never a tenant.
 
-A token is no credential: whoever asks is already the tenant. Its check bytes only tell a token from nonsense, and from another tenant's.
+A token is no credential: whoever asks is already the tenant. Its check bytes only tell a token from
+nonsense, and from another tenant's.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def read_sync_token(tenant_id: TenantId, token: str) -> tuple[DocumentId, int]:
     try:
         if len(token) > _MAX_LENGTH:
             raise ValueError("too long")
-        raw = base64.b64decode(token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        raw = base64.b64decode(
+            token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True
+        )
         check, body = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
         if check != _check(tenant_id, body):
             raise ValueError("check bytes differ")
@@ -47,11 +51,16 @@ def _named(body: object) -> tuple[DocumentId, int]:
     """What the body of a token says; anybody can give a body of their own the right check bytes."""
     match body:
         case [str(document_id), int(version)] if (
-            type(version) is int and 0 <= version < VERSION_LIMIT and document_id and "\x00" not in document_id
+            type(version) is int
+            and 0 <= version < VERSION_LIMIT
+            and document_id
+            and "\x00" not in document_id
         ):
             return DocumentId(document_id), version
     raise ValueError("not a document and a version")
 
 
 def _check(tenant_id: TenantId, body: bytes) -> bytes:
-    return hashlib.sha256(b"token\x00" + tenant_id.encode() + b"\x00" + body).digest()[:_CHECK_BYTES]
+    return hashlib.sha256(b"token\x00" + tenant_id.encode() + b"\x00" + body).digest()[
+        :_CHECK_BYTES
+    ]

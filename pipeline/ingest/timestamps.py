@@ -18,7 +18,9 @@ def epoch_ns(at: datetime) -> int:
 
 
 def precision_ns(at: datetime) -> int:
-    """How many nanoseconds a written time stands for: a second, a millisecond or a microsecond, by the zeros at its end."""
+    """How many nanoseconds a written time stands for: a second, a millisecond or a microsecond, by
+    the zeros at its end.
+    """
     if at.microsecond == 0:
         return 1_000_000_000
     return 1_000_000 if at.microsecond % 1000 == 0 else 1000

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 
-def exponential_backoff_s(first_s: float, failures: int, longest_s: float, *, factor: float = 2.0) -> float:
-    """Return the wait after so many failures in a row: `first_s`, then `factor` times as long each time, up to `longest_s`.
+def exponential_backoff_s(
+    first_s: float, failures: int, longest_s: float, *, factor: float = 2.0
+) -> float:
+    """Return the wait after so many failures in a row: `first_s`, then `factor` times as long each
+    time, up to `longest_s`.
 
     Args:
         first_s: seconds, >= 0.

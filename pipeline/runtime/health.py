@@ -24,7 +24,9 @@ class ProcessHealth:
         self._down: dict[str, str] = {}
 
     def __call__(self, component: str, reason: str | None) -> None:
-        """Note why a component is unavailable, in a few words without ids and names, or, with None, that it works."""
+        """Note why a component is unavailable, in a few words without ids and names, or, with
+        None, that it works.
+        """
         if reason is None:
             self._down.pop(component, None)
         else:

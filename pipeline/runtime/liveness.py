@@ -1,4 +1,7 @@
-"""Whether what runs in this process gets on. That the process answers is not enough: a consumer can be up and stand still."""
+"""Whether what runs in this process gets on.
+
+That the process answers is not enough: a consumer can be up and stand still.
+"""
 
 from __future__ import annotations
 

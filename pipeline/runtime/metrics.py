@@ -16,22 +16,53 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         r = self.registry
-        self.events_total = Counter("livedex_events_total", "Events that ended in a stage", ["stage", "outcome"], registry=r)
-        self.stage_waiting = Gauge("livedex_stage_waiting", "Events that wait for a stage", ["stage"], registry=r)
+        self.events_total = Counter(
+            "livedex_events_total", "Events that ended in a stage", ["stage", "outcome"], registry=r
+        )
+        self.stage_waiting = Gauge(
+            "livedex_stage_waiting", "Events that wait for a stage", ["stage"], registry=r
+        )
         self.stage_oldest_seconds = Gauge(
-            "livedex_stage_oldest_seconds", "Age of the oldest event that waits for a stage", ["stage"], registry=r
+            "livedex_stage_oldest_seconds",
+            "Age of the oldest event that waits for a stage",
+            ["stage"],
+            registry=r,
         )
-        self.stage_seconds = Histogram("livedex_stage_seconds", "Time a stage takes for a batch", ["stage"], buckets=_SECONDS, registry=r)
-        self.embedded_texts_total = Counter("livedex_embedded_texts_total", "Texts of documents answered with a vector", registry=r)
-        self.embedded_characters_total = Counter("livedex_embedded_characters_total", "Characters of these texts", registry=r)
-        self.embed_requests_total = Counter("livedex_embed_requests_total", "Requests to the embedding provider", ["outcome"], registry=r)
+        self.stage_seconds = Histogram(
+            "livedex_stage_seconds",
+            "Time a stage takes for a batch",
+            ["stage"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.embedded_texts_total = Counter(
+            "livedex_embedded_texts_total", "Texts of documents answered with a vector", registry=r
+        )
+        self.embedded_characters_total = Counter(
+            "livedex_embedded_characters_total", "Characters of these texts", registry=r
+        )
+        self.embed_requests_total = Counter(
+            "livedex_embed_requests_total",
+            "Requests to the embedding provider",
+            ["outcome"],
+            registry=r,
+        )
         self.reused_passages_total = Counter(
-            "livedex_reused_passages_total", "Passages of synced documents that were known already", registry=r
+            "livedex_reused_passages_total",
+            "Passages of synced documents that were known already",
+            registry=r,
         )
-        self.freshness_seconds = Histogram("livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r)
-        self.search_seconds = Histogram("livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r)
+        self.freshness_seconds = Histogram(
+            "livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r
+        )
+        self.search_seconds = Histogram(
+            "livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r
+        )
         self.records_expired_total = Counter(
-            "livedex_records_expired_total", "Records that Kafka removed before the stage had read them", ["stage"], registry=r
+            "livedex_records_expired_total",
+            "Records that Kafka removed before the stage had read them",
+            ["stage"],
+            registry=r,
         )
         self.dead_letters = Gauge("livedex_dead_letters", "Dead letters kept", registry=r)
         for stage in ("chunk", "embed", "sync", "notify"):

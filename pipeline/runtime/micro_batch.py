@@ -1,7 +1,8 @@
 """What many callers ask for at the same time, done in one go.
 
-While one batch is under way, others gather; nobody waits for company. When a batch fails, it is halved until the one that fails is alone,
-so that one bad document costs one document. An outage is everybody's.
+While one batch is under way, others gather; nobody waits for company. When a batch fails, it is
+halved until the one that fails is alone, so that one bad document costs one document. An outage is
+everybody's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class MicroBatcher(Generic[T, R]):
     """Does something for many.
 
     Args:
-        work: does it; an answer for each, in their order, where an exception is raised for that one alone.
+        work: does it; an answer for each, in their order, where an exception is raised for that one
+            alone.
         group: items of one batch have this in common.
         identity: two items with the same one are never in one batch; default: all are different.
         size: how much of `most_size` an item takes.
@@ -35,9 +37,16 @@ class MicroBatcher(Generic[T, R]):
     """
 
     def __init__(
-        self, work: Work[T, R], *, group: Callable[[T], Hashable] = _alike, identity: Callable[[T], Hashable] = id,
-        size: Callable[[T], int] = lambda _: 1, most: int = 32, most_size: int = 2000, at_once: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        work: Work[T, R],
+        *,
+        group: Callable[[T], Hashable] = _alike,
+        identity: Callable[[T], Hashable] = id,
+        size: Callable[[T], int] = lambda _: 1,
+        most: int = 32,
+        most_size: int = 2000,
+        at_once: int = 1,
+    ) -> None:
         self._work_on = work
         self._group, self._identity, self._size = group, identity, size
         self._most, self._most_size, self._at_once = most, most_size, at_once
@@ -62,10 +71,11 @@ class MicroBatcher(Generic[T, R]):
                 if batch := self._next():
                     await self._do(batch)
         finally:
-            self._under_way -= 1  # here, not when the task is seen to be done: nobody may come in between and start none
+            # here, not when the task is seen to be done: nobody may come in between and start none
+            self._under_way -= 1
 
     def _next(self) -> list[tuple[T, asyncio.Future[R]]]:
-        """Those that wait longest, of one group, as many as fit; whoever was cancelled is left out."""
+        """Return the oldest waiting items of one group, as many as fit, without cancelled ones."""
         batch: list[tuple[T, asyncio.Future[R]]] = []
         left: deque[tuple[T, asyncio.Future[R]]] = deque()
         seen: set[Hashable] = set()

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 
 _CUTOFF = 0.72
-"""Similarity (0 to 1) from which on a suggestion helps more than it misleads; below it the caller lists what is known."""
+"""Similarity (0 to 1) from which on a suggestion helps more than it misleads; below it the caller
+lists what is known.
+"""
 
 
-def nearest_name(given: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+def nearest_name(
+    given: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None
+) -> str | None:
     """Return the known name that is nearest to a given one.
 
     Case, hyphens, underscores and a plural s make no difference, and swapped letters count little.
@@ -17,7 +21,8 @@ def nearest_name(given: str, known: Iterable[str], synonyms: Mapping[str, str] |
     Args:
         given: what was written; only its first 100 characters count.
         known: the names that there are.
-        synonyms: what the same thing is called elsewhere, to its name here; counts only for names that are known.
+        synonyms: what the same thing is called elsewhere, to its name here; counts only for names
+            that are known.
 
     Returns:
         The nearest name, or None where none is near enough.
@@ -32,7 +37,9 @@ def nearest_name(given: str, known: Iterable[str], synonyms: Mapping[str, str] |
     return best[1] if best[0] >= _CUTOFF else None
 
 
-def did_you_mean(given: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+def did_you_mean(
+    given: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None
+) -> str:
     """Return `: did you mean NAME?`, or an empty text where no name is near enough."""
     found = nearest_name(given, known, synonyms)
     return f": did you mean {found}?" if found else ""

@@ -11,7 +11,8 @@ _HELD_S = 5.0
 class RoundLimiter:
     """A slot is held from a round's start to its first answer, and 5 s at most.
 
-    After that the round may still search for a text that spoils it, or try that text for a minute: others need not wait for it.
+    After that the round may still search for a text that spoils it, or try that text for a minute:
+    others need not wait for it.
 
     Args:
         count: slots, >= 1.

@@ -16,7 +16,8 @@ _HEALTHY_S = 60.0  # work that lasted so long begins again after the first pause
 
 
 async def run_supervised(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run work until it returns or is cancelled; after an error that nobody foresaw, log it, wait, and begin again.
+    """Run work until it returns or is cancelled; after an error that nobody foresaw, log it, wait,
+    and begin again.
 
     Args:
         work: is called anew after each error.

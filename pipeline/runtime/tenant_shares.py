@@ -1,7 +1,9 @@
-"""Divides the time of a process among tenants, so that one tenant's work leaves room for that of others.
+"""Divides the time of a process among tenants, so that one tenant's work leaves room for that of
+others.
 
-Each tenant has an account for each kind of work. What its work takes (steps of the event loop, threads, transactions of the database) is debt, which
-is paid off at the rate of a tenant's share. While other tenants are active, the next piece of work of a tenant begins once its debt is paid, one
+Each tenant has an account for each kind of work. What its work takes (steps of the event loop,
+threads, transactions of the database) is debt, which is paid off at the rate of a tenant's share.
+While other tenants are active, the next piece of work of a tenant begins once its debt is paid, one
 piece after the other; a tenant that is alone never waits.
 """
 
@@ -21,7 +23,10 @@ from livedex.pipeline.errors import RetryableError
 
 T = TypeVar("T")
 Work = Literal["read", "write", "ingest"]
-"""Reads of the API, changes that it accepts, and stages. Each has an account of its own: a tenant that loads documents still searches quickly."""
+"""Reads of the API, changes that it accepts, and stages.
+
+Each has an account of its own: a tenant that loads documents still searches quickly.
+"""
 _WORKS: tuple[Work, ...] = get_args(Work)
 
 MOST_WAITING = 64
@@ -194,7 +199,9 @@ class TenantShares:
                         return
                     await asyncio.sleep(min(left_s, _TICK_S))
         except TimeoutError as exc:
-            raise RetryableError("too many requests of this tenant are under way", retry_after_s=2) from exc
+            raise RetryableError(
+                "too many requests of this tenant are under way", retry_after_s=2
+            ) from exc
         finally:
             account.waiting -= 1
 
@@ -224,11 +231,18 @@ class TenantShares:
 
     def _rate(self, tenant_id: str) -> float:
         """How fast each debt of a tenant is paid off: its kinds of work divide its share."""
-        busy = sum((each := self._accounts.get((tenant_id, work))) is not None and each.debt_s > _FREE_S for work in _WORKS)
+        busy = sum(
+            (each := self._accounts.get((tenant_id, work))) is not None and each.debt_s > _FREE_S
+            for work in _WORKS
+        )
         return self._share / max(1, busy)
 
     def _forget(self, now: float) -> None:
         """Forget who was not active for long, whose debt is paid by now."""
         oldest = now - ACTIVE_S - _MOST_DEBT_S / self._share
         self._seen = {name: at for name, at in self._seen.items() if at > oldest}
-        self._accounts = {key: each for key, each in self._accounts.items() if key[0] in self._seen or each.waiting}
+        self._accounts = {
+            key: each
+            for key, each in self._accounts.items()
+            if key[0] in self._seen or each.waiting
+        }

@@ -10,8 +10,9 @@ from typing import Any, NotRequired, TypedDict
 class Hit(TypedDict):
     """A chunk that was found: `content` is the document's text from code point `start` to `end`.
 
-    `score` is the cosine similarity in [0, 1], None where no vector could be had; hits are ordered by `fused_score`; a rank is None where
-    that leg did not find the chunk. Fields that were not asked for are missing.
+    `score` is the cosine similarity in [0, 1], None where no vector could be had; hits are ordered
+    by `fused_score`; a rank is None where that leg did not find the chunk. Fields that were not
+    asked for are missing.
     """
 
     document_id: str

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 K1 = 1.5
 B = 0.75
 
-# PostgreSQL says how often a word stands in a tsvector only by listing the whole vector, and by `ts_rank` of that word alone, which is
-# 0.1 / (pi^2 / 6) times the sum of 1 / j^2 for each occurrence j, of which it keeps 255. The latter is ten times as quick.
+# PostgreSQL says how often a word stands in a tsvector only by listing the whole vector, and by
+# `ts_rank` of that word alone, which is
+# 0.1 / (pi^2 / 6) times the sum of 1 / j^2 for each occurrence j, of which it keeps 255. The latter
+# is ten times as quick.
 # Source: calc_rank_or in PostgreSQL's tsrank.c.
 _RANK_OF_ONE = 0.1 / 1.64493406685
 _RANKS = np.cumsum(1 / np.arange(1, 256) ** 2.0) * _RANK_OF_ONE * (1 - 1e-6)
@@ -32,12 +34,18 @@ def inverse_document_frequencies(frequencies: ArrayLike, passages: int) -> NDArr
 
 
 def term_frequencies(ranks: ArrayLike) -> NDArray[np.float64]:
-    """How often words stand in passages, from 0 to 255, by the `ts_rank` of each word alone; of the same shape."""
+    """How often words stand in passages, from 0 to 255, by the `ts_rank` of each word alone; of
+    the same shape.
+    """
     found = np.asarray(ranks, dtype=np.float64)
-    return np.where(found > 0, np.minimum(np.searchsorted(_RANKS, found, side="right"), len(_RANKS)), 0).astype(np.float64)
+    return np.where(
+        found > 0, np.minimum(np.searchsorted(_RANKS, found, side="right"), len(_RANKS)), 0
+    ).astype(np.float64)
 
 
-def bm25_scores(counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float) -> NDArray[np.float64]:
+def bm25_scores(
+    counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float
+) -> NDArray[np.float64]:
     """The BM25 score of each candidate.
 
     Args:

@@ -1,4 +1,6 @@
-"""Whether every document of a tenant has its vectors in a generation: after a change of the embedding model it takes a while until that is so."""
+"""Whether every document of a tenant has its vectors in a generation: after a change of the
+embedding model it takes a while until that is so.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class GenerationCompleteness:
     def __init__(self) -> None:
         self._until: dict[tuple[TenantId, GenerationId], float] = {}
 
-    async def check(self, connection: Connection, tenant_id: TenantId, generation_id: GenerationId) -> bool:
+    async def check(
+        self, connection: Connection, tenant_id: TenantId, generation_id: GenerationId
+    ) -> bool:
         """Return whether no visible document lacks a vector.
 
         Args:

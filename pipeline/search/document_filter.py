@@ -1,4 +1,6 @@
-"""Which documents a search may answer from, by what it asks for and by what its reader may read, as the parameters that every statement of a leg takes."""
+"""Which documents a search may answer from, by what it asks for and by what its reader may read,
+as the parameters that every statement of a leg takes.
+"""
 
 from __future__ import annotations
 
@@ -47,4 +49,6 @@ class DocumentFilter:
 def document_filter(request: SearchRequest, reader: Reader) -> DocumentFilter:
     """What an answer to a reader is restricted to."""
     path, values = compile_filter(parse_filter(request.where)) if request.where else (None, None)
-    return DocumentFilter(request.collection, request.document_ids, path, values, principals_parameter(reader))
+    return DocumentFilter(
+        request.collection, request.document_ids, path, values, principals_parameter(reader)
+    )

@@ -1,6 +1,8 @@
-"""One request, one answer: both legs in one snapshot, joined into one order, and only the hits read in full.
+"""One request, one answer: both legs in one snapshot, joined into one order, and only the hits read
+in full.
 
-The query is embedded before the transaction begins: nothing waits for an embedder while a connection is held.
+The query is embedded before the transaction begins: nothing waits for an embedder while a
+connection is held.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class QueryEmbedder(Protocol):
     """Turns a query into a vector."""
 
     async def embed_query(self, text: str) -> NDArray[np.float32]:
-        """The vector of a query, of length 1; raises RetryableError or OutageError while the model does not answer."""
+        """The vector of a query, of length 1; raises RetryableError or OutageError while the model
+        does not answer.
+        """
         ...
 
 
@@ -54,7 +58,9 @@ class Generation(Protocol):
     dimensions: int | None
 
     async def load(self) -> None:
-        """Look whether another process knows it by now; raises OutageError while the database is away."""
+        """Look whether another process knows it by now; raises OutageError while the database is
+        away.
+        """
         ...
 
 
@@ -70,9 +76,15 @@ class SearchEngine:
     """
 
     def __init__(
-        self, database: Database, embeddings: QueryEmbedder, generation: Generation, *, text_search_config: str = "english",
-        metrics: Metrics | None = None, exact_passages: int = MAX_EXACT_SCAN_PASSAGES,
-    ) -> None:  # fmt: skip
+        self,
+        database: Database,
+        embeddings: QueryEmbedder,
+        generation: Generation,
+        *,
+        text_search_config: str = "english",
+        metrics: Metrics | None = None,
+        exact_passages: int = MAX_EXACT_SCAN_PASSAGES,
+    ) -> None:
         self._database = database
         self._embeddings = embeddings
         self._generation = generation
@@ -88,8 +100,9 @@ class SearchEngine:
             reader: who may be shown only hits in documents that it may read.
 
         Raises:
-            RejectedError: the query's vector has other dimensions than the active generation, or the model refuses the query.
-            OutageError, RetryableError: the database is away; in mode `vector` also the embedder.
+            RejectedError: the query's vector has other dimensions than the active generation, or
+            the model refuses the query. OutageError, RetryableError: the database is away; in mode
+            `vector` also the embedder.
         """
         begin = time.perf_counter()
         vector, degraded = await self._query_vector(request)
@@ -99,7 +112,9 @@ class SearchEngine:
             generation_id = self._generation.generation_id
             hits = await search.run(vector, generation_id, self._config, self._exact_passages)
             known = None if vector is None or request.mode == "keyword" else generation_id
-            if known is not None and not await self._complete.check(connection, reader.tenant_id, known):
+            if known is not None and not await self._complete.check(
+                connection, reader.tenant_id, known
+            ):
                 degraded = ["vector"]
         took_s = time.perf_counter() - begin
         if self._metrics is not None:
@@ -113,11 +128,19 @@ class SearchEngine:
         dimensions = self._generation.dimensions
         given = request.query_vector
         if given is not None and dimensions is not None and len(given) != dimensions:
-            raise RejectedError(f"`query_vector` has {len(given)} dimensions, the index has {dimensions}", reason="query_vector")
+            raise RejectedError(
+                f"`query_vector` has {len(given)} dimensions, the index has {dimensions}",
+                reason="query_vector",
+            )
         try:
             if self._generation.generation_id is None:
-                raise OutageError("embedder", "the embedding model never answered yet, so the index has no vectors")
-            return unit_vector(given if given is not None else await self._embedded(request.query or "")), []
+                raise OutageError(
+                    "embedder",
+                    "the embedding model never answered yet, so the index has no vectors",
+                )
+            return unit_vector(
+                given if given is not None else await self._embedded(request.query or "")
+            ), []
         except (RetryableError, RejectedError):
             if request.mode == "vector" or request.query is None:
                 raise
@@ -126,56 +149,103 @@ class SearchEngine:
     async def _embedded(self, query: str) -> NDArray[np.float32]:
         found = await self._embeddings.embed_query(query)
         if self._generation.dimensions is not None and len(found) != self._generation.dimensions:
-            raise OutageError("embedder", f"the model answers with {len(found)} dimensions, the index has {self._generation.dimensions}")
+            raise OutageError(
+                "embedder",
+                f"the model answers with {len(found)} dimensions, the index has "
+                f"{self._generation.dimensions}",
+            )
         return found
 
 
 class _Search:
     """One search in one transaction."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId, request: SearchRequest, selection: DocumentFilter) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        tenant_id: TenantId,
+        request: SearchRequest,
+        selection: DocumentFilter,
+    ) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._request = request
         self._selection = selection
         self._wanted = max(request.candidates, request.limit)
 
-    async def run(self, vector: HalfVector | None, generation_id: GenerationId | None, config: str, exact_passages: int) -> list[Hit]:
+    async def run(
+        self,
+        vector: HalfVector | None,
+        generation_id: GenerationId | None,
+        config: str,
+        exact_passages: int,
+    ) -> list[Hit]:
         request = self._request
         query = analyze_query(request.query or "")
-        counts, indexed = await read_word_statistics(self._connection, self._tenant_id, config, query, index_name(generation_id))
+        counts, indexed = await read_word_statistics(
+            self._connection, self._tenant_id, config, query, index_name(generation_id)
+        )
         space = None
         if vector is not None and generation_id is not None:
             enough = indexed and counts.passages > exact_passages
-            space = VectorQuery(generation_id, vector, counts.passages if enough else 0, request.ef_search)
+            space = VectorQuery(
+                generation_id, vector, counts.passages if enough else 0, request.ef_search
+            )
         legs = await self._legs(query, counts, space)
-        places = await chunk_positions(self._connection, self._tenant_id, legs, self._selection, self._wanted)
+        places = await chunk_positions(
+            self._connection, self._tenant_id, legs, self._selection, self._wanted
+        )
         ranked = rank(legs, places, request, self._wanted)[: request.limit]
-        return await read_hits(self._connection, self._tenant_id, ranked, request, self._selection, legs, space)
+        return await read_hits(
+            self._connection, self._tenant_id, ranked, request, self._selection, legs, space
+        )
 
-    async def _legs(self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None) -> RetrieverResults:
+    async def _legs(
+        self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None
+    ) -> RetrieverResults:
         request = self._request
         keyword = None
         if request.mode != "vector" and request.query is not None:
-            keyword = await KeywordRetriever(self._connection, self._tenant_id, self._selection, self._wanted).run(query, counts)
+            keyword = await KeywordRetriever(
+                self._connection, self._tenant_id, self._selection, self._wanted
+            ).run(query, counts)
         if request.mode == "keyword" or space is None:
             return RetrieverResults(None, keyword)
         target = space
-        if keyword is not None and not keyword.is_exact_lookup and request.query_vector is None and request.fusion == "rrf":
-            target = await apply_relevance_feedback(self._connection, self._tenant_id, space, keyword)
+        if (
+            keyword is not None
+            and not keyword.is_exact_lookup
+            and request.query_vector is None
+            and request.fusion == "rrf"
+        ):
+            target = await apply_relevance_feedback(
+                self._connection, self._tenant_id, space, keyword
+            )
         vectors = await self._vectors(target, keyword)
         if request.min_score is not None:
-            vectors = await self._near_enough(vectors, space, request.min_score, is_moved=target is not space)
+            vectors = await self._near_enough(
+                vectors, space, request.min_score, is_moved=target is not space
+            )
         return RetrieverResults(vectors, keyword, used_feedback=target is not space)
 
     async def _vectors(self, space: VectorQuery, keyword: KeywordResult | None) -> dict[int, float]:
         if keyword is not None and keyword.is_exact_lookup:
-            return (await similarities(self._connection, self._tenant_id, space, list(keyword.scores)))[0]
-        return await retrieve_nearest(self._connection, self._tenant_id, space, self._selection, self._wanted)
+            return (
+                await similarities(self._connection, self._tenant_id, space, list(keyword.scores))
+            )[0]
+        return await retrieve_nearest(
+            self._connection, self._tenant_id, space, self._selection, self._wanted
+        )
 
-    async def _near_enough(self, vectors: dict[int, float], space: VectorQuery, bound: float, *, is_moved: bool) -> dict[int, float]:
+    async def _near_enough(
+        self, vectors: dict[int, float], space: VectorQuery, bound: float, *, is_moved: bool
+    ) -> dict[int, float]:
         """Those whose similarity to the query itself is not below a bound."""
         found = vectors
         if is_moved:
             found, _ = await similarities(self._connection, self._tenant_id, space, list(vectors))
-        return {passage_id: value for passage_id, value in vectors.items() if displayed_score(found[passage_id]) >= bound}
+        return {
+            passage_id: value
+            for passage_id, value in vectors.items()
+            if displayed_score(found[passage_id]) >= bound
+        }

@@ -1,7 +1,8 @@
 """How the ranks and scores of the legs become one order.
 
-Equal scores are ordered by `Place`: by document, then by position in it; weighted ones as the first leg has them, before that. A leg that
-did not find a place adds nothing to it. Where only one leg ran, its weight is 1, so that its own order stands.
+Equal scores are ordered by `Place`: by document, then by position in it; weighted ones as the first
+leg has them, before that. A leg that did not find a place adds nothing to it. Where only one leg
+ran, its weight is 1, so that its own order stands.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ class ChunkPosition(NamedTuple):
     doc_id: int
 
 
-def reciprocal_rank_fusion(legs: Sequence[Sequence[ChunkPosition]], *, k: int) -> list[tuple[ChunkPosition, float]]:
+def reciprocal_rank_fusion(
+    legs: Sequence[Sequence[ChunkPosition]], *, k: int
+) -> list[tuple[ChunkPosition, float]]:
     """Sum 1 / (k + rank) over the legs, ranks from 1.
 
     Args:
@@ -37,16 +40,19 @@ def reciprocal_rank_fusion(legs: Sequence[Sequence[ChunkPosition]], *, k: int) -
     return _ordered(fused)
 
 
-def weighted_score_fusion(legs: Sequence[tuple[Mapping[ChunkPosition, float], float]]) -> list[tuple[ChunkPosition, float]]:
+def weighted_score_fusion(
+    legs: Sequence[tuple[Mapping[ChunkPosition, float], float]],
+) -> list[tuple[ChunkPosition, float]]:
     """Sum weight * score over the legs.
 
     Args:
-        legs: each leg's scores in [0, 1], best first, and its weight in [0, 1]: similarities, negative ones as 0, and keyword scores as
+        legs: each leg's scores in [0, 1], best first, and its weight in [0, 1]: similarities,
+            negative ones as 0, and keyword scores as
             shares of the best.
 
     Returns:
-        Every place once with its sum, best first; of equal sums first what stands first in the first leg: similarities that count as 0
-        are not equal.
+        Every place once with its sum, best first; of equal sums first what stands first in the
+        first leg: similarities that count as 0 are not equal.
     """
     fused: dict[ChunkPosition, float] = {}
     for scores, weight in legs:
@@ -55,6 +61,10 @@ def weighted_score_fusion(legs: Sequence[tuple[Mapping[ChunkPosition, float], fl
     return _ordered(fused, {place: n for n, place in enumerate(legs[0][0])})
 
 
-def _ordered(fused: Mapping[ChunkPosition, float], first: Mapping[ChunkPosition, int] | None = None) -> list[tuple[ChunkPosition, float]]:
+def _ordered(
+    fused: Mapping[ChunkPosition, float], first: Mapping[ChunkPosition, int] | None = None
+) -> list[tuple[ChunkPosition, float]]:
     before = first or {}
-    return sorted(fused.items(), key=lambda item: (-item[1], before.get(item[0], len(before)), item[0]))
+    return sorted(
+        fused.items(), key=lambda item: (-item[1], before.get(item[0], len(before)), item[0])
+    )

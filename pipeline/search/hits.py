@@ -34,16 +34,25 @@ async def read_hits(
     places = [r.place for r in ranked]
     include: set[str] = set(request.include)
     rows = await connection.fetch(
-        sql("read_hits"), tenant_id, [p.doc_id for p in places], [p.position for p in places], "content" in include, "metadata" in include,
+        sql("read_hits"),
+        tenant_id,
+        [p.doc_id for p in places],
+        [p.position for p in places],
+        "content" in include,
+        "metadata" in include,
         selection.principals,
-    )  # fmt: skip
+    )
     known = {} if legs.used_feedback else dict(legs.vectors or {})
     vectors: Mapping[int, list[float]] = {}
     passages = {row["passage_id"] for row in rows}
     if space is not None and ("embedding" in include or passages - known.keys()):
         wanted = passages if "embedding" in include else passages - known.keys()
-        more, vectors = await similarities(connection, tenant_id, space, sorted(wanted), vectors="embedding" in include)
-        known |= {passage_id: score for passage_id, score in more.items() if passage_id not in known}
+        more, vectors = await similarities(
+            connection, tenant_id, space, sorted(wanted), vectors="embedding" in include
+        )
+        known |= {
+            passage_id: score for passage_id, score in more.items() if passage_id not in known
+        }
     hits = []
     for one, row in zip(ranked, rows, strict=True):
         hit = _hit(one, row, known.get(row["passage_id"]), include)
@@ -57,11 +66,21 @@ async def read_hits(
 
 def _hit(one: RankedChunk, row: Mapping[str, Any], found: float | None, include: set[str]) -> Hit:
     hit: Hit = {
-        "document_id": row["document_id"], "chunk_index": row["chunk_index"], "score": None if found is None else displayed_score(found),
-        "fused_score": one.fused_score, "vector_rank": one.vector_rank, "keyword_rank": one.keyword_rank,
-        "heading": row["heading"], "start": row["start"], "end": row["end"], "title": row["title"], "uri": row["uri"],
-        "collection": row["collection"], "version": row["version"], "synced_at": row["synced_at"],
-    }  # fmt: skip
+        "document_id": row["document_id"],
+        "chunk_index": row["chunk_index"],
+        "score": None if found is None else displayed_score(found),
+        "fused_score": one.fused_score,
+        "vector_rank": one.vector_rank,
+        "keyword_rank": one.keyword_rank,
+        "heading": row["heading"],
+        "start": row["start"],
+        "end": row["end"],
+        "title": row["title"],
+        "uri": row["uri"],
+        "collection": row["collection"],
+        "version": row["version"],
+        "synced_at": row["synced_at"],
+    }
     if "content" in include:
         hit["content"] = row["content"]
     if "metadata" in include:
@@ -70,15 +89,23 @@ def _hit(one: RankedChunk, row: Mapping[str, Any], found: float | None, include:
 
 
 def _explanation(
-    one: RankedChunk, passage_id: int, similarity: float | None, request: SearchRequest, legs: RetrieverResults
+    one: RankedChunk,
+    passage_id: int,
+    similarity: float | None,
+    request: SearchRequest,
+    legs: RetrieverResults,
 ) -> dict[str, Any]:
     """How a hit came to its place: the scores of the legs and what joined them."""
     keyword = legs.keyword
     return {
         "similarity": similarity if one.vector_rank else None,
-        "bm25": keyword.scores.get(passage_id) if keyword is not None and one.keyword_rank else None,
+        "bm25": keyword.scores.get(passage_id)
+        if keyword is not None and one.keyword_rank
+        else None,
         "words": list(keyword.words) if keyword is not None else [],
         "lookup": keyword is not None and keyword.is_exact_lookup,
         "feedback": legs.used_feedback,
-        "fusion": {"kind": "rrf", "k": request.rrf_k} if request.fusion == "rrf" else {"kind": "weighted", "alpha": request.alpha},
+        "fusion": {"kind": "rrf", "k": request.rrf_k}
+        if request.fusion == "rrf"
+        else {"kind": "weighted", "alpha": request.alpha},
     }

@@ -1,10 +1,13 @@
 """The keyword leg: any word of the query counts, the rare ones most.
 
-Candidates are the passages that hold words which are rare enough together (`livedex.pipeline.search.candidate_query`), and BM25 over all words orders
-them. So a word that everybody uses costs nothing, and an answer that needs all matches has them: where fewer
-candidates are visible or asked for than are wanted, more are taken, in the end every passage of the documents asked for.
+Candidates are the passages that hold words which are rare enough together
+(`livedex.pipeline.search.candidate_query`), and BM25 over all words orders them. So a word that
+everybody uses costs nothing, and an answer that needs all matches has them: where fewer candidates
+are visible or asked for than are wanted, more are taken, in the end every passage of the documents
+asked for.
 
-A query of identifiers alone (`ERR_CONN_RESET`) is a look-up: it finds the passages that hold one of them exactly, where there are any.
+A query of identifiers alone (`ERR_CONN_RESET`) is a look-up: it finds the passages that hold one of
+them exactly, where there are any.
 """
 
 from __future__ import annotations
@@ -72,8 +75,13 @@ class KeywordRetriever:
     """
 
     def __init__(
-        self, connection: Connection, tenant_id: TenantId, selection: DocumentFilter, wanted: int, breadth: CandidateLimits = _DEFAULT_BREADTH
-    ) -> None:  # fmt: skip
+        self,
+        connection: Connection,
+        tenant_id: TenantId,
+        selection: DocumentFilter,
+        wanted: int,
+        breadth: CandidateLimits = _DEFAULT_BREADTH,
+    ) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._selection = selection
@@ -96,17 +104,29 @@ class KeywordRetriever:
             found = await self._found(narrow.tsquery, scale)
             if len(found) >= self._wanted or narrow.matches_any_word:
                 return KeywordResult(found, False, words, scale.weight)
-        return KeywordResult(await self._found(any_word_query(words), scale), False, words, scale.weight)
+        return KeywordResult(
+            await self._found(any_word_query(words), scale), False, words, scale.weight
+        )
 
     async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
-        """BM25 of the best that match and are visible: the wanted, and those as good as the last of them."""
+        """BM25 of the best that match and are visible: the wanted, and those as good as the last
+        of them.
+        """
         if scale.is_one_of_many:
             matching = f"({matching}) & {tsquery_literal(_tenant_lexeme(self._tenant_id))}"
-        arguments = (matching, list(map(tsquery_literal, scale.words)), list(scale.idf), scale.mean_terms, self._most)
+        arguments = (
+            matching,
+            list(map(tsquery_literal, scale.words)),
+            list(scale.idf),
+            scale.mean_terms,
+            self._most,
+        )
         rows = await self._connection.fetch(sql("keyword_candidates"), *arguments)
         found = await self._visible(scale.scores(rows))
         if len(rows) == self._most and len(found) < self._wanted:
-            rows = await self._connection.fetch(sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments)
+            rows = await self._connection.fetch(
+                sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments
+            )
             found = scale.scores(rows)
         return _best(found, self._wanted)
 
@@ -117,7 +137,9 @@ class KeywordRetriever:
             parts.insert(0, _best(scores, self._wanted + self._wanted // 4 + 20))
         visible: set[int] = set()
         for part in parts:
-            rows = await self._connection.fetch(sql("visible_passages"), self._tenant_id, list(part), *self._selection.arguments)
+            rows = await self._connection.fetch(
+                sql("visible_passages"), self._tenant_id, list(part), *self._selection.arguments
+            )
             visible = {row["passage_id"] for row in rows}
             if len(visible) >= self._wanted or len(part) == len(scores):
                 break
@@ -131,7 +153,8 @@ class _Scale:
         words: of the query.
         idf: of each word, with its weight.
         weight: of all words together.
-        is_one_of_many: whether the index is told whose passages are meant; for speed alone, the statements see to it that no other's come.
+        is_one_of_many: whether the index is told whose passages are meant; for speed alone, the
+            statements see to it that no other's come.
     """
 
     def __init__(self, words: Sequence[str], counts: WordStatistics, query: KeywordQuery) -> None:
@@ -140,18 +163,24 @@ class _Scale:
         self.is_one_of_many = counts.is_one_of_many
         self._passages = counts.passages
         self._known = np.array([counts.frequencies.get(word, 1) for word in words])
-        weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
+        weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(
+            query.identifiers, IDENTIFIER_WEIGHT
+        )
         self._weights = np.array([weights.get(word, 1.0) for word in words])
         self.idf = self._weights * inverse_document_frequencies(self._known, self._passages)
         self.weight = float(self.idf.sum())
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-        """BM25 by passage; a word that more candidates hold than were known to counts as what was seen."""
+        """BM25 by passage; a word that more candidates hold than were known to counts as what was
+        seen.
+        """
         if not rows:
             return {}
         often = term_frequencies([row["ranks"] for row in rows])
         seen = np.count_nonzero(often, axis=0)
-        idf = self._weights * inverse_document_frequencies(np.maximum(self._known, seen), max(self._passages, len(rows)))
+        idf = self._weights * inverse_document_frequencies(
+            np.maximum(self._known, seen), max(self._passages, len(rows))
+        )
         values = bm25_scores(often, [row["terms"] for row in rows], idf, self.mean_terms)
         return {row["passage_id"]: value for row, value in zip(rows, values.tolist(), strict=True)}
 

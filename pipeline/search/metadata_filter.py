@@ -1,9 +1,12 @@
-"""The filter language of `where`, checked and turned into a jsonpath predicate with its values apart.
+"""The filter language of `where`, checked and turned into a jsonpath predicate with its values
+apart.
 
-A plain value is equality, which a list in the metadata meets by holding it; a type that can't be compared matches nothing. Values are
-passed beside the path and keys stand in it as JSON strings, so nothing a caller writes is ever read as a path or as SQL.
-A text that is a number written otherwise than JSON writes it (`1.10`, `0150`), as front matter has them, is compared with numbers as one.
-Source: PostgreSQL, "The SQL/JSON Path Language" (lax mode looks into lists, a filter drops what is unknown).
+A plain value is equality, which a list in the metadata meets by holding it; a type that can't be
+compared matches nothing. Values are passed beside the path and keys stand in it as JSON strings, so
+nothing a caller writes is ever read as a path or as SQL. A text that is a number written otherwise
+than JSON writes it (`1.10`, `0150`), as front matter has them, is compared with numbers as one.
+Source: PostgreSQL, "The SQL/JSON Path Language" (lax mode looks into lists, a filter drops what is
+unknown).
 """
 
 from __future__ import annotations
@@ -23,8 +26,15 @@ MAX_KEY_CHARACTERS = 1_000
 MAX_VALUE_CHARACTERS = 10_000
 _WRITTEN_NUMBER = r"^[-+]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][-+]?[0-9]+)?$"
 _OTHERWISE = r"^(\\+|-?0[0-9]|-?\\.|.*[eE]|.*\\.([0-9]*0)?$|.{17})"
-"""Of numbers, those that JSON writes otherwise; both are regular expressions in a string of jsonpath."""
-_ORDER: Mapping[str, Literal[">", ">=", "<", "<="]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+"""Of numbers, those that JSON writes otherwise; both are regular expressions in a string of
+jsonpath.
+"""
+_ORDER: Mapping[str, Literal[">", ">=", "<", "<="]] = {
+    "gt": ">",
+    "gte": ">=",
+    "lt": "<",
+    "lte": "<=",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,10 @@ def _scalar(value: object) -> Scalar:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    allowed = f"a text of at most {MAX_VALUE_CHARACTERS} characters without NUL, a finite number, true, false or null"
+    allowed = (
+        f"a text of at most {MAX_VALUE_CHARACTERS} characters without NUL, a finite number, "
+        "true, false or null"
+    )
     raise ValueError(f"a value is {allowed}; a list goes into `in`")
 
 
@@ -204,11 +217,22 @@ def _path(condition: Condition, values: dict[str, Any]) -> str:
     match condition:
         case Equals(key, wanted):
             found = f"@ == {_variable(list(wanted), values)}[*]"
-            numbers = [value for value in wanted if isinstance(value, int | float) and not isinstance(value, bool)]
-            return f"exists({_member(key)} ? ({_or_as_number(found, f'== {_variable(numbers, values)}[*]') if numbers else found}))"
+            numbers = [
+                value
+                for value in wanted
+                if isinstance(value, int | float) and not isinstance(value, bool)
+            ]
+            if numbers:
+                found = _or_as_number(found, f"== {_variable(numbers, values)}[*]")
+            return f"exists({_member(key)} ? ({found}))"
         case RangeCondition(key, sign, value):
             order = f"{sign} {_variable(value, values)}"
-            return f"exists({_member(key)} ? ({f'@ {order}' if isinstance(value, str) else _or_as_number(f'@ {order}', order)}))"
+            return (
+                f"exists({_member(key)} ? "
+                "("
+                f"{f'@ {order}' if isinstance(value, str) else _or_as_number(f'@ {order}', order)}"
+                "))"
+            )
         case Exists(key):
             return f"exists({_member(key)})"
         case Not(inner):

@@ -1,7 +1,7 @@
 """From passages with scores to chunks with ranks.
 
-The legs score passages; a passage that stands in several places is a hit in each. Within a leg equal scores are ordered by document and
-position, so that the same query has the same order.
+The legs score passages; a passage that stands in several places is a hit in each. Within a leg
+equal scores are ordered by document and position, so that the same query has the same order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.document_filter import DocumentFilter
-from livedex.pipeline.search.fusion import ChunkPosition, reciprocal_rank_fusion, weighted_score_fusion
+from livedex.pipeline.search.fusion import (
+    ChunkPosition,
+    reciprocal_rank_fusion,
+    weighted_score_fusion,
+)
 from livedex.pipeline.search.keyword_retriever import KeywordResult
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.vector_retriever import displayed_score
@@ -28,7 +32,8 @@ class RetrieverResults:
     Attributes:
         vectors: cosine similarity by passage, to where the leg looked.
         keyword: BM25 by passage.
-        is_moved: whether the vector leg looked elsewhere than where the query is, see `livedex.pipeline.search.relevance_feedback`.
+        is_moved: whether the vector leg looked elsewhere than where the query is, see
+            `livedex.pipeline.search.relevance_feedback`.
     """
 
     vectors: Mapping[int, float] | None
@@ -38,7 +43,9 @@ class RetrieverResults:
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A place in the order of the answer; ranks count from 1 and are None where the leg did not find it."""
+    """A place in the order of the answer; ranks count from 1 and are None where the leg did not
+    find it.
+    """
 
     place: ChunkPosition
     fused_score: float
@@ -47,20 +54,32 @@ class RankedChunk:
 
 
 async def chunk_positions(
-    connection: Connection, tenant_id: TenantId, legs: RetrieverResults, selection: DocumentFilter, most: int
+    connection: Connection,
+    tenant_id: TenantId,
+    legs: RetrieverResults,
+    selection: DocumentFilter,
+    most: int,
 ) -> PassagePositions:
     """Where the passages of the legs stand, of each at most `most` places."""
-    passages = list(dict.fromkeys([*(legs.vectors or ()), *(legs.keyword.scores if legs.keyword else ())]))
+    passages = list(
+        dict.fromkeys([*(legs.vectors or ()), *(legs.keyword.scores if legs.keyword else ())])
+    )
     if not passages:
         return {}
-    rows = await connection.fetch(sql("chunks_of_passages"), tenant_id, passages, most, *selection.arguments)
+    rows = await connection.fetch(
+        sql("chunks_of_passages"), tenant_id, passages, most, *selection.arguments
+    )
     found: dict[int, list[ChunkPosition]] = {}
     for row in rows:
-        found.setdefault(row["passage_id"], []).append(ChunkPosition(row["document_id"], row["position"], row["doc_id"]))
+        found.setdefault(row["passage_id"], []).append(
+            ChunkPosition(row["document_id"], row["position"], row["doc_id"])
+        )
     return found
 
 
-def rank(legs: RetrieverResults, places: PassagePositions, request: SearchRequest, most: int) -> list[RankedChunk]:
+def rank(
+    legs: RetrieverResults, places: PassagePositions, request: SearchRequest, most: int
+) -> list[RankedChunk]:
     """Join the legs by the fusion that the request asks for.
 
     Args:
@@ -75,12 +94,26 @@ def rank(legs: RetrieverResults, places: PassagePositions, request: SearchReques
         best = max(keywords.values(), default=1.0) or 1.0
         shares = {place: score / best for place, score in keywords.items()}
         similarities = {place: displayed_score(found) for place, found in vectors.items()}
-        fused = weighted_score_fusion([(similarities, request.alpha if both else 1.0), (shares, 1.0 - request.alpha if both else 1.0)])
+        fused = weighted_score_fusion(
+            [
+                (similarities, request.alpha if both else 1.0),
+                (shares, 1.0 - request.alpha if both else 1.0),
+            ]
+        )
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}
     keyword_ranks = {place: n for n, place in enumerate(keywords, 1)}
-    return [RankedChunk(place, score, vector_ranks.get(place), keyword_ranks.get(place)) for place, score in fused]
+    return [
+        RankedChunk(place, score, vector_ranks.get(place), keyword_ranks.get(place))
+        for place, score in fused
+    ]
 
 
-def _ordered(scores: Mapping[int, float], places: PassagePositions, most: int) -> dict[ChunkPosition, float]:
-    found = [(-value, place) for passage_id, value in scores.items() for place in places.get(passage_id, ())]
+def _ordered(
+    scores: Mapping[int, float], places: PassagePositions, most: int
+) -> dict[ChunkPosition, float]:
+    found = [
+        (-value, place)
+        for passage_id, value in scores.items()
+        for place in places.get(passage_id, ())
+    ]
     return {place: -negative for negative, place in sorted(found)[:most]}

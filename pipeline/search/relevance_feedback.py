@@ -1,12 +1,15 @@
 """A query's vector, moved towards what its words found.
 
-The best passages of the keyword leg most likely belong to what is asked for, and say it in the words of the documents; so the vector leg of a hybrid
-search looks near them too. How much a passage counts is how much of the query's words it holds, by their weight: what shares a stray word moves nothing.
+The best passages of the keyword leg most likely belong to what is asked for, and say it in the
+words of the documents; so the vector leg of a hybrid search looks near them too. How much a passage
+counts is how much of the query's words it holds, by their weight: what shares a stray word moves
+nothing.
 
-Measured: nDCG@10 on Cranfield from 0.387 to 0.406; on the PEPs, asked by their titles for passages that do not hold them, MRR@10 from 0.68 to 0.73.
+Measured: nDCG@10 on Cranfield from 0.387 to 0.406; on the PEPs, asked by their titles for passages
+that do not hold them, MRR@10 from 0.68 to 0.73.
 
-Source: Rocchio, "Relevance feedback in information retrieval", 1971; for dense vectors Li et al., "Pseudo Relevance Feedback with Deep Language
-Models and Dense Retrievers", 2021.
+Source: Rocchio, "Relevance feedback in information retrieval", 1971; for dense vectors Li et al.,
+"Pseudo Relevance Feedback with Deep Language Models and Dense Retrievers", 2021.
 """
 
 from __future__ import annotations
@@ -24,13 +27,17 @@ FEEDBACK_PASSAGES = 3  # that are taken for relevant
 FEEDBACK_WEIGHT = 0.5  # of their mean, beside the query's 1
 
 
-async def apply_relevance_feedback(connection: Connection, tenant_id: TenantId, space: VectorQuery, keyword: KeywordResult) -> VectorQuery:
+async def apply_relevance_feedback(
+    connection: Connection, tenant_id: TenantId, space: VectorQuery, keyword: KeywordResult
+) -> VectorQuery:
     """Where the vector leg shall look; the space as it is where no words were found.
 
     Args:
         connection: in a transaction of the tenant.
     """
-    best = sorted(keyword.scores, key=lambda passage_id: (-keyword.scores[passage_id], passage_id))[:FEEDBACK_PASSAGES]
+    best = sorted(keyword.scores, key=lambda passage_id: (-keyword.scores[passage_id], passage_id))[
+        :FEEDBACK_PASSAGES
+    ]
     if not best:
         return space
     _, vectors = await similarities(connection, tenant_id, space, best, vectors=True)

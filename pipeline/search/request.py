@@ -1,4 +1,7 @@
-"""A search request as callers send it. Everything is strict: a wrong type, an unknown field or a number out of bounds is refused."""
+"""A search request as callers send it.
+
+Everything is strict: a wrong type, an unknown field or a number out of bounds is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,15 @@ import math
 import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from livedex.pipeline.model import NO_NUL_PATTERN
 from livedex.pipeline.search.metadata_filter import parse_filter
@@ -21,7 +32,10 @@ def _without_controls(value: object) -> object:
     """Control characters and torn halves of characters part words, as spaces do."""
     if not isinstance(value, str) or value.isprintable():
         return value
-    return "".join(" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in value[: MAX_QUERY_CHARACTERS + 1])
+    return "".join(
+        " " if unicodedata.category(c) in ("Cc", "Cs") else c
+        for c in value[: MAX_QUERY_CHARACTERS + 1]
+    )
 
 
 def _not_blank(value: str) -> str:
@@ -40,7 +54,12 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), BeforeValidator(_without_controls), AfterValidator(_not_blank)]
+Query = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_QUERY_CHARACTERS),
+    BeforeValidator(_without_controls),
+    AfterValidator(_not_blank),
+]
 _Name = Annotated[str, Field(json_schema_extra={"pattern": NO_NUL_PATTERN}), AfterValidator(_name)]
 _Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES, fail_fast=True)]
 Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
@@ -52,7 +71,8 @@ class SearchRequest(BaseModel):
 
     Attributes:
         query: words; required unless there is a vector, and in keyword mode.
-        query_vector: of the active generation's dimensions, of any length but zero; used by the vector leg instead of the query.
+        query_vector: of the active generation's dimensions, of any length but zero; used by the
+            vector leg instead of the query.
         limit: hits.
         collection, document_ids: only these.
         where: on the metadata, see `livedex.pipeline.search.metadata_filter`.
@@ -68,7 +88,11 @@ class SearchRequest(BaseModel):
 
     query: Query | None = None
     query_vector: (
-        Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=4000, fail_fast=True)] | None
+        Annotated[
+            list[Annotated[float, Field(allow_inf_nan=False)]],
+            Field(min_length=1, max_length=4000, fail_fast=True),
+        ]
+        | None
     ) = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 8
     mode: Mode = "hybrid"
@@ -81,7 +105,9 @@ class SearchRequest(BaseModel):
     fusion: Literal["rrf", "weighted"] = "rrf"
     rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
     alpha: Share = 0.5
-    include: list[IncludeField] = Field(default=["content", "metadata"], max_length=16, fail_fast=True)
+    include: list[IncludeField] = Field(
+        default=["content", "metadata"], max_length=16, fail_fast=True
+    )
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
 
@@ -89,7 +115,9 @@ class SearchRequest(BaseModel):
     @classmethod
     def _has_a_direction(cls, value: list[float] | None) -> list[float] | None:
         if value is not None and not 1e-150 < math.hypot(*value) < 1e150:
-            raise ValueError("the vector's length is zero or beyond any embedding's: it has no direction")
+            raise ValueError(
+                "the vector's length is zero or beyond any embedding's: it has no direction"
+            )
         return value
 
     @field_validator("where")

@@ -1,7 +1,8 @@
 """How common words are in a tenant's passages.
 
-The counts are refreshed now and then: counting in every write would make hot rows of the commonest words. While they lag behind, or were
-never made, a spread sample of the passages stands for them, which says of common words how common they are and of rare ones that they are.
+The counts are refreshed now and then: counting in every write would make hot rows of the commonest
+words. While they lag behind, or were never made, a spread sample of the passages stands for them,
+which says of common words how common they are and of rare ones that they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
 
-MAX_STALE_SHARE = 0.1  # share of the passages that may have come or gone since the words were counted
+# share of the passages that may have come or gone since the words were counted
+MAX_STALE_SHARE = 0.1
 MIN_COUNTED_PASSAGES = 3  # a word in fewer passages is rare without being counted
 SAMPLE_SIZE = 500  # passages that stand for all while the counts lag
 MAX_PASSAGES = 50_000  # passages beyond these are not told apart while the counts lag
@@ -44,24 +46,42 @@ async def read_word_statistics(
     connection: Connection, tenant_id: TenantId, config: str, query: KeywordQuery, index: str
 ) -> tuple[WordStatistics, bool]:
     """What is known of a query's words, and whether the vector index of this name can be used."""
-    row: Any = await connection.fetchrow(sql("query_words"), tenant_id, config, query.text, list(query.exact), MAX_STALE_SHARE, index)
+    row: Any = await connection.fetchrow(
+        sql("query_words"), tenant_id, config, query.text, list(query.exact), MAX_STALE_SHARE, index
+    )
     words, counts = row["words"] or [], row["counts"] or []
     if not row["passages"] or row["lags"]:
         return await _sampled(connection, tenant_id, words), bool(row["indexed"])
-    frequencies = {word: count for word, count in zip(words, counts, strict=True) if count is not None}
+    frequencies = {
+        word: count for word, count in zip(words, counts, strict=True) if count is not None
+    }
     passages, mean_terms = row["passages"], max(1.0, row["terms"] / row["passages"])
-    return WordStatistics(words, frequencies, passages, mean_terms, 2 * passages < row["stored"]), bool(row["indexed"])
+    return WordStatistics(
+        words, frequencies, passages, mean_terms, 2 * passages < row["stored"]
+    ), bool(row["indexed"])
 
 
-async def _sampled(connection: Connection, tenant_id: TenantId, words: Sequence[str]) -> WordStatistics:
+async def _sampled(
+    connection: Connection, tenant_id: TenantId, words: Sequence[str]
+) -> WordStatistics:
     row: Any = await connection.fetchrow(
-        sql("sample_words"), tenant_id, [tsquery_literal(word) for word in words], SAMPLE_SIZE, MAX_PASSAGES
+        sql("sample_words"),
+        tenant_id,
+        [tsquery_literal(word) for word in words],
+        SAMPLE_SIZE,
+        MAX_PASSAGES,
     )
     if not row["sampled"]:
         return WordStatistics(words, {}, 0, 1.0)
     share = row["passages"] / row["sampled"]
-    frequencies = {word: round(count * share) for word, count in zip(words, row["counts"], strict=True) if count}
-    return WordStatistics(words, frequencies, row["passages"], max(1.0, row["terms"] / row["sampled"]))
+    frequencies = {
+        word: round(count * share)
+        for word, count in zip(words, row["counts"], strict=True)
+        if count
+    }
+    return WordStatistics(
+        words, frequencies, row["passages"], max(1.0, row["terms"] / row["sampled"])
+    )
 
 
 def tsquery_literal(word: str) -> str:
@@ -70,7 +90,8 @@ def tsquery_literal(word: str) -> str:
 
 
 async def refresh_word_statistics(database: Database, tenant_id: TenantId) -> bool:
-    """Count a tenant's words anew when more than `LAG` of its passages came or went since the last time.
+    """Count a tenant's words anew when more than `LAG` of its passages came or went since the last
+    time.
 
     Returns:
         Whether they were counted.
@@ -78,7 +99,10 @@ async def refresh_word_statistics(database: Database, tenant_id: TenantId) -> bo
     async with database.tenant(tenant_id, "count words") as connection:
         row: Any = await connection.fetchrow(sql("word_count_changes"), tenant_id, MAX_STALE_SHARE)
         counted = row["counted"] or 0
-        if row["added"] <= MAX_STALE_SHARE * counted and row["chunks"] >= (1 - MAX_STALE_SHARE) * counted:
+        if (
+            row["added"] <= MAX_STALE_SHARE * counted
+            and row["chunks"] >= (1 - MAX_STALE_SHARE) * counted
+        ):
             return False
         if not await connection.fetchval(sql("lock_word_counts"), tenant_id):
             return False

@@ -29,14 +29,19 @@ class BlobLocation:
     path: str
 
     def __str__(self) -> str:
-        return f"file://{self.path}" if self.kind == "file" else f"{self.kind}://{self.bucket}/{self.path}".rstrip("/")
+        return (
+            f"file://{self.path}"
+            if self.kind == "file"
+            else f"{self.kind}://{self.bucket}/{self.path}".rstrip("/")
+        )
 
 
 def parse_blob_url(url: str) -> BlobLocation:
     """Read a URL.
 
     Raises:
-        ValueError: it names no place; the message says what is allowed and repeats nothing that may be a secret.
+        ValueError: it names no place; the message says what is allowed and repeats nothing that may
+        be a secret.
     """
     try:
         parts = urlsplit(url)
@@ -46,23 +51,40 @@ def parse_blob_url(url: str) -> BlobLocation:
         raise ValueError(f"{parts.scheme or 'no scheme'} is not offered: {_ALLOWED}")
     if "@" in parts.netloc:
         raise ValueError(
-            "credentials have no place in the URL: they are read from the variables of the storage itself (AWS_…, GOOGLE_…, AZURE_…)"
+            "credentials have no place in the URL: they are read from the variables of the "
+            "storage itself (AWS_…, GOOGLE_…, AZURE_…)"
         )
     if parts.query or parts.fragment:
-        raise ValueError(f"nothing may follow the path, and ? and # in a folder's name are written as %3F and %23: {_ALLOWED}")
+        raise ValueError(
+            "nothing may follow the path, and ? and # in a folder's name are written as %3F "
+            f"and %23: {_ALLOWED}"
+        )
     if parts.scheme == "file":
         return _folder(parts.netloc, unquote(parts.path))
     if not _BUCKET.fullmatch(parts.netloc):
         raise ValueError(f"{parts.netloc!r} is no name of a bucket: {_ALLOWED}")
     path = parts.path.strip("/")
-    if (path and not all(map(_is_valid_segment, path.split("/")))) or len(path.encode()) > _MAX_PREFIX_BYTES:
-        raise ValueError(f"the prefix has to be names between single slashes, without . and .., {_MAX_PREFIX_BYTES} bytes at most")
+    if (path and not all(map(_is_valid_segment, path.split("/")))) or len(
+        path.encode()
+    ) > _MAX_PREFIX_BYTES:
+        raise ValueError(
+            "the prefix has to be names between single slashes, without . and .., "
+            f"{_MAX_PREFIX_BYTES} bytes at most"
+        )
     return BlobLocation(cast(StorageKind, parts.scheme), parts.netloc, path)
 
 
 def _folder(host: str, path: str) -> BlobLocation:
-    if host not in ("", "localhost") or not path.startswith("/") or "\x00" in path or ".." in path.split("/") or not path.strip("/"):
-        raise ValueError("a folder is named by its whole path after three slashes: file:///var/lib/livedex")
+    if (
+        host not in ("", "localhost")
+        or not path.startswith("/")
+        or "\x00" in path
+        or ".." in path.split("/")
+        or not path.strip("/")
+    ):
+        raise ValueError(
+            "a folder is named by its whole path after three slashes: file:///var/lib/livedex"
+        )
     return BlobLocation("file", "", str(PurePosixPath("/", path.lstrip("/"))))
 
 

@@ -1,4 +1,6 @@
-"""Describe each setting once: its check, its default and its text, from which documentation, compose file and hints are made."""
+"""Describe each setting once: its check, its default and its text, from which documentation,
+compose file and hints are made.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,24 @@ from pydantic_core import PydanticUndefined
 _SHOWN = "shown_default"
 
 
-def setting_field(default: Any, description: str, *, shown: str | None = None, **bounds: Any) -> Any:
+def setting_field(
+    default: Any, description: str, *, shown: str | None = None, **bounds: Any
+) -> Any:
     """Return the field of a setting, for the class body of a settings model.
 
     Args:
         default: its value where nothing is set.
-        description: what it does, in plain English and Markdown, with its unit; it stands in the documentation as it is.
+        description: what it does, in plain English and Markdown, with its unit; it stands in the
+            documentation as it is.
         shown: what the documentation shows as the default, where that is not the value itself.
         bounds: as of `pydantic.Field`.
     """
-    return Field(default=default, description=description, json_schema_extra={_SHOWN: shown} if shown is not None else None, **bounds)
+    return Field(
+        default=default,
+        description=description,
+        json_schema_extra={_SHOWN: shown} if shown is not None else None,
+        **bounds,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +58,48 @@ class Setting:
 
 
 def list_settings(
-    model: type[BaseModel], *, prefix: str, groups: Mapping[str, type[BaseModel]], without: Sequence[str] = ()
+    model: type[BaseModel],
+    *,
+    prefix: str,
+    groups: Mapping[str, type[BaseModel]],
+    without: Sequence[str] = (),
 ) -> list[Setting]:
-    """Return every setting of a model, in the order in which they are declared, those of its groups last.
+    """Return every setting of a model, in the order in which they are declared, those of its groups
+    last.
 
     Args:
         prefix: of the environment variables.
         groups: fields that hold settings of their own, by name.
         without: fields that are no environment variables.
     """
-    own = [_setting(model, name, "", prefix) for name in model.model_fields if name not in groups and name not in without]
-    return own + [_setting(inner, name, group, prefix) for group, inner in groups.items() for name in inner.model_fields]
+    own = [
+        _setting(model, name, "", prefix)
+        for name in model.model_fields
+        if name not in groups and name not in without
+    ]
+    return own + [
+        _setting(inner, name, group, prefix)
+        for group, inner in groups.items()
+        for name in inner.model_fields
+    ]
 
 
 def _setting(model: type[BaseModel], name: str, group: str, prefix: str) -> Setting:
     field = model.model_fields[name]
     key = f"{group}_{name}" if group else name
     extra = field.json_schema_extra
-    shown = str(extra[_SHOWN]) if isinstance(extra, dict) and _SHOWN in extra else _shown(field.default)
-    choices = tuple(map(str, get_args(field.annotation))) if getattr(field.annotation, "__origin__", None) is Literal else ()
+    shown = (
+        str(extra[_SHOWN]) if isinstance(extra, dict) and _SHOWN in extra else _shown(field.default)
+    )
+    choices = (
+        tuple(map(str, get_args(field.annotation)))
+        if getattr(field.annotation, "__origin__", None) is Literal
+        else ()
+    )
     secret = SecretStr in (field.annotation, *get_args(field.annotation))
-    return Setting(prefix + key.upper(), key, shown, field.description or "", group, choices, secret)
+    return Setting(
+        prefix + key.upper(), key, shown, field.description or "", group, choices, secret
+    )
 
 
 def _shown(default: Any) -> str:

@@ -1,4 +1,7 @@
-"""What may be fetched by its URL, and within which time: `LIVEDEX_FETCH_…`, read once and passed down as values."""
+"""What may be fetched by its URL, and within which time:
+
+`LIVEDEX_FETCH_…`, read once and passed down as values.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +19,37 @@ class FetchSettings(BaseModel):
     """Fetching contents by their URL.
 
     Attributes:
-        enabled: whether anything is fetched; otherwise changes that only say where their content is are refused.
-        allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though they are not public, as `host` or `host:port`,
-            separated by commas. For a configured system `allow_hosts` of its source says that, and nothing here.
+        enabled: whether anything is fetched; otherwise changes that only say where their content is
+            are refused.
+        allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though
+            they are not public, as `host` or `host:port`,
+            separated by commas. For a configured system `allow_hosts` of its source says that, and
+            nothing here.
         timeout_s: for one content, from the name of the host to the last byte.
-        retry_s: for so long at least a content of a configured source is tried again whose server is away, in trouble or asks for patience; `MAX_UNEXPECTED_RETRY_S` at most where it
+        retry_s: for so long at least a content of a configured source is tried again whose server
+            is away, in trouble or asks for patience; `MAX_UNEXPECTED_RETRY_S` at most where it
             answers that there is nothing, or not for us.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = setting_field(True, "Whether Livedex fetches content by URL. `false` refuses changes that only have a URL")
+    enabled: bool = setting_field(
+        True, "Whether Livedex fetches content by URL. `false` refuses changes that only have a URL"
+    )
     allow_hosts: str = setting_field(
         "",
-        "Private hosts from which content may be fetched, as `HOST` or `HOST:PORT`, separated by commas. It applies to content sent with a key or over Kafka; webhook sources have an `allow_hosts` of their own",
+        "Private hosts from which content may be fetched, as `HOST` or `HOST:PORT`, "
+        "separated by commas. It applies to content sent with a key or over Kafka; webhook "
+        "sources have an `allow_hosts` of their own",
     )
-    timeout_s: float = setting_field(30, "Seconds for fetching one content, redirects included", gt=0, le=600)
+    timeout_s: float = setting_field(
+        30, "Seconds for fetching one content, redirects included", gt=0, le=600
+    )
     retry_s: float = setting_field(
         1800,
-        "Minimum seconds for which a failed fetch of a webhook source is retried while its server is unavailable, answers 5xx or rate-limits; 180 seconds at most if the server answers with something else than the content. 0 means five attempts",
+        "Minimum seconds for which a failed fetch of a webhook source is retried while its "
+        "server is unavailable, answers 5xx or rate-limits; 180 seconds at most if the "
+        "server answers with something else than the content. 0 means five attempts",
         ge=0,
         le=86_400,
     )
@@ -42,7 +57,11 @@ class FetchSettings(BaseModel):
     @field_validator("allow_hosts", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        listed = ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+        listed = (
+            ",".join(value)
+            if isinstance(value, list) and all(isinstance(each, str) for each in value)
+            else value
+        )
         if isinstance(listed, str):
             _hosts(listed)
         return listed

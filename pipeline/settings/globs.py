@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NOWHERE = re.compile(r"^\.{1,2}/|/\.{1,2}(?:/|$)|^\.{1,2}$|^[A-Za-z][A-Za-z0-9+.-]*://|^//|^[A-Za-z]:\\|\\(?:[A-Za-z0-9]|\*\*)")
+_NOWHERE = re.compile(
+    r"^\.{1,2}/|/\.{1,2}(?:/|$)|^\.{1,2}$|^[A-Za-z][A-Za-z0-9+.-]*://|^//|^[A-Za-z]:\\|\\(?"
+    r":[A-Za-z0-9]|\*\*)"
+)
 
 
 def glob_problem(name: str, globs: Sequence[str]) -> str | None:
@@ -16,7 +19,10 @@ def glob_problem(name: str, globs: Sequence[str]) -> str | None:
     """
     for glob in globs:
         if not glob.strip() or glob.startswith("#") or _NOWHERE.search(glob):
-            return f'{name} holds a glob that nothing matches: they are relative to the top, as in {name} = ["guides/**"]'
+            return (
+                f"{name} holds a glob that nothing matches: they are relative to the top, as in "
+                f'{name} = ["guides/**"]'
+            )
     if globs and all(len(glob) > 1 and glob.startswith("!") for glob in globs):
         return f"{name} holds nothing but exceptions (!): name first what they are exceptions from"
     return None

@@ -1,4 +1,7 @@
-"""Whose tokens are honoured beside API keys: `LIVEDEX_JWT_…`, read once and passed down as values."""
+"""Whose tokens are honoured beside API keys:
+
+`LIVEDEX_JWT_…`, read once and passed down as values.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,12 @@ class JwtSettings(BaseModel):
         jwks_url: where its public keys stand (RFC 7517); None: no tokens are honoured.
         issuer: what `iss` of its tokens says.
         audience: what `aud` of the tokens for this service says, or holds.
-        tenant_claim: whose data a token opens. A claim within another is named with dots, as in `app.tenant`.
-        scopes_claim: what it allows: a list, or words in one string; names that are no scopes are passed over.
-        principals_claim: on whose behalf it asks: a list, or one name; names that cannot be principals are passed over. None: on nobody's, so that
+        tenant_claim: whose data a token opens. A claim within another is named with dots, as in
+            `app.tenant`.
+        scopes_claim: what it allows: a list, or words in one string; names that are no scopes are
+            passed over.
+        principals_claim: on whose behalf it asks: a list, or one name; names that cannot be
+            principals are passed over. None: on nobody's, so that
             a token sees only documents without rights, unless its scopes open all.
     """
 
@@ -27,15 +33,19 @@ class JwtSettings(BaseModel):
 
     jwks_url: str | None = setting_field(
         None,
-        "URL of the public keys of a token issuer (JWKS). Livedex then accepts tokens (JWT) of this issuer beside API keys. Requires the issuer and the audience",
+        "URL of the public keys of a token issuer (JWKS). Livedex then accepts tokens (JWT) "
+        "of this issuer beside API keys. Requires the issuer and the audience",
     )
     issuer: str | None = setting_field(None, "Required issuer of a token (`iss`)", min_length=1)
     audience: str | None = setting_field(None, "Required audience of a token (`aud`)", min_length=1)
-    tenant_claim: str = setting_field("tenant", "Claim that names the tenant; dots name a nested claim", min_length=1)
+    tenant_claim: str = setting_field(
+        "tenant", "Claim that names the tenant; dots name a nested claim", min_length=1
+    )
     scopes_claim: str = setting_field("scope", "Claim that lists the scopes", min_length=1)
     principals_claim: str | None = setting_field(
         None,
-        "Claim that lists the principals that a token reads for. Without it, a token reads only documents that everyone in the tenant may read",
+        "Claim that lists the principals that a token reads for. Without it, a token reads "
+        "only documents that everyone in the tenant may read",
         min_length=1,
     )
 
@@ -49,16 +59,23 @@ class JwtSettings(BaseModel):
             return value
         if parts.scheme == "http" and _is_here(parts.hostname or ""):
             return value
-        raise ValueError("the keys of an issuer are fetched by https://, or by http:// from this machine: anything else could be anybody's")
+        raise ValueError(
+            "the keys of an issuer are fetched by https://, or by http:// from this machine: "
+            "anything else could be anybody's"
+        )
 
     @model_validator(mode="after")
     def _whole(self) -> JwtSettings:
         if self.jwks_url is not None and (self.issuer is None or self.audience is None):
             raise ValueError(
-                "LIVEDEX_JWT_JWKS_URL needs LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE: else tokens for other services would be honoured"
+                "LIVEDEX_JWT_JWKS_URL needs LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE: "
+                "else tokens for other services would be honoured"
             )
         if self.jwks_url is None and (self.issuer is not None or self.audience is not None):
-            raise ValueError("LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE need LIVEDEX_JWT_JWKS_URL, where the issuer's keys stand")
+            raise ValueError(
+                "LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE need LIVEDEX_JWT_JWKS_URL, "
+                "where the issuer's keys stand"
+            )
         return self
 
 

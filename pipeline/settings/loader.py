@@ -14,12 +14,15 @@ _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_settings_file(path: Path, *, prefix: str, groups: Collection[str]) -> dict[str, Any]:
-    """Return what a settings file holds, with the names of settings without their prefix and groups as tables.
+    """Return what a settings file holds, with the names of settings without their prefix and groups
+    as tables.
 
     Args:
-        path: of the file; one that is not there holds nothing. A byte-order mark of UTF-8 is skipped.
+        path: of the file; one that is not there holds nothing. A byte-order mark of UTF-8 is
+            skipped.
         prefix: that names may have, as in the environment.
-        groups: settings whose names begin alike: `kafka_prefix = "a"` is the same as `[kafka]` with `prefix = "a"`.
+        groups: settings whose names begin alike: `kafka_prefix = "a"` is the same as `[kafka]` with
+            `prefix = "a"`.
 
     Raises:
         ConfigError: it cannot be read, or is no TOML.
@@ -30,9 +33,16 @@ def read_settings_file(path: Path, *, prefix: str, groups: Collection[str]) -> d
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
-    flat = {key.removeprefix(prefix).lower() if key.startswith(prefix) else key: value for key, value in content.items()}
+    flat = {
+        key.removeprefix(prefix).lower() if key.startswith(prefix) else key: value
+        for key, value in content.items()
+    }
     for group in groups:
-        inner = {key.removeprefix(f"{group}_"): flat.pop(key) for key in list(flat) if key.startswith(f"{group}_")}
+        inner = {
+            key.removeprefix(f"{group}_"): flat.pop(key)
+            for key in list(flat)
+            if key.startswith(f"{group}_")
+        }
         if inner and isinstance(whole := flat.get(group, {}), dict):
             flat[group] = {**whole, **inner}
     _check_kinds(path, flat)
@@ -50,4 +60,7 @@ def _check_kinds(path: Path, flat: dict[str, Any]) -> None:
     sources = flat.get("source")
     for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and source.get("kind", "folder") not in ("folder", "webhook"):
-            raise ConfigError(f'{path}: a source of kind {source.get("kind")!r} is none: use kind = "folder" or kind = "webhook"')
+            raise ConfigError(
+                f"{path}: a source of kind {source.get('kind')!r} is none: use kind = "
+                '"folder" or kind = "webhook"'
+            )

@@ -1,6 +1,7 @@
 """The settings, read once at the entry point and passed down as values.
 
-Source of the names and defaults: `LIVEDEX_…` environment variables, then `livedex.toml` in the working folder.
+Source of the names and defaults: `LIVEDEX_…` environment variables, then `livedex.toml` in the
+working folder.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from livedex.pipeline.acl import Acl
 from livedex.pipeline.chunking import check_chunk_sizes
@@ -45,7 +52,11 @@ from livedex.pipeline.settings.webhook_source import WebhookSource
 PREFIX = "LIVEDEX_"
 FILE_NAME = "livedex.toml"
 KAFKA_SCHEME = "kafka://"
-_GROUPS: dict[str, type[BaseModel]] = {"kafka": KafkaSettings, "jwt": JwtSettings, "fetch": FetchSettings}
+_GROUPS: dict[str, type[BaseModel]] = {
+    "kafka": KafkaSettings,
+    "jwt": JwtSettings,
+    "fetch": FetchSettings,
+}
 """Settings whose names begin alike, by how they begin."""
 
 
@@ -57,9 +68,11 @@ class FolderSource(BaseModel):
     """A watched folder, as a `[[source]]` of kind `folder`.
 
     Attributes:
-        include, exclude: globs relative to the folder; `include` empty means every format that can be read.
+        include, exclude: globs relative to the folder; `include` empty means every format that can
+        be read.
         metadata: given to each of its documents; a document's own front matter wins.
-        acl: the principals that may read its documents; None: everybody of the tenant, empty: nobody.
+        acl: the principals that may read its documents; None: everybody of the tenant, empty:
+            nobody.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,7 +80,9 @@ class FolderSource(BaseModel):
     kind: Literal["folder"] = "folder"
     name: str = Field(min_length=1, max_length=MAX_SOURCE_NAME_LENGTH, pattern=r"^[^/\x00]+$")
     path: Path
-    tenant: Annotated[str, AfterValidator(require_unreserved)] = Field(default="default", min_length=1, max_length=200)
+    tenant: Annotated[str, AfterValidator(require_unreserved)] = Field(
+        default="default", min_length=1, max_length=200
+    )
     collection: str = Field(default="default", min_length=1, max_length=200)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -76,124 +91,197 @@ class FolderSource(BaseModel):
 
     @model_validator(mode="after")
     def _globs_match(self) -> FolderSource:
-        if problem := glob_problem("include", self.include) or glob_problem("exclude", self.exclude):
+        if problem := glob_problem("include", self.include) or glob_problem(
+            "exclude", self.exclude
+        ):
             raise ValueError(f"source {self.name}: {problem}")
         return self
 
 
 def _kind(source: object) -> str:
-    return str(source.get("kind", "folder") if isinstance(source, dict) else getattr(source, "kind", "folder"))
+    return str(
+        source.get("kind", "folder")
+        if isinstance(source, dict)
+        else getattr(source, "kind", "folder")
+    )
 
 
-_TABLES: TableModels = {"source": {"folder": FolderSource, "webhook": WebhookSource}, "subscriber": {"": SubscriberSettings}}
+_TABLES: TableModels = {
+    "source": {"folder": FolderSource, "webhook": WebhookSource},
+    "subscriber": {"": SubscriberSettings},
+}
 """Lists of tables, which stand in the file alone."""
 
-Source = Annotated[Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSource, Tag("webhook")], Discriminator(_kind)]
+Source = Annotated[
+    Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSource, Tag("webhook")],
+    Discriminator(_kind),
+]
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Each field has a description, from which docs/settings.md is generated."""
+    """Everything that can be set.
+
+    Each field has a description, from which docs/settings.md is generated.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, env_nested_delimiter="_", env_nested_max_split=1
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="forbid",
+        env_ignore_empty=True,
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
     )
 
     database_url: SecretStr | None = setting_field(
         None,
-        "PostgreSQL database that stores the index (PostgreSQL 16 or later, pgvector 0.8 or later), as a libpq URL or connection string",
+        "PostgreSQL database that stores the index (PostgreSQL 16 or later, pgvector 0.8 or "
+        "later), as a libpq URL or connection string",
         shown="the PostgreSQL of the package",
     )
     owner_database_url: SecretStr | None = setting_field(
         None,
-        "The same database with a login that may migrate the schema and build indexes. Set it if the login of `LIVEDEX_DATABASE_URL` may not",
+        "The same database with a login that may migrate the schema and build indexes. Set "
+        "it if the login of `LIVEDEX_DATABASE_URL` may not",
         shown="`LIVEDEX_DATABASE_URL`",
     )
     role_prefix: str = setting_field(
         "livedex",
-        "Prefix of the two database roles (`livedex_app`, `livedex_definer`). Roles belong to the whole server, so each installation on a server needs a prefix of its own",
+        "Prefix of the two database roles (`livedex_app`, `livedex_definer`). Roles belong "
+        "to the whole server, so each installation on a server needs a prefix of its own",
         pattern=r"^[a-z_][a-z0-9_]{0,49}$",
     )
     max_connections: int | None = setting_field(
         None,
-        "Maximum number of database connections of a process. `livedex up` needs at least 12, or 13 with subscribers. On Kafka, and with fewer roles, a process needs fewer",
+        "Maximum number of database connections of a process. `livedex up` needs at least "
+        "12, or 13 with subscribers. On Kafka, and with fewer roles, a process needs fewer",
         shown="20, or fewer if the server has few left",
         ge=1,
     )
     broker_url: str = setting_field(
-        "postgres", "Queue between the stages: a table of the database (`postgres`), or Kafka (`kafka://HOST:9092[,HOST:9092]`)"
+        "postgres",
+        "Queue between the stages: a table of the database (`postgres`), or Kafka "
+        "(`kafka://HOST:9092[,HOST:9092]`)",
     )
     embedder: str = setting_field(
         "local",
-        "Embedding model: `local` (in the process, without a network), `openai:MODEL` (OpenAI, or a compatible server at `LIVEDEX_EMBEDDER_URL`), `ollama:MODEL`, or `package.module:Class` (your own class, from the working folder or an installed package)",
+        "Embedding model: `local` (in the process, without a network), `openai:MODEL` "
+        "(OpenAI, or a compatible server at `LIVEDEX_EMBEDDER_URL`), `ollama:MODEL`, or "
+        "`package.module:Class` (your own class, from the working folder or an installed "
+        "package)",
     )
-    embedder_url: str | None = setting_field(None, "URL of the embedding API", shown="the provider's")
+    embedder_url: str | None = setting_field(
+        None, "URL of the embedding API", shown="the provider's"
+    )
     embedder_api_key: SecretStr | None = setting_field(None, "API key of the embedding provider")
     dimensions: int | None = setting_field(
-        None, "Number of dimensions of a vector. Livedex checks it against the model", shown="the model's", ge=1, le=4000
+        None,
+        "Number of dimensions of a vector. Livedex checks it against the model",
+        shown="the model's",
+        ge=1,
+        le=4000,
     )
     store: str = setting_field("pgvector", "Vector store. `pgvector` is the only one")
     text_search_config: str = setting_field(
         "english",
-        "PostgreSQL text search configuration for the language of the documents. Keyword search uses it. After a change, run `livedex verify --repair` to rebuild the keyword index",
+        "PostgreSQL text search configuration for the language of the documents. Keyword "
+        "search uses it. After a change, run `livedex verify --repair` to rebuild the "
+        "keyword index",
         pattern=r"^[a-z_][a-z0-9_]*$",
     )
     chunk_size: int = setting_field(
         1400,
-        "Maximum characters of a chunk; the average is about half. After a change, documents are chunked again at the next start, and only passages that differ are embedded",
+        "Maximum characters of a chunk; the average is about half. After a change, documents "
+        "are chunked again at the next start, and only passages that differ are embedded",
     )
-    chunk_overlap: int = setting_field(0, "Maximum characters of whole sentences that a chunk repeats from the previous one")
+    chunk_overlap: int = setting_field(
+        0, "Maximum characters of whole sentences that a chunk repeats from the previous one"
+    )
     max_document_bytes: int = setting_field(
-        67_108_864, "Maximum size of a document in bytes. A larger document gets the state `too_large`", ge=1
+        67_108_864,
+        "Maximum size of a document in bytes. A larger document gets the state `too_large`",
+        ge=1,
     )
     keep_unused_days: float = setting_field(
         30,
-        "Days for which passages and vectors are kept after the last document that used them is gone. A document that comes back within this time embeds nothing",
+        "Days for which passages and vectors are kept after the last document that used them "
+        "is gone. A document that comes back within this time embeds nothing",
         ge=0,
         le=36_500,
     )
     tenant_scoped: bool = setting_field(
-        True, "`false` declares that the service has one tenant: calls of the Python library then need no tenant"
+        True,
+        "`false` declares that the service has one tenant: calls of the Python library then "
+        "need no tenant",
     )
     rate_limit_per_minute: int | None = setting_field(
-        None, "Maximum requests per minute of a credential, over all processes", shown="off", ge=1, le=1_000_000
+        None,
+        "Maximum requests per minute of a credential, over all processes",
+        shown="off",
+        ge=1,
+        le=1_000_000,
     )
     concurrency_limit: int | None = setting_field(
-        None, "Maximum concurrent requests of a credential, over all processes", shown="off", ge=1, le=10_000
+        None,
+        "Maximum concurrent requests of a credential, over all processes",
+        shown="off",
+        ge=1,
+        le=10_000,
     )
     read_timeout_s: float = setting_field(
-        10, "Seconds that the database statements of a search or another read may take. A longer read is answered with 503", gt=0, le=600
+        10,
+        "Seconds that the database statements of a search or another read may take. A longer "
+        "read is answered with 503",
+        gt=0,
+        le=600,
     )
     tenant_share: float = setting_field(
         0.15,
-        "Share of the machine's processors that the work of one tenant may take in a process while other tenants are active in it."
+        "Share of the machine's processors that the work of one tenant may take in a process "
+        "while other tenants are active in it."
         " A tenant that is alone is not limited",
         gt=0,
         le=1,
     )
     allowed_hosts: HostNames = setting_field(
         "",
-        "Host names that requests may name, separated by commas; `*.example.org` allows every name below it. If set, it also applies to requests with a key",
+        "Host names that requests may name, separated by commas; `*.example.org` allows "
+        "every name below it. If set, it also applies to requests with a key",
         shown="loopback names and addresses, and the name in `--host`",
     )
     cors_origins: Origins = setting_field(
-        "", "Origins of web pages that may call the API from a browser, separated by commas, such as `https://app.example.org`", shown="off"
+        "",
+        "Origins of web pages that may call the API from a browser, separated by commas, "
+        "such as `https://app.example.org`",
+        shown="off",
     )
     blob_url: str | None = setting_field(
         None,
-        "Storage for pending content above 256 KiB: `s3://bucket/prefix`, `gs://…`, `az://container/…` or `file:///folder`. The location must belong to one installation. Credentials come from the variables of the storage (`AWS_…`, `GOOGLE_…`, `AZURE_…`) and must allow reading, writing, listing and deleting",
+        "Storage for pending content above 256 KiB: `s3://bucket/prefix`, `gs://…`, "
+        "`az://container/…` or `file:///folder`. The location must belong to one "
+        "installation. Credentials come from the variables of the storage (`AWS_…`, "
+        "`GOOGLE_…`, `AZURE_…`) and must allow reading, writing, listing and deleting",
         shown="the database",
     )
     vector_index_rows: int = setting_field(
-        50_000, "Number of vectors from which an HNSW index is built. Below it, an exact scan is as fast", ge=1
+        50_000,
+        "Number of vectors from which an HNSW index is built. Below it, an exact scan is as fast",
+        ge=1,
     )
-    reconcile_interval_s: float = setting_field(300, "Seconds between two full scans of a folder", gt=0)
+    reconcile_interval_s: float = setting_field(
+        300, "Seconds between two full scans of a folder", gt=0
+    )
     max_delete_share: float = setting_field(
         0.5,
-        "Maximum share of a source that one scan may delete. Above it, Livedex withholds the deletes and reports them, because an unmounted disk looks the same. `livedex sources confirm NAME` carries them out",
+        "Maximum share of a source that one scan may delete. Above it, Livedex withholds the "
+        "deletes and reports them, because an unmounted disk looks the same. `livedex "
+        "sources confirm NAME` carries them out",
         gt=0,
         le=1,
     )
-    log_level: Literal["debug", "info", "warning", "error"] = setting_field("info", "Minimum severity of log lines")
+    log_level: Literal["debug", "info", "warning", "error"] = setting_field(
+        "info", "Minimum severity of log lines"
+    )
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
     fetch: FetchSettings = FetchSettings()
@@ -213,7 +301,11 @@ class Settings(BaseSettings):
     @property
     def kafka_servers(self) -> tuple[str, ...]:
         """`host:port` of Kafka's brokers to ask first; empty where the broker is PostgreSQL."""
-        return tuple(self.broker_url.removeprefix(KAFKA_SCHEME).split(",")) if self.broker_url.startswith(KAFKA_SCHEME) else ()
+        return (
+            tuple(self.broker_url.removeprefix(KAFKA_SCHEME).split(","))
+            if self.broker_url.startswith(KAFKA_SCHEME)
+            else ()
+        )
 
     @field_validator("broker_url")
     @classmethod
@@ -223,7 +315,10 @@ class Settings(BaseSettings):
         if value.startswith(KAFKA_SCHEME):
             check_servers(value.removeprefix(KAFKA_SCHEME))
             return value
-        raise ValueError(f"{mask_credentials(value)!r} is no broker: use postgres, or kafka://HOST:9092[,HOST:9092]")
+        raise ValueError(
+            f"{mask_credentials(value)!r} is no broker: use postgres, or "
+            "kafka://HOST:9092[,HOST:9092]"
+        )
 
     @field_validator("store")
     @classmethod
@@ -250,12 +345,16 @@ class Settings(BaseSettings):
         seen: set[str] = set()
         for source in self.webhooks:
             if source.name in seen or (source.tenant, source.name) in folders:
-                raise ValueError(f"two sources are called {source.name}: give one of them another name")
+                raise ValueError(
+                    f"two sources are called {source.name}: give one of them another name"
+                )
             seen.add(source.name)
         names = [subscriber.name for subscriber in self.subscriber]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two subscribers are called {name}: give one of them another name")
+                raise ValueError(
+                    f"two subscribers are called {name}: give one of them another name"
+                )
         return self
 
     @classmethod
@@ -267,7 +366,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what is passed in, and that is what stands in the file. Variables that are no settings are not read."""
+        """The environment wins over what is passed in, and that is what stands in the file.
+
+        Variables that are no settings are not read.
+        """
         assert isinstance(env_settings, EnvSettingsSource)
         settings, _ = settings_from_environment(os.environ, prefix=PREFIX, known=setting_names())
         env_settings.env_vars = {name.lower(): value for name, value in settings.items()}
@@ -295,7 +397,9 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
         ConfigError: an unknown name, or a value without sense; one line that names it.
     """
     names = setting_names()
-    _, unknown = settings_from_environment(os.environ if environment is None else environment, prefix=PREFIX, known=names)
+    _, unknown = settings_from_environment(
+        os.environ if environment is None else environment, prefix=PREFIX, known=names
+    )
     if unknown is not None:
         raise ConfigError(unknown)
     file = read_settings_file(folder / FILE_NAME, prefix=PREFIX, groups=_GROUPS)
@@ -303,6 +407,10 @@ def load_settings(folder: Path, environment: Mapping[str, str] | None = None) ->
         return Settings(**file)
     except ValidationError as exc:
         known = [name.removeprefix(PREFIX).lower() for name in sorted(names)]
-        raise ConfigError(first_error_message(exc, file, prefix=PREFIX, groups=_GROUPS, known=known, tables=_TABLES)) from exc
+        raise ConfigError(
+            first_error_message(
+                exc, file, prefix=PREFIX, groups=_GROUPS, known=known, tables=_TABLES
+            )
+        ) from exc
     except SettingsError as exc:
         raise ConfigError(f"the environment: {mask_credentials(str(exc))}") from exc

@@ -1,4 +1,6 @@
-"""What a `[[subscriber]]` says: who is told outside of what becomes of documents, where, and what it is signed with."""
+"""What a `[[subscriber]]` says: who is told outside of what becomes of documents, where, and what
+it is signed with.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,13 @@ class SubscriberSettings(BaseModel):
 
     Attributes:
         url: where; None: it reads for itself.
-        secret_env: the environment variables that hold the secrets; several while one is being changed: all of them sign.
+        secret_env: the environment variables that hold the secrets; several while one is being
+            changed: all of them sign.
         events: what it wants to know.
         tenant: whose documents.
         collection: only documents in, entering or leaving these; empty: all.
-        allow_hosts: hosts that may be told though they are private, as `host` or `host:port`; these alone also without TLS.
+        allow_hosts: hosts that may be told though they are private, as `host` or `host:port`; these
+            alone also without TLS.
         attempts: at telling it one thing, before that is a dead letter.
         keep_days: how long something waits for it at most.
     """
@@ -39,7 +43,9 @@ class SubscriberSettings(BaseModel):
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
     url: SecretStr | None = None
     secret_env: tuple[str, ...] = ()
-    events: tuple[NotificationKind, ...] = Field(default=("synced", "deleted", "dead"), min_length=1)
+    events: tuple[NotificationKind, ...] = Field(
+        default=("synced", "deleted", "dead"), min_length=1
+    )
     tenant: str = Field(default="default", min_length=1, max_length=200)
     collection: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
@@ -55,11 +61,18 @@ class SubscriberSettings(BaseModel):
     def _whole(self) -> SubscriberSettings:
         hosts = self.hosts
         if self.url is None:
-            given = [name for name in ("secret_env", "allow_hosts", "attempts") if name in self.model_fields_set]
+            given = [
+                name
+                for name in ("secret_env", "allow_hosts", "attempts")
+                if name in self.model_fields_set
+            ]
             if given:
                 raise ValueError(f"subscriber {self.name}: {given[0]} is of no use without a url")
         elif not self.secret_env:
-            raise ValueError(f"subscriber {self.name}: what is sent is signed: name the variable that holds the secret as secret_env")
+            raise ValueError(
+                f"subscriber {self.name}: what is sent is signed: name the variable that "
+                "holds the secret as secret_env"
+            )
         else:
             self._check_place(hosts)
         return self
@@ -79,34 +92,47 @@ class SubscriberSettings(BaseModel):
         try:
             place = self.place
         except ValueError as exc:
-            raise ValueError(f"subscriber {self.name}: its url is none that can be told: {exc}") from None
+            raise ValueError(
+                f"subscriber {self.name}: its url is none that can be told: {exc}"
+            ) from None
         if place.scheme == "http" and not hosts.names(place.host, place.port):
-            raise ValueError(f"subscriber {self.name}: what is told goes over https, or to a host that its allow_hosts names")
+            raise ValueError(
+                f"subscriber {self.name}: what is told goes over https, or to a host that "
+                "its allow_hosts names"
+            )
 
 
-def signing_keys(subscriber: SubscriberSettings, environment: Mapping[str, str] | None = None) -> tuple[bytes, ...]:
+def signing_keys(
+    subscriber: SubscriberSettings, environment: Mapping[str, str] | None = None
+) -> tuple[bytes, ...]:
     """The keys that sign what a subscriber is sent.
 
     Args:
         environment: default: the process's.
 
     Raises:
-        ConfigError: one of its variables is not set, or holds no secret of Standard Webhooks; what it holds is not repeated.
+        ConfigError: one of its variables is not set, or holds no secret of Standard Webhooks; what
+        it holds is not repeated.
     """
     values = os.environ if environment is None else environment
-    return tuple(_key(subscriber.name, name, values.get(name, "").strip()) for name in subscriber.secret_env)
+    return tuple(
+        _key(subscriber.name, name, values.get(name, "").strip()) for name in subscriber.secret_env
+    )
 
 
 def _key(subscriber: str, variable: str, secret: str) -> bytes:
     if not secret:
-        raise ConfigError(f"subscriber {subscriber}: {variable} is not set: put a secret there, as in {_MAKE_ONE}")
+        raise ConfigError(
+            f"subscriber {subscriber}: {variable} is not set: put a secret there, as in {_MAKE_ONE}"
+        )
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (ValueError, binascii.Error):
         key = b""
     if len(key) not in _KEY_BYTES:
         raise ConfigError(
-            f"subscriber {subscriber}: {variable} is no secret of Standard Webhooks ({SECRET_PREFIX} and 24 to 64 bytes in Base64): make one with {_MAKE_ONE}"
+            f"subscriber {subscriber}: {variable} is no secret of Standard Webhooks "
+            f"({SECRET_PREFIX} and 24 to 64 bytes in Base64): make one with {_MAKE_ONE}"
         )
     return key
 

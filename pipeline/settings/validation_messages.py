@@ -1,4 +1,6 @@
-"""What is wrong with the settings, in one line: whose setting, which, what is allowed, and what was probably meant."""
+"""What is wrong with the settings, in one line: whose setting, which, what is allowed, and what
+was probably meant.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,29 @@ from pydantic_core import ErrorDetails
 from livedex.pipeline.runtime.name_suggestions import did_you_mean, nearest_name
 
 TableModels = Mapping[str, Mapping[str, type[BaseModel]]]
-"""Lists of tables in the file, by name; of each, the models of its entries by their `kind`, "" where there is one kind alone."""
+"""Lists of tables in the file, by name; of each, the models of its entries by their `kind`, ""
+where there is one kind alone.
+"""
 
 _SECRET = ("key", "url", "secret", "token")
 _PATTERNS = {
-    "name": "is a text without slashes", "header": "is the name of a header, of letters, digits and hyphens",
+    "name": "is a text without slashes",
+    "header": "is the name of a header, of letters, digits and hyphens",
     "base_url": "begins with http:// or https://, and has neither ? nor #",
-}  # fmt: skip
+}
 _NO_TABLE = ("dict_type", "model_type", "model_attributes_type")
 _LISTS = frozenset({"tuple_type", "list_type", "principals"})
 _SHOWN_CHARACTERS = 100
 
 
 def first_error_message(
-    exc: ValidationError, file: Mapping[str, Any], *, prefix: str, groups: Collection[str], known: Sequence[str], tables: TableModels
+    exc: ValidationError,
+    file: Mapping[str, Any],
+    *,
+    prefix: str,
+    groups: Collection[str],
+    known: Sequence[str],
+    tables: TableModels,
 ) -> str:
     """The first problem that was found.
 
@@ -34,10 +45,15 @@ def first_error_message(
         groups: settings whose names begin alike.
         known: every setting that is in no table.
     """
-    problem = min(exc.errors(include_url=False), key=lambda each: each["type"] == "missing")  # a misspelt one is missing, too
+    # a misspelt one is missing, too
+    problem = min(exc.errors(include_url=False), key=lambda each: each["type"] == "missing")
     place = list(problem["loc"])
     if not place or (len(place) == 1 and place[0] in groups):
-        return f"{place[0]} is a table: write [{place[0]}]" if place and problem["type"] in _NO_TABLE else _plain(problem)
+        return (
+            f"{place[0]} is a table: write [{place[0]}]"
+            if place and problem["type"] in _NO_TABLE
+            else _plain(problem)
+        )
     if len(place) > 1 and place[0] in tables and isinstance(place[1], int):
         return _of_entry(problem, str(place[0]), place[1], place[2:], file, tables)
     if place[0] in tables:
@@ -45,17 +61,33 @@ def first_error_message(
     whole = [str(part) for part in place]
     if problem["type"] == "extra_forbidden":
         return f"{'_'.join(whole)} is no setting{_meant('_'.join(whole), known, groups, tables)}"
-    return f"{prefix}{'_'.join(whole).upper()}: {_plain(problem).replace('Input should be', 'it has to be')}{_given(problem, whole)}"
+    return (
+        f"{prefix}{'_'.join(whole).upper()}: "
+        f"{_plain(problem).replace('Input should be', 'it has to be')}{_given(problem, whole)}"
+    )
 
 
 def _meant(given: str, known: Sequence[str], groups: Collection[str], tables: TableModels) -> str:
     found = nearest_name(given, [*tables, *groups, *known])
     if found is None:
-        return f": remove it, or use one of {', '.join([*known, *(f'[[{table}]]' for table in tables)])}"
-    return f": did you mean {f'[[{found}]]' if found in tables else f'[{found}]' if found in groups else found}?"
+        return (
+            ": remove it, or use one of "
+            f"{', '.join([*known, *(f'[[{table}]]' for table in tables)])}"
+        )
+    return (
+        ": did you mean "
+        f"{f'[[{found}]]' if found in tables else f'[{found}]' if found in groups else found}?"
+    )
 
 
-def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | str], file: Mapping[str, Any], tables: TableModels) -> str:
+def _of_entry(
+    problem: ErrorDetails,
+    table: str,
+    n: int,
+    place: Sequence[int | str],
+    file: Mapping[str, Any],
+    tables: TableModels,
+) -> str:
     """Of one entry of a list of tables, by its name."""
     entries = file.get(table)
     entry = entries[n] if isinstance(entries, list) and n < len(entries) else None
@@ -68,12 +100,21 @@ def _of_entry(problem: ErrorDetails, table: str, n: int, place: Sequence[int | s
     if said.startswith(f"{whose}: "):
         return said
     if not place:
-        return f"{whose} is a table: write [[{table}]]" if problem["type"] in _NO_TABLE else f"{whose}: {said}"
+        return (
+            f"{whose} is a table: write [[{table}]]"
+            if problem["type"] in _NO_TABLE
+            else f"{whose}: {said}"
+        )
     field = str(place[-1]) if isinstance(place[-1], str) else str(place[0])
     shown = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
     if problem["type"] == "extra_forbidden":
-        return f"{whose}: {shown} is no setting{_known(_fields(kinds[kind], place[:-1]), field, kinds, kind)}"
-    return f"{whose}: {shown} {_what(problem, place)}{_given(problem, [str(part) for part in place])}"
+        return (
+            f"{whose}: {shown} is no "
+            f"setting{_known(_fields(kinds[kind], place[:-1]), field, kinds, kind)}"
+        )
+    return (
+        f"{whose}: {shown} {_what(problem, place)}{_given(problem, [str(part) for part in place])}"
+    )
 
 
 def _fields(model: type[BaseModel], path: Sequence[int | str]) -> Sequence[str]:
@@ -88,10 +129,16 @@ def _fields(model: type[BaseModel], path: Sequence[int | str]) -> Sequence[str]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    return [each for each in get_args(annotation) or (annotation,) if isinstance(each, type) and issubclass(each, BaseModel)]
+    return [
+        each
+        for each in get_args(annotation) or (annotation,)
+        if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
 
 
-def _known(fields: Sequence[str], given: str, kinds: Mapping[str, type[BaseModel]], kind: str) -> str:
+def _known(
+    fields: Sequence[str], given: str, kinds: Mapping[str, type[BaseModel]], kind: str
+) -> str:
     for other, model in kinds.items():
         if other != kind and given in model.model_fields and given not in fields:
             return f' of kind = "{kind}", but of kind = "{other}"'
@@ -105,7 +152,11 @@ def _what(problem: ErrorDetails, place: Sequence[int | str]) -> str:
         return "is missing"
     if kind in _LISTS:
         example = problem["input"] if isinstance(problem["input"], str) else "…"
-        return f'is a list: write ["{example[:_SHOWN_CHARACTERS]}"]' if not _is_secret(place) else "is a list"
+        return (
+            f'is a list: write ["{example[:_SHOWN_CHARACTERS]}"]'
+            if not _is_secret(place)
+            else "is a list"
+        )
     if kind == "too_short":
         return f"is empty: give at least {context['min_length']}"
     if kind == "literal_error":
@@ -119,7 +170,11 @@ def _what(problem: ErrorDetails, place: Sequence[int | str]) -> str:
     if kind in _NO_TABLE:
         return "is a table: write { name = value }"
     said = _plain(problem)
-    return f"has to be {said.removeprefix('Input should be ')}" if said.startswith("Input should be ") else f"is wrong: {said}"
+    return (
+        f"has to be {said.removeprefix('Input should be ')}"
+        if said.startswith("Input should be ")
+        else f"is wrong: {said}"
+    )
 
 
 def _plain(problem: ErrorDetails) -> str:

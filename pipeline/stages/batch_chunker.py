@@ -1,7 +1,8 @@
-"""Many documents that come at the same time are cut together in another process; a few are cut in a thread.
+"""Many documents that come at the same time are cut together in another process; a few are cut in a
+thread.
 
-In a thread, cutting takes turns with the event loop, which has enough to do when many documents come. To hand over a single one would
-take longer than to cut it.
+In a thread, cutting takes turns with the event loop, which has enough to do when many documents
+come. To hand over a single one would take longer than to cut it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,17 @@ from dataclasses import dataclass, replace
 
 from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.runtime.micro_batch import MicroBatcher
-from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, DocumentChunker, chunk_document
-from livedex.pipeline.stages.process_pool import ProcessChunker, WorkerProcess, WorkerProcessDiedError
+from livedex.pipeline.stages.chunk import (
+    ChunkedDocument,
+    ChunkerConfig,
+    DocumentChunker,
+    chunk_document,
+)
+from livedex.pipeline.stages.process_pool import (
+    ProcessChunker,
+    WorkerProcess,
+    WorkerProcessDiedError,
+)
 from livedex.pipeline.store.keyword_analyzer import analyze_text
 
 log = logging.getLogger(__name__)
@@ -39,7 +49,9 @@ class ChunkJob:
     mime_type: str | None
 
 
-def chunk_documents(documents: Sequence[ChunkJob], cutting: ChunkerConfig) -> list[ChunkedDocument | None]:
+def chunk_documents(
+    documents: Sequence[ChunkJob], cutting: ChunkerConfig
+) -> list[ChunkedDocument | None]:
     """Cut documents, and find the words of their pieces as well; runs in another process.
 
     Returns:
@@ -70,11 +82,27 @@ class BatchChunker:
         batch_s: seconds that a batch may take.
     """
 
-    def __init__(self, cutting: ChunkerConfig, alone: DocumentChunker, elsewhere: ProcessChunker, *, batch_s: float = _BATCH_S) -> None:
-        self._cutting, self._alone, self._elsewhere, self._batch_s = cutting, alone, elsewhere, batch_s
+    def __init__(
+        self,
+        cutting: ChunkerConfig,
+        alone: DocumentChunker,
+        elsewhere: ProcessChunker,
+        *,
+        batch_s: float = _BATCH_S,
+    ) -> None:
+        self._cutting, self._alone, self._elsewhere, self._batch_s = (
+            cutting,
+            alone,
+            elsewhere,
+            batch_s,
+        )
         self._process = WorkerProcess()
         self._together: MicroBatcher[ChunkJob, ChunkedDocument | None] = MicroBatcher(
-            self._cut_together, size=lambda document: len(document.content), most=_BATCH_DOCUMENTS, most_size=_BATCH_BYTES, at_once=_AT_ONCE
+            self._cut_together,
+            size=lambda document: len(document.content),
+            most=_BATCH_DOCUMENTS,
+            most_size=_BATCH_BYTES,
+            at_once=_AT_ONCE,
         )
         self._under_way = 0
         self._many_until = 0.0
@@ -135,8 +163,12 @@ class BatchChunker:
         """A batch; when it takes too long or takes the process down, each is to be cut alone."""
         self._end_later()
         try:
-            return await self._process.run(chunk_documents, documents, self._cutting, timeout_s=self._batch_s)
+            return await self._process.run(
+                chunk_documents, documents, self._cutting, timeout_s=self._batch_s
+            )
         except (TimeoutError, WorkerProcessDiedError):
             self._is_ready = False
-            log.warning("%d documents could not be cut together: they are cut one by one", len(documents))
+            log.warning(
+                "%d documents could not be cut together: they are cut one by one", len(documents)
+            )
             return [None] * len(documents)

@@ -1,4 +1,6 @@
-"""What the stages ask of the store for documents that are worked on at the same time, in one transaction; see `livedex.pipeline.runtime.micro_batch`."""
+"""What the stages ask of the store for documents that are worked on at the same time, in one
+transaction; see `livedex.pipeline.runtime.micro_batch`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ class BatchedDraftStore:
 
     def __init__(self, store: VectorStore) -> None:
         self._keep: MicroBatcher[Draft, int | None] = MicroBatcher(
-            store.save_drafts, group=lambda draft: draft.tenant_id, identity=lambda draft: (draft.tenant_id, draft.document_id),
-            size=lambda draft: len(draft.pieces), most_size=_MOST_PIECES, at_once=_AT_ONCE,
-        )  # fmt: skip
+            store.save_drafts,
+            group=lambda draft: draft.tenant_id,
+            identity=lambda draft: (draft.tenant_id, draft.document_id),
+            size=lambda draft: len(draft.pieces),
+            most_size=_MOST_PIECES,
+            at_once=_AT_ONCE,
+        )
 
     async def keep(self, draft: Draft) -> int | None:
         """Keep one; see `VectorStore.save_drafts` for what comes back and what is raised."""
@@ -34,10 +40,16 @@ class BatchedMissingVectorLookup:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._look: MicroBatcher[VersionRequest, MissingVectors | None] = MicroBatcher(self._look_up, group=_tenant_and_generation)
+        self._look: MicroBatcher[VersionRequest, MissingVectors | None] = MicroBatcher(
+            self._look_up, group=_tenant_and_generation
+        )
 
     async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId,
     ) -> MissingVectors | None:
         """See `VectorStore.missing_vectors`."""
         return await self._look((tenant_id, document_id, fence, generation_id))
@@ -56,18 +68,27 @@ class BatchedVersionPublisher:
     def __init__(self, store: VectorStore) -> None:
         self._store = store
         self._sync: MicroBatcher[VersionRequest, SyncResult] = MicroBatcher(
-            self._sync_all, group=_tenant_and_generation, identity=lambda ask: ask[:2], at_once=_AT_ONCE
+            self._sync_all,
+            group=_tenant_and_generation,
+            identity=lambda ask: ask[:2],
+            at_once=_AT_ONCE,
         )
 
     async def sync_document(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId | None,
     ) -> SyncResult:
         """See `VectorStore.sync_document`."""
         return await self._sync((tenant_id, document_id, fence, generation_id))
 
     async def _sync_all(self, asks: Sequence[VersionRequest]) -> list[SyncResult | Exception]:
         tenant_id, _, _, generation_id = asks[0]
-        return await self._store.sync_documents(tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id)
+        return await self._store.sync_documents(
+            tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id
+        )
 
 
 def _tenant_and_generation(ask: VersionRequest) -> tuple[TenantId, GenerationId | None]:

@@ -1,4 +1,4 @@
-"""The embed stage: vectors for the passages of a manifest that have none in the active generation."""
+"""The embed stage: vectors for a manifest's passages that the active generation lacks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ class ActiveGenerationProvider(Protocol):
 
 
 class PassageEmbedder(Protocol):
-    """Embeds the texts of many documents together, each text once, and keeps every vector as soon as it is paid for."""
+    """Embeds the texts of many documents together, each text once, and keeps every vector as soon
+    as it is paid for.
+    """
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
-        """Returns once every passage has its vector in the store, but for those that the provider refuses.
+        """Returns once every passage has its vector in the store, but for those that the provider
+        refuses.
 
         Raises:
             OutageError: the provider, or the store, is away.
@@ -41,14 +47,22 @@ class MissingVectorLookup(Protocol):
     """Knows what manifests lack."""
 
     async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId,
     ) -> list[tuple[PassageId, str]] | None:
         """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
 
 async def embed(
-    event: Event[ManifestRef], *, store: MissingVectorLookup, generations: ActiveGenerationProvider, gatherer: PassageEmbedder
+    event: Event[ManifestRef],
+    *,
+    store: MissingVectorLookup,
+    generations: ActiveGenerationProvider,
+    gatherer: PassageEmbedder,
 ) -> Forward | Finished:
     """Embed what a manifest lacks.
 
@@ -65,7 +79,8 @@ async def embed(
         refused = await gatherer.embed(tenant_id, generation_id, passages)
         if refused:
             raise RejectedError(
-                f"{shorten_id(document_id)} v{fence.version}: {len(refused)} of {len(passages)} new passages refused: {refused[0]}",
+                f"{shorten_id(document_id)} v{fence.version}: {len(refused)} of "
+                f"{len(passages)} new passages refused: {refused[0]}",
                 reason=refused[0].reason,
             )
     return Forward(next_stage_event(EMBEDDED, event, fence))

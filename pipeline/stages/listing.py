@@ -1,4 +1,6 @@
-"""Changes that have to be looked up: what a sender told is not all that happened, and its API knows the rest."""
+"""Changes that have to be looked up: what a sender told is not all that happened, and its API
+knows the rest.
+"""
 
 from __future__ import annotations
 

@@ -91,13 +91,19 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
     """What an error means for its event.
 
     Args:
-        attempt: how often the event was tried, this time included, >= 1. A try that ended in an outage is none.
+        attempt: how often the event was tried, this time included, >= 1. A try that ended in an
+            outage is none.
         outages: how often in a row it was tried in vain before, because a dependency was away.
     """
     if isinstance(error, PartialOutageError):  # others go on, so no worker is held by it
         return Retry(error.retry_after_s or _PART_AGAIN_S, str(error), counted=False)
     if isinstance(error, OutageError):
-        return Pause(error.component, error.retry_after_s or exponential_backoff_s(0.5, outages + 1, 5.0), str(error), error.cause)
+        return Pause(
+            error.component,
+            error.retry_after_s or exponential_backoff_s(0.5, outages + 1, 5.0),
+            str(error),
+            error.cause,
+        )
     if isinstance(error, TenantDeletedError):
         return Finished(superseded=True)
     if isinstance(error, RejectedError):
@@ -128,6 +134,8 @@ def retry_delays_s(first_s: float, lasts_s: float) -> list[float]:
 
 
 def _unexpected(error: Exception) -> str:
-    """An error that is none of ours, by its kind and its first line: further lines of a driver's error hold the values of rows."""
+    """An error that is none of ours, by its kind and its first line: further lines of a driver's
+    error hold the values of rows.
+    """
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:_MOST_SAID]}" if lines else type(error).__name__

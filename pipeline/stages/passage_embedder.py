@@ -1,7 +1,8 @@
 """Texts of many callers sent together, each text once.
 
-Invariants: a key under way is waited for, not sent again; a vector is stored before anybody is told of it; a vector that is paid for and
-cannot be stored now is kept here, and stored before anything else is paid for; a caller that is cancelled takes nothing from the others.
+Invariants: a key under way is waited for, not sent again; a vector is stored before anybody is told
+of it; a vector that is paid for and cannot be stored now is kept here, and stored before anything
+else is paid for; a caller that is cancelled takes nothing from the others.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ class RoundObserver(Protocol):
 
 
 class BatchedPassageEmbedder(Generic[K]):
-    """Collects texts for a moment, and for as long as enough requests are under way; then embeds them together.
+    """Collects texts for a moment, and for as long as enough requests are under way; then embeds
+    them together.
 
     Args:
         service: embeds.
         store: keeps vectors; called with those of each answer as soon as it is there.
-        permit: called with the keys that have no answer yet before each request; raises OutageError where they may not be sent any more.
+        permit: called with the keys that have no answer yet before each request; raises OutageError
+            where they may not be sent any more.
         clock: waits and measures.
-        share: of a key, whose text it is: each request takes one text of each in turn, so nobody with few waits for who has thousands.
+        share: of a key, whose text it is: each request takes one text of each in turn, so nobody
+            with few waits for who has thousands.
         observer: of each request.
     """
 
@@ -87,14 +91,17 @@ class BatchedPassageEmbedder(Generic[K]):
 
         Raises:
             OutageError: the provider or the store is away.
-            RetryableError: not everything could be stored now. What is paid for is kept in either case.
+            RetryableError: not everything could be stored now. What is paid for is kept in either
+            case.
         """
         if self._kept:
             await self._flush()
             if self._kept and self._not_stored is not None:
                 raise self._not_stored
         self._forget_stored()
-        endings = {key: ending for key, text in items if (ending := self._ask(key, text)) is not None}
+        endings = {
+            key: ending for key, text in items if (ending := self._ask(key, text)) is not None
+        }
         if endings:
             await asyncio.wait(endings.values())
         refused: dict[K, RejectedError] = {}
@@ -122,10 +129,16 @@ class BatchedPassageEmbedder(Generic[K]):
         except TimeoutError:
             for task in self._tasks:
                 task.cancel()
-            log.error("%d vectors are paid for and could not be stored within %.0f s", len(self._kept), deadline_s)
+            log.error(
+                "%d vectors are paid for and could not be stored within %.0f s",
+                len(self._kept),
+                deadline_s,
+            )
 
     def _ask(self, key: K, text: str) -> asyncio.Future[Exception | None] | None:
-        """How it ends with a key, or None where its vector was stored a moment ago, after the caller had looked."""
+        """How it ends with a key, or None where its vector was stored a moment ago, after the
+        caller had looked.
+        """
         if key in self._stored:
             return None
         ending = self._endings.get(key)
@@ -138,7 +151,8 @@ class BatchedPassageEmbedder(Generic[K]):
 
     async def _dispatch(self) -> None:
         """Send what waits in rounds of one request, as slots become free."""
-        if self._service.limits.concurrency > 1:  # with one request at a time, texts gather while it is under way
+        # with one request at a time, texts gather while it is under way
+        if self._service.limits.concurrency > 1:
             await self._clock.sleep(_LINGER_S)
         while self._waiting:
             if self._kept and self._not_stored is not None:
@@ -146,7 +160,9 @@ class BatchedPassageEmbedder(Generic[K]):
                 self._waiting.clear()
                 return
             release = await self._slots.take()
-            most = (self._observer and self._observer.most_texts()) or self._service.limits.max_texts
+            most = (
+                self._observer and self._observer.most_texts()
+            ) or self._service.limits.max_texts
             self._start(self._round(self._waiting.take(most), release))
 
     async def _round(self, batch: dict[K, str], release: Callable[[], None]) -> None:
@@ -159,11 +175,17 @@ class BatchedPassageEmbedder(Generic[K]):
                 self._permit(left)
 
         try:
-            async with aclosing(self._service.embed_documents(list(batch.values()), permit=permit)) as answers:
+            async with aclosing(
+                self._service.embed_documents(list(batch.values()), permit=permit)
+            ) as answers:
                 async for answer in answers:
                     release()
                     left.difference_update(keys[index] for index, _ in answer)
-                    vectors = [(keys[index], found) for index, found in answer if not isinstance(found, RejectedError)]
+                    vectors = [
+                        (keys[index], found)
+                        for index, found in answer
+                        if not isinstance(found, RejectedError)
+                    ]
                     for index, found in answer:
                         if isinstance(found, RejectedError):
                             self._end(keys[index], found)
@@ -174,11 +196,17 @@ class BatchedPassageEmbedder(Generic[K]):
         finally:
             release()
             if self._observer is not None:
-                self._observer.took(Counter(map(self._share, keys)), self._clock.monotonic() - begin)
+                self._observer.took(
+                    Counter(map(self._share, keys)), self._clock.monotonic() - begin
+                )
             self._end_all(list(left), error)
 
     async def _put(self, vectors: Sequence[tuple[K, Vector]]) -> None:
-        """Store vectors. What cannot be stored now is kept; what can never be stored is found by halving, and ends alone."""
+        """Store vectors.
+
+        What cannot be stored now is kept; what can never be stored is found by halving, and ends
+        alone.
+        """
         try:
             await self._store(vectors)
         except RetryableError as exc:

@@ -1,4 +1,6 @@
-"""Patches on their way through the chunk stage: versions that change what a document carries, and not its content."""
+"""Patches on their way through the chunk stage: versions that change what a document carries, and
+not its content.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,14 @@ _LOOK_AGAIN_S = 0.2
 class PatchStore(Protocol):
     """Keeps patches."""
 
-    async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> Literal["kept", "superseded", "waits"]:
+    async def keep(
+        self, base: Draft, patch: Mapping[str, Any], builds_on: int
+    ) -> Literal["kept", "superseded", "waits"]:
         """Accept a version that changes the one before it; `waits` where that one is not known yet.
 
         Raises:
-            RejectedError: the version that it changes is among the dead letters, or what comes out is too much.
+            RejectedError: the version that it changes is among the dead letters, or what comes out
+            is too much.
         """
         ...
 
@@ -40,15 +45,28 @@ async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | 
     data = event.data
     if patches is None or data.patch is None:
         raise RejectedError("no document is patched here: send its content", reason="not_patched")
-    base = Draft(event.tenant_id, event.document_id, data.fence, "synced", data.attributes, event.accepted, arrival=event.arrival)
+    base = Draft(
+        event.tenant_id,
+        event.document_id,
+        data.fence,
+        "synced",
+        data.attributes,
+        event.accepted,
+        arrival=event.arrival,
+    )
     age_s = (datetime.now(UTC) - event.arrival.at).total_seconds()
     builds_on, held = data.builds_on or 0, data.held if data.held is not None else -1
-    kept = await patches.keep(base, data.patch, builds_on if age_s < _UNSURE_S else min(builds_on, max(held, 0)))
+    kept = await patches.keep(
+        base, data.patch, builds_on if age_s < _UNSURE_S else min(builds_on, max(held, 0))
+    )
     if kept == "kept":
         return Forward(next_stage_event(CHUNKED, event, data.fence))
     if kept == "superseded":
         return Finished(superseded=True)
-    why = f"{shorten_id(data.document_id)} v{data.version} changes v{builds_on}, which has not been processed yet"
+    why = (
+        f"{shorten_id(data.document_id)} v{data.version} changes v{builds_on}, which has not "
+        "been processed yet"
+    )
     if age_s < _AT_ONCE_S:
         raise NotScheduledError(why, retry_after_s=_LOOK_AGAIN_S)
     error = RetryableError(why)

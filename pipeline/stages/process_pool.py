@@ -1,4 +1,4 @@
-"""Cut documents in processes of their own: the event loop stays free, and what hangs can be ended."""
+"""Chunk documents in a process pool: the event loop stays free and a hang can be killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class WorkerProcessDiedError(RetryableError):
 
 
 class WorkerProcess:
-    """Another process that runs functions, one after the other; started at the first, and anew after it ended."""
+    """Another process that runs functions, one after the other; started at the first, and anew
+    after it ended.
+    """
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -57,7 +59,9 @@ class WorkerProcess:
         """
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
+            self._pool = ProcessPoolExecutor(
+                1, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+            )
         pool = self._pool
         work = asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
         done, _ = await asyncio.wait({work}, timeout=timeout_s)
@@ -95,7 +99,9 @@ class ProcessChunker:
         self._process = WorkerProcess()
         self._turn = asyncio.Lock()
 
-    async def __call__(self, content: bytes, name: str, mime_type: str | None, cutting: ChunkerConfig) -> ChunkedDocument:
+    async def __call__(
+        self, content: bytes, name: str, mime_type: str | None, cutting: ChunkerConfig
+    ) -> ChunkedDocument:
         """Cut a document; one at a time, so that the time limit counts its own time only.
 
         Raises:
@@ -103,10 +109,14 @@ class ProcessChunker:
         """
         async with self._turn:
             try:
-                return await self._process.run(chunk_document, content, name, mime_type, cutting, timeout_s=self._timeout_s)
+                return await self._process.run(
+                    chunk_document, content, name, mime_type, cutting, timeout_s=self._timeout_s
+                )
             except TimeoutError:
                 return ChunkedDocument(
-                    "timeout", error=f"It took longer than {self._timeout_s:.0f} s to read: split it, or look at what is odd about it."
+                    "timeout",
+                    error=f"It took longer than {self._timeout_s:.0f} s to read: split it, "
+                    "or look at what is odd about it.",
                 )
             except WorkerProcessDiedError as exc:
                 raise RetryableError(f"the process that read {name} died") from exc

@@ -15,13 +15,19 @@ class VersionPublisher(Protocol):
     """Makes manifests visible."""
 
     async def sync_document(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId | None,
     ) -> SyncResult:
         """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
 
-async def sync(event: Event[ManifestRef], *, store: VersionPublisher, generations: ActiveGenerationProvider) -> Forward | Finished:
+async def sync(
+    event: Event[ManifestRef], *, store: VersionPublisher, generations: ActiveGenerationProvider
+) -> Forward | Finished:
     """Make a version visible, unless a newer one is.
 
     Returns:
@@ -31,5 +37,11 @@ async def sync(event: Event[ManifestRef], *, store: VersionPublisher, generation
         OutageError, RetryableError, RejectedError: as the store does.
     """
     fence = event.data.fence
-    done = await store.sync_document(event.tenant_id, event.document_id, fence, await generations.active())
-    return Forward(next_stage_event(SYNCED, event, fence)) if done.current else Finished(superseded=True)
+    done = await store.sync_document(
+        event.tenant_id, event.document_id, fence, await generations.active()
+    )
+    return (
+        Forward(next_stage_event(SYNCED, event, fence))
+        if done.current
+        else Finished(superseded=True)
+    )

@@ -11,7 +11,9 @@ _RESPONSE_TIMEOUT_S = 2.0
 
 
 async def is_responsive(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
-    """Return whether the server ends what was cancelled on a connection, and answers on it: one that does not is frozen or away, and not slow."""
+    """Return whether the server ends what was cancelled on a connection, and answers on it: one
+    that does not is frozen or away, and not slow.
+    """
     try:
         async with asyncio.timeout(_RESPONSE_TIMEOUT_S):
             await connection.fetchval("select 1")

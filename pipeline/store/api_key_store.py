@@ -1,4 +1,7 @@
-"""API keys as they are kept: a hash of each, whose it is, and what it allows. The key itself stands nowhere."""
+"""API keys as they are kept: a hash of each, whose it is, and what it allows.
+
+The key itself stands nowhere.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key as it is checked; times are seconds from when it was asked for, by the database's clock.
+    """A key as it is checked; times are seconds from when it was asked for, by the database's
+    clock.
 
     Attributes:
         sha256: of the whole key.
@@ -65,7 +69,13 @@ class ApiKeyStore:
         self._database = database
 
     async def create(
-        self, tenant_id: TenantId, key_id: str, name: str, sha256: bytes, scopes: Collection[str], expires_in_days: float | None
+        self,
+        tenant_id: TenantId,
+        key_id: str,
+        name: str,
+        sha256: bytes,
+        scopes: Collection[str],
+        expires_in_days: float | None,
     ) -> ApiKey:
         """Keep a new key; its tenant is made with it where there is none of this name.
 
@@ -74,7 +84,9 @@ class ApiKeyStore:
         """
         async with self._database.tenant(tenant_id, f"key {key_id}") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
-            row = await connection.fetchrow(sql("create_key"), tenant_id, key_id, name, sha256, sorted(scopes), expires_in_days)
+            row = await connection.fetchrow(
+                sql("create_key"), tenant_id, key_id, name, sha256, sorted(scopes), expires_in_days
+            )
         return _key(tenant_id, row)
 
     async def all(self) -> list[ApiKey]:
@@ -87,7 +99,9 @@ class ApiKeyStore:
     async def of(self, tenant_id: TenantId) -> list[ApiKey]:
         """The keys of one tenant, revoked ones too, oldest first."""
         async with self._database.tenant(tenant_id, "list keys") as connection:
-            return [_key(tenant_id, row) for row in await connection.fetch(sql("list_keys"), tenant_id)]
+            return [
+                _key(tenant_id, row) for row in await connection.fetch(sql("list_keys"), tenant_id)
+            ]
 
     async def revoke(self, key_id: str) -> None:
         """Let a key open nothing any more; every process is told. Revoking again changes nothing.
@@ -97,7 +111,9 @@ class ApiKeyStore:
         """
         known = await self.find(key_id)
         if known is None:
-            raise NotFoundError(f"there is no key {key_id}: `livedex keys list` shows what there is")
+            raise NotFoundError(
+                f"there is no key {key_id}: `livedex keys list` shows what there is"
+            )
         async with self._database.tenant(known.tenant_id, f"key {key_id}") as connection:
             await connection.execute(sql("revoke_key"), known.tenant_id, key_id)
 
@@ -108,7 +124,12 @@ class ApiKeyStore:
         if row is None:
             return None
         return StoredKey(
-            TenantId(row["tenant_id"]), row["sha256"], tuple(row["scopes"]), row["revoked"], row["expires_in_s"], row["used_before_s"]
+            TenantId(row["tenant_id"]),
+            row["sha256"],
+            tuple(row["scopes"]),
+            row["revoked"],
+            row["expires_in_s"],
+            row["used_before_s"],
         )
 
     async def ever_made(self) -> bool:
@@ -117,14 +138,18 @@ class ApiKeyStore:
             return bool(await connection.fetchval(sql("was_key_made")))
 
     async def record_earlier_keys(self) -> None:
-        """Note that keys were made before this was noted at their making, if there are any, whatever they open."""
+        """Note that keys were made before this was noted at their making, if there are any,
+        whatever they open.
+        """
         if not await self.ever_made() and await self.all():
             async with self._database.system("note that there are keys") as connection:
                 await connection.execute(sql("note_key_made"))
 
     async def note_use(self, tenant_id: TenantId, key_id: str) -> None:
         """Note that a key is used now; to the minute."""
-        async with self._database.tenant(tenant_id, f"use of key {key_id}", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"use of key {key_id}", durable=False
+        ) as connection:
             await connection.execute(sql("note_key_use"), tenant_id, key_id)
 
 

@@ -1,7 +1,8 @@
 """The lease behind a process's claims: one row, renewed while anything is claimed.
 
-Invariant: once a lease has run out its number is never used again. A process that wakes up after that gets a new number, so whatever it claimed
-before counts as lost, whether or not somebody else has taken it.
+Invariant: once a lease has run out its number is never used again. A process that wakes up after
+that gets a new number, so whatever it claimed before counts as lost, whether or not somebody else
+has taken it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ _SAFETY_MARGIN_S = 1.0  # before its end a lease is not relied on any more
 
 def boot_time_s() -> float:
     """Seconds since some moment, counted on while the machine sleeps where the system can tell."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 class ClaimLease:
@@ -58,7 +63,7 @@ class ClaimLease:
             return self._number
 
     async def renew_forever(self, is_needed: asyncio.Event) -> None:
-        """Renew the lease again and again while it is needed; an error is logged and tried again."""
+        """Renew the lease while it is needed; log an error and try again."""
         failing = False
         while True:
             await is_needed.wait()
@@ -76,7 +81,9 @@ class ClaimLease:
                 log.exception("claims of texts to embed are not renewed")
 
     def abandon(self) -> None:
-        """Take a new number the next time: what was claimed is anybody's once the lease has run out."""
+        """Take a new number the next time: what was claimed is anybody's once the lease has run
+        out.
+        """
         self._valid_until = 0.0
         self._number = 0
 
@@ -89,12 +96,16 @@ class ClaimLease:
                 async with asyncio.timeout(2), self._database.system("end claims") as connection:
                     await connection.execute(sql("end_holder"), number)
             except (RetryableError, TimeoutError) as exc:
-                log.info("the claims of this process are left to run out: %s", exc or type(exc).__name__)
+                log.info(
+                    "the claims of this process are left to run out: %s", exc or type(exc).__name__
+                )
 
     async def _renew(self) -> None:
         begin = boot_time_s()
         async with self._database.system("renew claims") as connection:
-            kept = self._number and await connection.fetchval(sql("renew_holder"), self._number, self.lease_s)
+            kept = self._number and await connection.fetchval(
+                sql("renew_holder"), self._number, self.lease_s
+            )
             if not kept:
                 number = secrets.randbits(62) or 1
                 await connection.execute(sql("begin_holder"), number, self.lease_s)

@@ -1,4 +1,7 @@
-"""Collections of a tenant, made and taken away. Their documents are another matter: those go through the pipeline."""
+"""Collections of a tenant, made and taken away.
+
+Their documents are another matter: those go through the pipeline.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from livedex.pipeline.store.postgres.statements import sql
 
 @dataclass(frozen=True, slots=True)
 class CollectionDocument:
-    """A document of a collection; `newest` is the newest version that is known of it, visible or not."""
+    """A document of a collection; `newest` is the newest version that is known of it, visible or
+    not.
+    """
 
     document_id: DocumentId
     newest: int
@@ -34,12 +39,18 @@ class CollectionStore:
         """
         async with self._database.tenant(tenant_id, "make a collection") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
-            row = None if name == DEFAULT_COLLECTION else await connection.fetchrow(sql("make_collection"), tenant_id, name)
+            row = (
+                None
+                if name == DEFAULT_COLLECTION
+                else await connection.fetchrow(sql("make_collection"), tenant_id, name)
+            )
         if row is None:
             raise ConflictError("there is a collection of this name already")
         return CollectionView(**row)
 
-    async def members(self, tenant_id: TenantId, name: str, above: str, limit: int) -> list[CollectionDocument]:
+    async def members(
+        self, tenant_id: TenantId, name: str, above: str, limit: int
+    ) -> list[CollectionDocument]:
         """Documents of a collection that are there or on their way, in the order of their ids.
 
         Args:
@@ -51,6 +62,8 @@ class CollectionStore:
         return [CollectionDocument(DocumentId(row["document_id"]), row["newest"]) for row in rows]
 
     async def remove(self, tenant_id: TenantId, name: str) -> None:
-        """Take away the collection itself; one that still has documents is seen until they are gone."""
+        """Take away the collection itself; one that still has documents is seen until they are
+        gone.
+        """
         async with self._database.tenant(tenant_id, "remove a collection") as connection:
             await connection.execute(sql("drop_collection"), tenant_id, name)

@@ -1,4 +1,6 @@
-"""What was cut short on a connection ends soon, also where the server stands still: the driver would wait for it to roll back."""
+"""What was cut short on a connection ends soon, also where the server stands still: the driver
+would wait for it to roll back.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ ROLLBACK_GRACE_S = 2.0
 
 
 @asynccontextmanager
-async def terminate_if_stuck(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> AsyncIterator[None]:
-    """Close a connection of a pool where it is not given back within `GRACE_S` after the block failed or was cancelled."""
+async def terminate_if_stuck(
+    connection: asyncpg.pool.PoolConnectionProxy[Any],
+) -> AsyncIterator[None]:
+    """Close a connection of a pool where it is not given back within `GRACE_S` after the block
+    failed or was cancelled.
+    """
     try:
         yield
     except BaseException:

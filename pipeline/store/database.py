@@ -1,7 +1,9 @@
-"""The connection pool, transactions that belong to one tenant, and the one place where driver errors become ours.
+"""The connection pool, transactions that belong to one tenant, and the one place where driver
+errors become ours.
 
-Invariants: the tenant, and for whom is read, are set inside the transaction and end with it; a unit of work holds one connection; nothing here waits for
-anything but the database while a transaction is open.
+Invariants: the tenant, and for whom is read, are set inside the transaction and end with it; a unit
+of work holds one connection; nothing here waits for anything but the database while a transaction
+is open.
 """
 
 from __future__ import annotations
@@ -46,9 +48,15 @@ _BEGIN = (
 )
 _BEGIN_READ = _BEGIN + ", set_config('statement_timeout', $4, true)"
 READ_TIMEOUT_S = 10.0
-_FORCE_CUSTOM_PLAN = "set local plan_cache_mode = force_custom_plan"  # how much somebody may read is what a plan depends on most
+# how much somebody may read is what a plan depends on most
+_FORCE_CUSTOM_PLAN = "set local plan_cache_mode = force_custom_plan"
 _TENANT_DELETED_SQLSTATE = "LX001"  # raised by the schema, see migrations/0004_access.sql
-_RETRYABLE = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, asyncpg.ForeignKeyViolationError)
+_RETRYABLE = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.ForeignKeyViolationError,
+)
 
 
 def principals_parameter(reader: Reader) -> list[str] | None:
@@ -65,7 +73,8 @@ def translate_errors(what: str) -> Iterator[None]:
 
     Raises:
         OutageError: the database is away.
-        RetryableError: it works the next time (deadlock, serialisation, a passage that was cleared away meanwhile).
+        RetryableError: it works the next time (deadlock, serialisation, a passage that was cleared
+        away meanwhile).
         RejectedError: the values can never be stored.
         TenantDeletedError: they are of a tenant that was deleted.
     """
@@ -76,10 +85,15 @@ def translate_errors(what: str) -> Iterator[None]:
     except _RETRYABLE as exc:
         raise RetryableError(f"{what}: {type(exc).__name__}") from exc
     except Exception as exc:
-        if isinstance(exc, asyncpg.DataError | asyncpg.ProgramLimitExceededError | asyncpg.exceptions.DataError):
+        if isinstance(
+            exc,
+            asyncpg.DataError | asyncpg.ProgramLimitExceededError | asyncpg.exceptions.DataError,
+        ):
             raise RejectedError(f"{what}: {_rejection_reason(exc)}", reason="not_storable") from exc
         if (cause := outage_reason(exc)) is not None:
-            raise OutageError("database", f"{what}: {cause} ({_error_name(exc)})", cause=cause) from exc
+            raise OutageError(
+                "database", f"{what}: {cause} ({_error_name(exc)})", cause=cause
+            ) from exc
         if isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == _TENANT_DELETED_SQLSTATE:
             raise TenantDeletedError(f"{what}: the tenant was deleted") from exc
         raise
@@ -87,29 +101,54 @@ def translate_errors(what: str) -> Iterator[None]:
 
 def _error_name(exc: Exception) -> str:
     """The driver's name for an error, and its words where these hold no values."""
-    return f"{type(exc).__name__}: {exc}" if isinstance(exc, asyncpg.InterfaceError | OSError) and str(exc) else type(exc).__name__
+    return (
+        f"{type(exc).__name__}: {exc}"
+        if isinstance(exc, asyncpg.InterfaceError | OSError) and str(exc)
+        else type(exc).__name__
+    )
 
 
 def _rejection_reason(exc: Exception) -> str:
-    """Why values can never be stored, and what to do. What the driver says holds the values themselves, and hints for who owns the database."""
+    """Why values can never be stored, and what to do.
+
+    What the driver says holds the values themselves, and hints for who owns the database.
+    """
     if isinstance(exc, asyncpg.ProgramLimitExceededError):
         if "index row" in str(exc):
-            return "a name in it is too long for an index of the database: let an id have 2000 bytes of UTF-8 at most"
+            return (
+                "a name in it is too long for an index of the database: let an id have 2000 "
+                "bytes of UTF-8 at most"
+            )
         if "tsvector" in str(exc):
-            return "it holds more different words than one passage can have in the keyword index: split it"
+            return (
+                "it holds more different words than one passage can have in the keyword index: "
+                "split it"
+            )
         return "it is larger than the database can hold: split it"
-    if isinstance(exc, asyncpg.CharacterNotInRepertoireError | asyncpg.UntranslatableCharacterError):
-        return "it holds a NUL or another character that no text in the database can have: leave it out"
+    if isinstance(
+        exc, asyncpg.CharacterNotInRepertoireError | asyncpg.UntranslatableCharacterError
+    ):
+        return (
+            "it holds a NUL or another character that no text in the database can have: leave it "
+            "out"
+        )
     if isinstance(exc, asyncpg.NumericValueOutOfRangeError | asyncpg.DatetimeFieldOverflowError):
-        return "a number or a time in it is out of the range that the database has: send another one, or none"
-    return f"a value in it is none that the database can hold (SQLSTATE {getattr(exc, 'sqlstate', None) or '22000'}): look for odd characters, numbers or times"
+        return (
+            "a number or a time in it is out of the range that the database has: send another "
+            "one, or none"
+        )
+    return (
+        "a value in it is none that the database can hold (SQLSTATE "
+        f"{getattr(exc, 'sqlstate', None) or '22000'}): look for odd characters, numbers or times"
+    )
 
 
 class Database:
     """A pool of connections as the application's role.
 
     Args:
-        always_durable: every transaction waits for the disk: needed where events are kept elsewhere than in this database.
+        always_durable: every transaction waits for the disk: needed where events are kept elsewhere
+            than in this database.
         roles: of this installation.
         read_timeout_s: that the statements of one read for a caller may take.
         shares: of tenants in the time of this process.
@@ -133,26 +172,40 @@ class Database:
 
     @asynccontextmanager
     async def tenant(
-        self, tenant_id: TenantId, what: str = "transaction", *, snapshot: bool = False, durable: bool = True
+        self,
+        tenant_id: TenantId,
+        what: str = "transaction",
+        *,
+        snapshot: bool = False,
+        durable: bool = True,
     ) -> AsyncIterator[Connection]:
-        """A transaction that sees and writes all rows of one tenant. What is read for somebody else is read with `reading`.
+        """A transaction that sees and writes all rows of one tenant. What is read for somebody else
+        is read with `reading`.
 
         Args:
             what: named in errors.
             snapshot: only read, and read everything as of one moment.
-            durable: wait at the end until it is on disk. A step whose event is still queued need not: what comes later and is waited for
-                makes it durable too, and where it is lost, what comes after it is lost as well, and the event is delivered again.
+            durable: wait at the end until it is on disk. A step whose event is still queued need
+                not: what comes later and is waited for
+                makes it durable too, and where it is lost, what comes after it is lost as well, and
+                the event is delivered again.
 
         Raises:
             OutageError, RetryableError, RejectedError, TenantDeletedError: see `translated`.
         """
         async with self._transaction(
-            Reader(tenant_id), what, snapshot=snapshot, readonly=snapshot, durable=durable or self._always_durable
+            Reader(tenant_id),
+            what,
+            snapshot=snapshot,
+            readonly=snapshot,
+            durable=durable or self._always_durable,
         ) as connection:
             yield connection
 
     @asynccontextmanager
-    async def read_transaction(self, reader: Reader, what: str, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+    async def read_transaction(
+        self, reader: Reader, what: str, *, snapshot: bool = False
+    ) -> AsyncIterator[Connection]:
         """A transaction that only reads, and sees only the documents that its reader may read.
 
         Args:
@@ -166,7 +219,9 @@ class Database:
         limit_s = self._read_timeout_s
         async with (
             self._reads.turn(reader.tenant_id),
-            self._transaction(reader, what, snapshot=snapshot, readonly=True, durable=False, limit_s=limit_s) as connection,
+            self._transaction(
+                reader, what, snapshot=snapshot, readonly=True, durable=False, limit_s=limit_s
+            ) as connection,
         ):
             try:
                 async with asyncio.timeout(limit_s):
@@ -174,19 +229,32 @@ class Database:
             except (asyncpg.QueryCanceledError, TimeoutError) as exc:
                 if isinstance(exc, TimeoutError) and not await is_responsive(connection):
                     connection.terminate()  # nothing more is waited for on it
-                    raise OutageError("database", f"{what}: it does not answer in time", cause="it does not answer in time") from exc
+                    raise OutageError(
+                        "database",
+                        f"{what}: it does not answer in time",
+                        cause="it does not answer in time",
+                    ) from exc
                 raise ReadTimeoutError(f"{what}: it took more than {limit_s:g} s") from exc
 
     @asynccontextmanager
     async def _transaction(
-        self, reader: Reader, what: str, *, snapshot: bool, readonly: bool, durable: bool, limit_s: float | None = None
+        self,
+        reader: Reader,
+        what: str,
+        *,
+        snapshot: bool,
+        readonly: bool,
+        durable: bool,
+        limit_s: float | None = None,
     ) -> AsyncIterator[Connection]:
         with translate_errors(what):
             async with (
                 asyncio.timeout(limit_s) as beginning,
                 self._connection() as connection,
                 charged_time(),
-                connection.transaction(isolation="repeatable_read" if snapshot else None, readonly=readonly),
+                connection.transaction(
+                    isolation="repeatable_read" if snapshot else None, readonly=readonly
+                ),
                 terminate_if_stuck(connection),
             ):
                 limit = [] if limit_s is None else [f"{math.ceil(limit_s * 1000)}ms"]
@@ -198,18 +266,32 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def system(self, what: str = "transaction", *, limit_s: float | None = None) -> AsyncIterator[Connection]:
-        """A transaction for what belongs to no tenant, for at most `limit_s`; rows of tenants are not visible in it."""
+    async def system(
+        self, what: str = "transaction", *, limit_s: float | None = None
+    ) -> AsyncIterator[Connection]:
+        """A transaction for what belongs to no tenant, for at most `limit_s`; rows of tenants are
+        not visible in it.
+        """
         with translate_errors(what):
-            async with asyncio.timeout(limit_s), self._connection() as connection, connection.transaction(), terminate_if_stuck(connection):
+            async with (
+                asyncio.timeout(limit_s),
+                self._connection() as connection,
+                connection.transaction(),
+                terminate_if_stuck(connection),
+            ):
                 yield connection
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool; one whose exchange with the server broke off is closed, so that nobody gets it again.
-        Nor is one used again that refuses writes, with all that were opened before now: a session keeps what was so when it began, for as long as it lasts.
+        """A connection of the pool; one whose exchange with the server broke off is closed, so that
+        nobody gets it again.
+        Nor is one used again that refuses writes, with all that were opened before now: a session
+        keeps what was so when it began, for as long as it lasts.
         """
-        async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection, terminate_if_stuck(connection):
+        async with (
+            self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
+            terminate_if_stuck(connection),
+        ):
             try:
                 yield connection
             except asyncpg.InternalClientError:
@@ -259,19 +341,33 @@ async def open_database(
         roles: of this installation.
 
     Raises:
-        ConfigError: the role could bypass row level security, or the schema or rights on it are missing.
+        ConfigError: the role could bypass row level security, or the schema or rights on it are
+        missing.
         OutageError: the database does not answer.
     """
     with translate_errors("connect"), _explain_role_error(roles):
         pool = await asyncpg.create_pool(
-            connect=connection_factory(url, {"role": roles.application, "application_name": "livedex", **SESSION_SETTINGS}),
-            min_size=min_size, max_size=max_size, init=_init_connection, reset=_skip_reset, command_timeout=120,
-            max_inactive_connection_lifetime=0 if min_size == max_size else 300,  # what is held from the start on is not given to others
-        )  # fmt: skip
+            connect=connection_factory(
+                url, {"role": roles.application, "application_name": "livedex", **SESSION_SETTINGS}
+            ),
+            min_size=min_size,
+            max_size=max_size,
+            init=_init_connection,
+            reset=_skip_reset,
+            command_timeout=120,
+            # what is held from the start on is not given to others
+            max_inactive_connection_lifetime=0 if min_size == max_size else 300,
+        )
     try:
         async with pool.acquire() as connection:
             await _check_role(connection, roles)
-        yield Database(pool, always_durable=always_durable, roles=roles, read_timeout_s=read_timeout_s, shares=TenantShares(tenant_share))
+        yield Database(
+            pool,
+            always_durable=always_durable,
+            roles=roles,
+            read_timeout_s=read_timeout_s,
+            shares=TenantShares(tenant_share),
+        )
     finally:
         try:
             async with asyncio.timeout(10):
@@ -282,11 +378,15 @@ async def open_database(
 
 async def _init_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     await register_vector(connection, schema=await set_search_path(connection))
-    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads)
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads
+    )
 
 
 async def _skip_reset(connection: object) -> None:
-    """Every setting and lock belongs to a transaction and ends with it: the round trip of a reset is saved."""
+    """Every setting and lock belongs to a transaction and ends with it: the round trip of a reset
+    is saved.
+    """
 
 
 def _encode_json(value: Any) -> str:
@@ -300,16 +400,22 @@ def _explain_role_error(roles: DatabaseRoles) -> Iterator[None]:
         yield
     except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as exc:
         raise ConfigError(
-            f"the login cannot become the role {roles.application} ({exc}): run `livedex migrate` as the owner, or grant it; LIVEDEX_ROLE_PREFIX says"
+            f"the login cannot become the role {roles.application} ({exc}): run `livedex "
+            "migrate` as the owner, or grant it; LIVEDEX_ROLE_PREFIX says"
             " which roles are meant"
         ) from exc
 
 
 async def _check_role(connection: Any, roles: DatabaseRoles) -> None:
-    role = await connection.fetchrow("select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user")
-    owned = await connection.fetchval("select count(*) from pg_tables where schemaname = 'public' and tableowner = current_user")
+    role = await connection.fetchrow(
+        "select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user"
+    )
+    owned = await connection.fetchval(
+        "select count(*) from pg_tables where schemaname = 'public' and tableowner = current_user"
+    )
     if role["rolsuper"] or role["rolbypassrls"] or owned:
         raise ConfigError(
-            f"role {role['rolname']} is superuser, bypasses row level security or owns tables: connect as {roles.application}"
+            f"role {role['rolname']} is superuser, bypasses row level security or owns "
+            f"tables: connect as {roles.application}"
         )
     await check_privileges(connection, roles)

@@ -1,7 +1,9 @@
-"""Who embeds which passage now, across processes: a text that two of them meet at the same time is paid for once.
+"""Who embeds which passage now, across processes: a text that two of them meet at the same time is
+paid for once.
 
-Invariants: whether a vector is there is looked at after the claim is ours, so that nobody pays for what was stored a moment ago; nothing is sent
-under a claim whose lease has run out (`check`), so that a process that was frozen pays for nothing but what was in flight.
+Invariants: whether a vector is there is looked at after the claim is ours, so that nobody pays for
+what was stored a moment ago; nothing is sent under a claim whose lease has run out (`check`), so
+that a process that was frozen pays for nothing but what was in flight.
 """
 
 from __future__ import annotations
@@ -48,16 +50,22 @@ class EmbeddingClaims:
         self._holding = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
-    async def take(self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[PassageId]) -> ClaimResult:
+    async def take(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[PassageId]
+    ) -> ClaimResult:
         """Claim passages before they are embedded.
 
         Raises:
             OutageError, RetryableError: as the database does.
         """
         number = await self._lease.hold()
-        async with self._database.tenant(tenant_id, f"claim {len(passages)} passages", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"claim {len(passages)} passages", durable=False
+        ) as connection:
             asked = sorted(set(passages))
-            rows = await connection.fetch(sql("take_claims"), tenant_id, generation_id, asked, number, self._lease.lease_s)
+            rows = await connection.fetch(
+                sql("take_claims"), tenant_id, generation_id, asked, number, self._lease.lease_s
+            )
             found = await connection.fetch(sql("vectors_there", generation_id), tenant_id, asked)
         there = frozenset(PassageId(row["passage_id"]) for row in found)
         claimed = [PassageId(row["passage_id"]) for row in rows]
@@ -65,7 +73,9 @@ class EmbeddingClaims:
         if claimed:
             self._holding.set()
             if self._renewing is None:
-                self._renewing = asyncio.create_task(self._lease.renew_forever(self._holding), name="renew claims")
+                self._renewing = asyncio.create_task(
+                    self._lease.renew_forever(self._holding), name="renew claims"
+                )
         return ClaimResult(frozenset(claimed) - there, there)
 
     def check(self, keys: Iterable[ClaimKey]) -> None:
@@ -78,7 +88,9 @@ class EmbeddingClaims:
         if any(self._held.get(key, number) != number for key in keys):
             raise ClaimLostError("the claim on a text ran out before it was sent")
 
-    async def release(self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]) -> None:
+    async def release(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]
+    ) -> None:
         """Let go of passages, whether they have their vectors or not.
 
         Raises:
@@ -88,11 +100,17 @@ class EmbeddingClaims:
             self._held.pop((tenant_id, generation_id, passage), None)
         if not self._held:
             self._holding.clear()
-        async with self._database.tenant(tenant_id, f"release {len(passages)} passages", durable=False) as connection:
-            await connection.execute(sql("release_claims"), tenant_id, generation_id, list(passages), self._lease.numbers)
+        async with self._database.tenant(
+            tenant_id, f"release {len(passages)} passages", durable=False
+        ) as connection:
+            await connection.execute(
+                sql("release_claims"), tenant_id, generation_id, list(passages), self._lease.numbers
+            )
 
     def abandon(self) -> None:
-        """Give up everything that is claimed, without the database: it is anybody's once the lease has run out."""
+        """Give up everything that is claimed, without the database: it is anybody's once the lease
+        has run out.
+        """
         self._lease.abandon()
 
     async def close(self) -> None:

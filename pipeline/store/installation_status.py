@@ -1,4 +1,6 @@
-"""What an operator asks: backlog, health, states; and the request that makes the watchers look at their folders."""
+"""What an operator asks: backlog, health, states; and the request that makes the watchers look at
+their folders.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 
 HEALTH_EXPIRES_S = 60.0
-"""That a component is away counts for so long after it was last said; what is said of a source counts until the next word on it."""
+"""That a component is away counts for so long after it was last said; what is said of a source
+counts until the next word on it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,10 @@ class ComponentHealth:
 
 
 class QueueBacklog:
-    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on the queue in PostgreSQL. A mark is a moment."""
+    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on the queue in PostgreSQL.
+
+    A mark is a moment.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,7 +48,9 @@ class QueueBacklog:
         async with self._database.system("backlog") as connection:
             rows = {row["queue"]: row for row in await connection.fetch(sql("queue_backlog"))}
         return {
-            stage.name: StageLag(rows[stage.takes]["waiting"], max(0.0, rows[stage.takes]["oldest_s"]))
+            stage.name: StageLag(
+                rows[stage.takes]["waiting"], max(0.0, rows[stage.takes]["oldest_s"])
+            )
             if stage.takes in rows
             else StageLag()
             for stage in STAGES
@@ -53,7 +62,9 @@ class QueueBacklog:
     async def left(self, mark: object) -> int:
         assert isinstance(mark, datetime)
         async with self._database.system("queue") as connection:
-            return int(await connection.fetchval(sql("queued_since"), mark.astimezone(UTC).isoformat()))
+            return int(
+                await connection.fetchval(sql("queued_since"), mark.astimezone(UTC).isoformat())
+            )
 
 
 class InstallationStatus:
@@ -68,12 +79,17 @@ class InstallationStatus:
         """Every component that ever said how it is."""
         async with self._database.system("health") as connection:
             rows = await connection.fetch(sql("read_health"), HEALTH_EXPIRES_S)
-        return {row["component"]: ComponentHealth(row["state"], row["detail"], row["since"]) for row in rows}
+        return {
+            row["component"]: ComponentHealth(row["state"], row["detail"], row["since"])
+            for row in rows
+        }
 
     async def set_health(self, component: str, *, ok: bool, detail: str | None = None) -> None:
         """Write down how a component is, for whoever asks from another process."""
         async with self._database.system("health") as connection:
-            await connection.execute(sql("set_health"), component, "ok" if ok else "down", detail, HEALTH_EXPIRES_S)
+            await connection.execute(
+                sql("set_health"), component, "ok" if ok else "down", detail, HEALTH_EXPIRES_S
+            )
 
     async def probe_writes(self) -> None:
         """Return when the database takes writes, as far as can be told without writing.
@@ -95,7 +111,9 @@ class InstallationStatus:
             return bool(await connection.fetchval(sql("has_language"), name))
 
     async def release_leases(self) -> None:
-        """Give back the records and the notices of processes that are gone; only for the one process of an installation, at its start."""
+        """Give back the records and the notices of processes that are gone; only for the one
+        process of an installation, at its start.
+        """
         async with self._database.system("release leases") as connection:
             await connection.execute(sql("release_leases"))
         for tenant_id in await self._database.tenants():
@@ -110,7 +128,9 @@ class InstallationStatus:
     async def open_requests(self) -> list[int]:
         """Requests that nobody has handled."""
         async with self._database.system("reconcile requests") as connection:
-            return [row["request_id"] for row in await connection.fetch(sql("open_reconcile_requests"))]
+            return [
+                row["request_id"] for row in await connection.fetch(sql("open_reconcile_requests"))
+            ]
 
     async def close_requests(self, requests: list[int], detail: str) -> None:
         """Note that the folders were looked at."""
@@ -132,7 +152,12 @@ class InstallationStatus:
         states: Counter[str] = Counter()
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "document states") as connection:
-                states.update({row["state"]: row["count"] for row in await connection.fetch(sql("document_states"), tenant_id)})
+                states.update(
+                    {
+                        row["state"]: row["count"]
+                        for row in await connection.fetch(sql("document_states"), tenant_id)
+                    }
+                )
         return dict(sorted(states.items()))
 
     async def pending_notifications(self) -> StageLag | None:
@@ -140,7 +165,9 @@ class InstallationStatus:
         subscribers = await self._subscribers.all()
         if not subscribers:
             return None
-        return StageLag(sum(each.waiting for each in subscribers), max(each.oldest_s for each in subscribers))
+        return StageLag(
+            sum(each.waiting for each in subscribers), max(each.oldest_s for each in subscribers)
+        )
 
     async def dead_letters_without_document(self) -> int:
         """Dead letters that no document is marked by; not what subscribers were not told."""

@@ -1,11 +1,14 @@
-"""What of a text goes to the keyword index: words for PostgreSQL's dictionaries, and exact tokens that no dictionary may touch.
+"""What of a text goes to the keyword index: words for PostgreSQL's dictionaries, and exact tokens
+that no dictionary may touch.
 
-Texts are cut into words here, not by PostgreSQL's parser: it takes `a/b` for a path and `a.b` for a host, leaves out `<tags>`, and has
-one word for a whole run of Chinese, Japanese or Thai. What it is given is nothing but words with spaces between, so that its
-dictionaries (stemming, stop words) are all that is used of it. Scripts that are written without spaces become pairs of neighbours.
+Texts are cut into words here, not by PostgreSQL's parser: it takes `a/b` for a path and `a.b` for a
+host, leaves out `<tags>`, and has one word for a whole run of Chinese, Japanese or Thai. What it is
+given is nothing but words with spaces between, so that its dictionaries (stemming, stop words) are
+all that is used of it. Scripts that are written without spaces become pairs of neighbours.
 
-An exact token is a piece that holds more than its words say: `C++`, `v10.4.0-rc1`, `192.168.0.1`, `user@example.org`, `ERR_CONN_RESET`.
-It becomes a lexeme of its own behind `EXACT`, a mark that no word begins with.
+An exact token is a piece that holds more than its words say: `C++`, `v10.4.0-rc1`, `192.168.0.1`,
+`user@example.org`, `ERR_CONN_RESET`. It becomes a lexeme of its own behind `EXACT`, a mark that no
+word begins with.
 """
 
 from __future__ import annotations
@@ -17,18 +20,22 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 EXACT_PREFIX = "="  # before an exact token
-MAX_INDEXED_BYTES = 300_000  # of words and of exact tokens each: a tsvector holds a megabyte; Source: PostgreSQL, "Text Search Limitations"
+# of words and of exact tokens each: a tsvector holds a megabyte; Source: PostgreSQL, "Text Search
+# Limitations"
+MAX_INDEXED_BYTES = 300_000
 MAX_WORD_CHARACTERS = 200  # a lexeme holds 2,046 bytes
 MAX_QUERY_TERMS = 500
 
 _UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-"
+    "\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _TOKEN = re.compile(r"[\w+\-#.@/:=&\\]+")
 _TOKEN_SEPARATOR = re.compile(r"[/:=&\\]")
-_EDGE_PUNCTUATION = ".:/=-@&\\+#"  # punctuation of the sentence where it stands at the ends of a piece
+# punctuation of the sentence where it stands at the ends of a piece
+_EDGE_PUNCTUATION = ".:/=-@&\\+#"
 _IDENTIFIER = re.compile(r"[\d_+#.@/:=&\\]")
 _UPPERCASE_WORD = re.compile(r"(?:^|-)[A-Z]{2,}(?:-|$)")
 
@@ -51,7 +58,9 @@ class KeywordQuery:
 
 
 class _CharacterMap(dict[int, str]):
-    """What becomes of a code point: letters, digits and marks stay, formats vanish, anything else parts words."""
+    """What becomes of a code point: letters, digits and marks stay, formats vanish, anything else
+    parts words.
+    """
 
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code))
@@ -70,22 +79,34 @@ def analyze_text(text: str) -> tuple[str, list[str]]:
         text: of any length and content; beyond `MAX_INDEXED_BYTES` words are left out.
 
     Returns:
-        Words with spaces between, for PostgreSQL's parser, and exact tokens as lexemes, each once, sorted.
+        Words with spaces between, for PostgreSQL's parser, and exact tokens as lexemes, each once,
+        sorted.
     """
     normal = _normalised(text)
     words = " ".join(_limit_bytes(_words(normal, single=True)))
     rest = " ".join({part for part in normal.split() if not _is_plain(part)})
-    tokens = {token for piece in set(_raw_tokens(rest)) if not _is_plain(piece) and (token := _truncate(piece)) and not token.isalpha()}
-    tokens |= {_strip_punctuation(part) for piece in tokens for part in _TOKEN_SEPARATOR.split(piece)}
-    parts = {_strip_punctuation(part) for piece in tokens if "@" in piece for part in piece.split("@")}
-    return words, _limit_bytes(sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)}))
+    tokens = {
+        token
+        for piece in set(_raw_tokens(rest))
+        if not _is_plain(piece) and (token := _truncate(piece)) and not token.isalpha()
+    }
+    tokens |= {
+        _strip_punctuation(part) for piece in tokens for part in _TOKEN_SEPARATOR.split(piece)
+    }
+    parts = {
+        _strip_punctuation(part) for piece in tokens if "@" in piece for part in piece.split("@")
+    }
+    return words, _limit_bytes(
+        sorted({_lexeme(token) for token in tokens | parts if _is_exact(token)})
+    )
 
 
 def analyze_query(text: str) -> KeywordQuery:
     """What of a query is looked up; operators are only words or nothing.
 
     Args:
-        text: of any length and content; only the first `MAX_QUERY_TERMS` different words and exact tokens count.
+        text: of any length and content; only the first `MAX_QUERY_TERMS` different words and exact
+            tokens count.
     """
     normal = _normalised(text)
     words = list(dict.fromkeys(_words(normal, single=False)))[:MAX_QUERY_TERMS]
@@ -101,12 +122,18 @@ def _normalised(text: str) -> str:
 
 
 def _words(normal: str, *, single: bool) -> list[str]:
-    """The words in order; runs without spaces as pairs, and with `single` as characters too, so that one character is found."""
+    """The words in order; runs without spaces as pairs, and with `single` as characters too, so
+    that one character is found.
+    """
     spaced = normal.casefold().translate(_CHARACTER_MAP)
     if not spaced.isascii():
         spaced = _UNSPACED_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0], single))} ", spaced)
     words = spaced.split()
-    return words if max(map(len, words), default=0) <= MAX_WORD_CHARACTERS else [word[:MAX_WORD_CHARACTERS] for word in words]
+    return (
+        words
+        if max(map(len, words), default=0) <= MAX_WORD_CHARACTERS
+        else [word[:MAX_WORD_CHARACTERS] for word in words]
+    )
 
 
 def _bigrams(run: str, single: bool) -> Iterable[str]:
@@ -117,8 +144,14 @@ def _bigrams(run: str, single: bool) -> Iterable[str]:
 
 
 def _tokens(normal: str) -> list[str]:
-    """What stands between spaces and brackets, each once, without the sentence's punctuation, in the case it is written in."""
-    return [trimmed for piece in dict.fromkeys(_raw_tokens(normal)) if (trimmed := piece if piece.isalpha() else _truncate(piece))]
+    """What stands between spaces and brackets, each once, without the sentence's punctuation, in
+    the case it is written in.
+    """
+    return [
+        trimmed
+        for piece in dict.fromkeys(_raw_tokens(normal))
+        if (trimmed := piece if piece.isalpha() else _truncate(piece))
+    ]
 
 
 def _raw_tokens(normal: str) -> list[str]:
@@ -140,7 +173,8 @@ def _strip_punctuation(piece: str) -> str:
     before = piece[: len(piece) - len(inner)]
     core = inner.rstrip(_EDGE_PUNCTUATION)
     after = inner[len(core) :]
-    if core.startswith("_") and core.endswith("_") and not core.startswith("__"):  # emphasis of Markdown
+    # emphasis of Markdown
+    if core.startswith("_") and core.endswith("_") and not core.startswith("__"):
         return core.strip("_")
     if core and core[-1].isalpha() and after[:1] in ("+", "#"):
         core += "++" if after.startswith("++") else after[0]
@@ -156,7 +190,9 @@ def _is_identifier(piece: str) -> bool:
 
 
 def _is_exact(piece: str) -> bool:
-    return _is_identifier(piece) or ("-" in piece and 2 <= len(piece) <= MAX_WORD_CHARACTERS and any(map(str.isalnum, piece)))
+    return _is_identifier(piece) or (
+        "-" in piece and 2 <= len(piece) <= MAX_WORD_CHARACTERS and any(map(str.isalnum, piece))
+    )
 
 
 def _lexeme(piece: str) -> str:

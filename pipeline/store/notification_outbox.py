@@ -1,4 +1,8 @@
-"""Notices on their way to subscribers. A notice is in the table until it was told, or is a dead letter: both in the statement that removes it."""
+"""Notices on their way to subscribers.
+
+A notice is in the table until it was told, or is a dead letter: both in the statement that removes
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,24 +60,31 @@ class DeliveryBatch:
 class NotificationOutbox:
     """Every method may raise OutageError and RetryableError.
 
-    What is taken and what was told need not outlive a crash of the database: it is sent again then, and has the same id.
+    What is taken and what was told need not outlive a crash of the database: it is sent again then,
+    and has the same id.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def take(self, tenant_id: TenantId, subscriber: str, *, at_once: int, under_way: int, lease_s: float) -> DeliveryBatch | None:
-        """Take notices that are due, of each document only the oldest; none while nothing may be sent.
+    async def take(
+        self, tenant_id: TenantId, subscriber: str, *, at_once: int, under_way: int, lease_s: float
+    ) -> DeliveryBatch | None:
+        """Take notices that are due, of each document only the oldest; none while nothing may be
+        sent.
 
         Args:
-            at_once: notices that whoever asks sends at the same time; one while the subscriber fails.
+            at_once: notices that whoever asks sends at the same time; one while the subscriber
+                fails.
             under_way: of these, that are being sent now.
             lease_s: after which somebody else may take them.
 
         Returns:
             None where there is no such subscriber.
         """
-        async with self._database.tenant(tenant_id, f"take notices for {subscriber}", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"take notices for {subscriber}", durable=False
+        ) as connection:
             row = await connection.fetchrow(sql("look_at_subscriber"), tenant_id, subscriber)
             if row is None:
                 return None
@@ -82,12 +93,21 @@ class NotificationOutbox:
             if not look.can_send or most < 1:
                 return look
             rows = await connection.fetch(sql("take_notices"), tenant_id, subscriber, most, lease_s)
-        return DeliveryBatch(**row, notices=sorted((_notice(tenant_id, each) for each in rows), key=lambda notice: notice.notice_id))
+        return DeliveryBatch(
+            **row,
+            notices=sorted(
+                (_notice(tenant_id, each) for each in rows), key=lambda notice: notice.notice_id
+            ),
+        )
 
     async def told(self, tenant_id: TenantId, notices: Iterable[Notification]) -> None:
         """They were told."""
-        async with self._database.tenant(tenant_id, "notices were told", durable=False) as connection:
-            await connection.execute(sql("remove_notices"), tenant_id, [notice.notice_id for notice in notices])
+        async with self._database.tenant(
+            tenant_id, "notices were told", durable=False
+        ) as connection:
+            await connection.execute(
+                sql("remove_notices"), tenant_id, [notice.notice_id for notice in notices]
+            )
 
     async def postpone(self, notice: Notification, wait_s: float, *, counts: bool = True) -> None:
         """It was not told: try again later, unless somebody else has it by now.
@@ -95,22 +115,43 @@ class NotificationOutbox:
         Args:
             counts: whether that was an attempt of its own.
         """
-        async with self._database.tenant(notice.tenant_id, "postpone a notice", durable=False) as connection:
-            await connection.execute(sql("postpone_notice"), notice.tenant_id, notice.notice_id, notice.leased_until, wait_s, int(counts))
+        async with self._database.tenant(
+            notice.tenant_id, "postpone a notice", durable=False
+        ) as connection:
+            await connection.execute(
+                sql("postpone_notice"),
+                notice.tenant_id,
+                notice.notice_id,
+                notice.leased_until,
+                wait_s,
+                int(counts),
+            )
 
     async def bury(self, notice: Notification, *, reason: str, detail: str, attempts: int) -> None:
         """Make it a dead letter. Its document stays as it is."""
         payload = notice.encode()
         letter = DeadLetter(
-            dead_letter_id(f"notice-{notice.notice_id}-{notice.subscriber}", payload), notice.tenant_id, NOTIFY_STAGE, notice.document_id, notice.version,
-            reason, detail, attempts, place={"subscriber": notice.subscriber}, headers={"webhook-id": notice.webhook_id}, payload=payload,
-        )  # fmt: skip
-        async with self._database.tenant(notice.tenant_id, f"bury a notice for {notice.subscriber}") as connection:
+            dead_letter_id(f"notice-{notice.notice_id}-{notice.subscriber}", payload),
+            notice.tenant_id,
+            NOTIFY_STAGE,
+            notice.document_id,
+            notice.version,
+            reason,
+            detail,
+            attempts,
+            place={"subscriber": notice.subscriber},
+            headers={"webhook-id": notice.webhook_id},
+            payload=payload,
+        )
+        async with self._database.tenant(
+            notice.tenant_id, f"bury a notice for {notice.subscriber}"
+        ) as connection:
             await insert_dead_letter(connection, letter)
             await connection.execute(sql("remove_notices"), notice.tenant_id, [notice.notice_id])
 
     async def put_again(self, letter: DeadLetter) -> None:
-        """Let what a dead letter holds be told again, with the id that it had, and take the letter away.
+        """Let what a dead letter holds be told again, with the id that it had, and take the letter
+        away.
 
         Raises:
             RejectedError: its bytes hold no notice.
@@ -118,21 +159,37 @@ class NotificationOutbox:
         """
         name = str(letter.place.get("subscriber", ""))
         notice = decode_notification(letter.payload, name)
-        async with self._database.tenant(letter.tenant_id, f"put a notice for {name} again") as connection:
+        async with self._database.tenant(
+            letter.tenant_id, f"put a notice for {name} again"
+        ) as connection:
             if await connection.fetchrow(sql("look_at_subscriber"), letter.tenant_id, name) is None:
                 raise NotFoundError(
-                    f"letter {letter.letter_id} is for the subscriber {name}, and there is none: drop it, or set up the subscriber"
+                    f"letter {letter.letter_id} is for the subscriber {name}, and there is "
+                    "none: drop it, or set up the subscriber"
                 )
             await connection.execute(
-                sql("put_notice"), letter.tenant_id, name, notice.event_id, notice.kind, notice.document_id, notice.version,
-                dict(notice.data), notice.at,
-            )  # fmt: skip
+                sql("put_notice"),
+                letter.tenant_id,
+                name,
+                notice.event_id,
+                notice.kind,
+                notice.document_id,
+                notice.version,
+                dict(notice.data),
+                notice.at,
+            )
             await connection.execute(sql("delete_letter"), letter.tenant_id, letter.letter_id)
 
-    async def lease_expired(self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float) -> list[Notification]:
+    async def lease_expired(
+        self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float
+    ) -> list[Notification]:
         """Take notices that have waited for as long as they may, oldest first."""
-        async with self._database.tenant(tenant_id, f"expired notices for {subscriber}", durable=False) as connection:
-            rows = await connection.fetch(sql("take_expired_notices"), tenant_id, subscriber, most, lease_s)
+        async with self._database.tenant(
+            tenant_id, f"expired notices for {subscriber}", durable=False
+        ) as connection:
+            rows = await connection.fetch(
+                sql("take_expired_notices"), tenant_id, subscriber, most, lease_s
+            )
         return [_notice(tenant_id, row) for row in rows]
 
     async def read(self, tenant_id: TenantId, subscriber: str, most: int) -> list[Notification]:

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from livedex.pipeline.model import Arrival, Attributes, CacheValidator, DocumentId, Fence, GenerationId, ManifestEntry, PassageId, TenantId
+from livedex.pipeline.model import (
+    Arrival,
+    Attributes,
+    CacheValidator,
+    DocumentId,
+    Fence,
+    GenerationId,
+    ManifestEntry,
+    PassageId,
+    TenantId,
+)
 
 VersionKey: TypeAlias = tuple[DocumentId, Fence]
 """One version of a document of a tenant."""
@@ -26,7 +36,9 @@ class DraftChunk(NamedTuple):
         content: the text, not blank.
         gap: code points from the end of the piece before; negative where they overlap.
         heading: the heading path.
-        words: what of it goes to the keyword index, as `livedex.pipeline.store.keyword_analyzer.analyze_text` has it; None: the store finds it out itself.
+        words: what of it goes to the keyword index, as
+            `livedex.pipeline.store.keyword_analyzer.analyze_text` has it; None: the store finds it
+            out itself.
     """
 
     hash: bytes
@@ -53,7 +65,8 @@ class PassageCounts:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version of a document as the chunk stage leaves it; see `livedex.pipeline.model.Manifest` for the fields.
+    """A version of a document as the chunk stage leaves it; see `livedex.pipeline.model.Manifest`
+    for the fields.
 
     Attributes:
         arrival: of its event; None: it arrived when it was accepted.
@@ -84,7 +97,8 @@ class AccessUpdate:
     """What an accepted version does at once.
 
     Attributes:
-        acl: see `livedex.pipeline.model.Attributes`; of no meaning for a delete, which the fence tells.
+        acl: see `livedex.pipeline.model.Attributes`; of no meaning for a delete, which the fence
+            tells.
     """
 
     document_id: DocumentId
@@ -94,7 +108,9 @@ class AccessUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedMetadata:
-    """What a content says of itself; `metadata` wins over what its source says, the others where the source says nothing."""
+    """What a content says of itself; `metadata` wins over what its source says, the others where
+    the source says nothing.
+    """
 
     title: str | None = None
     mime_type: str | None = None
@@ -106,8 +122,8 @@ class CachedContent:
     """What is known of a content that was fetched.
 
     Attributes:
-        made: SHA-256 of the pieces that were made of it, see `livedex.pipeline.stages.remote_content`.
-        outcome, error: of the document.
+        made: SHA-256 of the pieces that were made of it, see
+            `livedex.pipeline.stages.remote_content`. outcome, error: of the document.
     """
 
     validator: CacheValidator
@@ -139,7 +155,8 @@ class SyncResult:
     """What a sync did.
 
     Attributes:
-        current: whether this version is the visible one now; False when a newer one stood there already, and nothing was written.
+        current: whether this version is the visible one now; False when a newer one stood there
+            already, and nothing was written.
         chunks: chunks of the version now visible.
         inserted, deleted, updated: chunk rows written.
     """
@@ -154,8 +171,8 @@ class SyncResult:
 class VectorStore(Protocol):
     """Documents as lists of content-addressed passages, with their vectors.
 
-    Every method may raise OutageError (the database is away), RetryableError (it works the next time) and RejectedError (the values
-    can never be stored).
+    Every method may raise OutageError (the database is away), RetryableError (it works the next
+    time) and RejectedError (the values can never be stored).
     """
 
     async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
@@ -167,48 +184,72 @@ class VectorStore(Protocol):
         ...
 
     async def accept(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime,
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        attributes: Attributes,
+        accepted_at: datetime,
         arrival: Arrival | None = None,
-    ) -> bool:  # fmt: skip
-        """Note that a version is under way; False when a newer one is known, this very one has ended, or it arrived before a delete without a
-        version."""
-        ...
-
-    async def delete_arrived_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
-        """Take a delete without a version: from now on, nothing that arrived before it becomes visible.
-
-        Returns:
-            The newest version known of the document; None when there is none, it is deleted, or it arrived after the delete.
+    ) -> bool:
+        """Note that a version is under way; False when a newer one is known, this very one has
+        ended, or it arrived before a delete without a
+        version.
         """
         ...
 
-    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
-        """Let the rights of versions hold, and hide deleted documents, before these versions are processed; unless something newer is there."""
+    async def delete_arrived_before(
+        self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival
+    ) -> int | None:
+        """Take a delete without a version: from now on, nothing that arrived before it becomes
+        visible.
+
+        Returns:
+            The newest version known of the document; None when there is none, it is deleted, or it
+            arrived after the delete.
+        """
         ...
 
-    async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
+    async def apply_access_updates(
+        self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
+    ) -> None:
+        """Let the rights of versions hold, and hide deleted documents, before these versions are
+        processed; unless something newer is there.
+        """
+        ...
+
+    async def existing_hashes(
+        self, tenant_id: TenantId, hashes: Sequence[bytes]
+    ) -> Mapping[bytes, PassageId]:
         """Which passages are known, by their hash."""
         ...
 
     async def save_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
-        """Accept versions of documents and keep their manifests with the passages that were not known, in one transaction; visible is
+        """Accept versions of documents and keep their manifests with the passages that were not
+        known, in one transaction; visible is
         none of it. Repetition changes nothing.
 
         Args:
             drafts: of different documents of one tenant, at least one.
 
         Returns:
-            For each, how many passages were not known; None where a newer version is known, or this very one has ended.
+            For each, how many passages were not known; None where a newer version is known, or this
+            very one has ended.
         """
         ...
 
     async def prepare(
-        self, draft: Draft, generation_id: GenerationId, begin: Callable[[Sequence[str]], None] | None = None
+        self,
+        draft: Draft,
+        generation_id: GenerationId,
+        begin: Callable[[Sequence[str]], None] | None = None,
     ) -> PreparedVersion | None:
-        """Accept a version and keep its passages, but no manifest: for who embeds what is missing and calls `sync_prepared` at once.
+        """Accept a version and keep its passages, but no manifest: for who embeds what is missing
+        and calls `sync_prepared` at once.
 
         Args:
-            begin: given the texts that have no vector as soon as they are known, while the passages are being kept. They are all that is
+            begin: given the texts that have no vector as soon as they are known, while the passages
+                are being kept. They are all that is
                 missing, unless somebody else keeps one of them at the same time.
 
         Returns:
@@ -216,11 +257,17 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def sync_prepared(self, prepared: PreparedVersion, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> SyncResult:
-        """Swap what is visible of a document for what was prepared, in one transaction, unless something newer is there.
+    async def sync_prepared(
+        self,
+        prepared: PreparedVersion,
+        vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+    ) -> SyncResult:
+        """Swap what is visible of a document for what was prepared, in one transaction, unless
+        something newer is there.
 
         Args:
-            vectors: of what was missing, to be kept in the same transaction; those that nobody was paid for need not be kept before.
+            vectors: of what was missing, to be kept in the same transaction; those that nobody was
+                paid for need not be kept before.
 
         Raises:
             RetryableError: a passage was cleared away meanwhile: prepare the version again.
@@ -228,9 +275,15 @@ class VectorStore(Protocol):
         ...
 
     async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId,
     ) -> MissingVectors | None:
-        """The passages of a manifest that have no vector, each once, with their texts; None when a newer version is known, or this one ended."""
+        """The passages of a manifest that have no vector, each once, with their texts; None when a
+        newer version is known, or this one ended.
+        """
         ...
 
     async def missing_vectors_batch(
@@ -240,19 +293,30 @@ class VectorStore(Protocol):
         ...
 
     async def upsert_vectors(
-        self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        vectors: Mapping[PassageId, NDArray[np.float32]],
+        *,
+        durable: bool = True,
     ) -> None:
         """Keep vectors as soon as they are paid for; a vector that is there stays.
 
         Args:
-            durable: wait until they are on disk. Without it a crash of the database loses what was kept in its last moments.
+            durable: wait until they are on disk. Without it a crash of the database loses what was
+                kept in its last moments.
         """
         ...
 
     async def sync_document(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId | None,
     ) -> SyncResult:
-        """Swap what is visible of a document for its manifest, in one transaction, unless something newer is there.
+        """Swap what is visible of a document for its manifest, in one transaction, unless something
+        newer is there.
 
         Raises:
             RejectedError: there is no such manifest, and this version is not the stored one.
@@ -260,17 +324,25 @@ class VectorStore(Protocol):
         ...
 
     async def sync_documents(
-        self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        versions: Sequence[VersionKey],
+        generation_id: GenerationId | None,
     ) -> list[SyncResult | Exception]:
-        """`sync_document` for versions of different documents, at least one, all in one transaction.
+        """`sync_document` for versions of different documents, at least one, all in one
+        transaction.
 
         Returns:
             For each, in their order, what was done, or the RejectedError that is its own.
         """
         ...
 
-    async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> SyncResult:
-        """Leave a tombstone, unless something newer is there; deleting what is not there leaves one too."""
+    async def delete_document(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence
+    ) -> SyncResult:
+        """Leave a tombstone, unless something newer is there; deleting what is not there leaves
+        one too.
+        """
         ...
 
     async def health(self) -> None:
@@ -281,7 +353,9 @@ class VectorStore(Protocol):
 class Contents(Protocol):
     """Has the content that events name by its hash."""
 
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+    async def get(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
+    ) -> bytes:
         """The content.
 
         Raises:
@@ -304,7 +378,9 @@ class BlobStore(Contents, Protocol):
         """
         ...
 
-    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
+    async def put(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes
+    ) -> None:
         """Keep it; putting the same again changes nothing."""
         ...
 
@@ -320,7 +396,8 @@ class BlobStore(Contents, Protocol):
         """Let go of whatever no event can name any more.
 
         Args:
-            late_hours: how long the content of a visible version is kept, for another event of an equal version.
+            late_hours: how long the content of a visible version is kept, for another event of an
+                equal version.
         """
         ...
 
@@ -328,8 +405,11 @@ class BlobStore(Contents, Protocol):
 class AccessUpdater(Protocol):
     """Makes rights and deletes hold from when they are accepted."""
 
-    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
-        """Let the rights of versions hold, and hide deleted documents, unless something newer is there.
+    async def apply_access_updates(
+        self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
+    ) -> None:
+        """Let the rights of versions hold, and hide deleted documents, unless something newer is
+        there.
 
         Raises:
             OutageError, RetryableError: not now.

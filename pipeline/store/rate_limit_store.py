@@ -1,4 +1,7 @@
-"""How much each credential asked lately, counted over all processes. Every method may raise OutageError and RetryableError."""
+"""How much each credential asked lately, counted over all processes.
+
+Every method may raise OutageError and RetryableError.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,22 @@ class RateLimitStore:
         return int(row["granted"]), float(row["tokens"])
 
     async def take_slot(self, credential: str, most: int) -> bool:
-        """Take room for one more request under way, if all processes together have fewer than `most`."""
+        """Take room for one more request under way, if all processes together have fewer than
+        `most`.
+        """
         async with self._database.system("concurrency limit") as connection:
-            return bool(await connection.fetchval(sql("take_slot"), credential, self._holder, most, SLOT_LEASE_S))
+            return bool(
+                await connection.fetchval(
+                    sql("take_slot"), credential, self._holder, most, SLOT_LEASE_S
+                )
+            )
 
     async def release_slots(self, slots: Mapping[str, int]) -> None:
         """Give room back, so many of each credential."""
         async with self._database.system("concurrency limit") as connection:
-            await connection.execute(sql("release_slots"), list(slots), list(slots.values()), self._holder)
+            await connection.execute(
+                sql("release_slots"), list(slots), list(slots.values()), self._holder
+            )
 
     async def renew_slots(self) -> None:
         """Say that this process lives."""

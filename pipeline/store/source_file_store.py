@@ -1,7 +1,8 @@
-"""The ledger of a folder: what was last published of each of its files, so that a scan can tell what has changed without reading.
+"""The ledger of a folder: what was last published of each of its files, so that a scan can tell
+what has changed without reading.
 
-A row is written after its event was published, so a crash in between publishes once more and loses nothing. Rows of deleted files stay, for
-the version that a file of the same name must exceed.
+A row is written after its event was published, so a crash in between publishes once more and loses
+nothing. Rows of deleted files stay, for the version that a file of the same name must exceed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ class PublishedFile:
 
     Attributes:
         fingerprint, sha256: of what was last published; None where nothing was or its delete was.
-        newest: the newest version of its document anywhere, deletes included; -1 where there is none.
+        newest: the newest version of its document anywhere, deletes included; -1 where there is
+            none.
         exists: whether a document of it may be there, so that its end must be published.
         withheld: its delete waits for a confirmation.
-        before: the id that its document had before its source was renamed, with the newest version of that; None where it is called as it should be.
+        before: the id that its document had before its source was renamed, with the newest version
+            of that; None where it is called as it should be.
     """
 
     fingerprint: str | None = None
@@ -45,7 +48,8 @@ class ListedFile:
 
     Attributes:
         outdated: its document is cut in another way, or has vectors of another generation.
-        missing: the index knows nothing as new as what was published (under way, dropped, or lost), or others wrote or deleted the document since.
+        missing: the index knows nothing as new as what was published (under way, dropped, or lost),
+            or others wrote or deleted the document since.
     """
 
     path: bytes
@@ -74,7 +78,10 @@ class FileRecord:
 
 
 class SourceFileStore:
-    """The ledger of one source of one tenant. Every call may raise `OutageError` or `RetryableError`."""
+    """The ledger of one source of one tenant.
+
+    Every call may raise `OutageError` or `RetryableError`.
+    """
 
     def __init__(self, database: Database, tenant_id: TenantId, source: str) -> None:
         self._database = database
@@ -85,11 +92,17 @@ class SourceFileStore:
     async def known(self, files: Sequence[tuple[bytes, DocumentId]]) -> dict[bytes, PublishedFile]:
         """What is known of these paths; every one of them is in the answer."""
         paths, ids = [path for path, _ in files], [document for _, document in files]
-        async with self._database.tenant(self._tenant_id, f"{self._source}: look up {len(files)} files") as connection:
-            rows = await connection.fetch(sql("known_files"), self._tenant_id, self._source, paths, ids)
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: look up {len(files)} files"
+        ) as connection:
+            rows = await connection.fetch(
+                sql("known_files"), self._tenant_id, self._source, paths, ids
+            )
         return {row["path"]: _published_file(row) for row in rows}
 
-    async def list_between(self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None) -> list[ListedFile]:
+    async def list_between(
+        self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None
+    ) -> list[ListedFile]:
         """The files whose documents should be there, by path as bytes.
 
         Args:
@@ -97,29 +110,43 @@ class SourceFileStore:
             cut: how texts are cut now; '' does not look.
             generation: that vectors are made for now; None does not look.
         """
-        async with self._database.tenant(self._tenant_id, f"{self._source}: list files") as connection:
-            rows = await connection.fetch(sql("files_between"), self._tenant_id, self._source, after, before, cut, generation)
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: list files"
+        ) as connection:
+            rows = await connection.fetch(
+                sql("files_between"), self._tenant_id, self._source, after, before, cut, generation
+            )
         return [ListedFile(**row) for row in rows]
 
     async def list_below(self, folders: Sequence[bytes]) -> list[bytes]:
         """The paths of files below these folders: `d/` and on, so not `d1/x` for `d`."""
         if not folders:
             return []
-        low, high = [folder + b"/" for folder in folders], [folder + b"0" for folder in folders]  # 0 comes after / in ASCII
-        async with self._database.tenant(self._tenant_id, f"{self._source}: list folders") as connection:
-            rows = await connection.fetch(sql("files_below"), self._tenant_id, self._source, low, high)
+        # 0 comes after / in ASCII
+        low, high = [folder + b"/" for folder in folders], [folder + b"0" for folder in folders]
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: list folders"
+        ) as connection:
+            rows = await connection.fetch(
+                sql("files_below"), self._tenant_id, self._source, low, high
+            )
         return [row["path"] for row in rows]
 
     async def ending(self, tails: Sequence[str]) -> list[bytes]:
-        """The paths of files whose fingerprint ends with one of these. Looks at every file of the source.
+        """The paths of files whose fingerprint ends with one of these. Looks at every file of the
+        source.
 
         Args:
             tails: two words each, apart by a space.
         """
         if not tails:
             return []
-        async with self._database.tenant(self._tenant_id, f"{self._source}: look for {len(tails)} fingerprints") as connection:
-            rows = await connection.fetch(sql("files_ending"), self._tenant_id, self._source, list(tails))
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: look for {len(tails)} fingerprints"
+        ) as connection:
+            rows = await connection.fetch(
+                sql("files_ending"), self._tenant_id, self._source, list(tails)
+            )
         return [row["path"] for row in rows]
 
     async def record(self, files: Sequence[FileRecord]) -> None:
@@ -127,25 +154,43 @@ class SourceFileStore:
         if not files:
             return
         columns = (
-            [f.path for f in files], [f.document_id for f in files], [f.fingerprint for f in files],
-            [f.sha256 for f in files], [f.version for f in files], [f.present for f in files],
-        )  # fmt: skip
-        async with self._database.tenant(self._tenant_id, f"{self._source}: record {len(files)} files") as connection:
+            [f.path for f in files],
+            [f.document_id for f in files],
+            [f.fingerprint for f in files],
+            [f.sha256 for f in files],
+            [f.version for f in files],
+            [f.present for f in files],
+        )
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: record {len(files)} files"
+        ) as connection:
             await connection.execute(sql("record_files"), self._tenant_id, self._source, *columns)
 
     async def orphaned_documents(self, *, lost: bool) -> list[DocumentId]:
         """Documents of the source that no file of the ledger stands for.
 
         Args:
-            lost: also those whose delete was published and has come to nothing; true only while nothing is under way.
+            lost: also those whose delete was published and has come to nothing; true only while
+                nothing is under way.
         """
-        async with self._database.tenant(self._tenant_id, f"{self._source}: list documents") as connection:
-            return [DocumentId(row[0]) for row in await connection.fetch(sql("stray_documents"), self._tenant_id, self._source, lost)]
+        async with self._database.tenant(
+            self._tenant_id, f"{self._source}: list documents"
+        ) as connection:
+            return [
+                DocumentId(row[0])
+                for row in await connection.fetch(
+                    sql("stray_documents"), self._tenant_id, self._source, lost
+                )
+            ]
 
 
 def _published_file(row: Mapping[str, Any]) -> PublishedFile:
     present = row["present"]
     return PublishedFile(
-        row["fingerprint"] if present else None, row["sha256"] if present else None, -1 if row["newest"] is None else row["newest"],
-        present or row["visible"], row["withheld"], None if row["before"] is None else (DocumentId(row["before"]), row["newest_before"]),
-    )  # fmt: skip
+        row["fingerprint"] if present else None,
+        row["sha256"] if present else None,
+        -1 if row["newest"] is None else row["newest"],
+        present or row["visible"],
+        row["withheld"],
+        None if row["before"] is None else (DocumentId(row["before"]), row["newest_before"]),
+    )

@@ -1,4 +1,6 @@
-"""Subscribers as the database knows them: for whom notices are written, and whether these get through."""
+"""Subscribers as the database knows them: for whom notices are written, and whether these get
+through.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,14 @@ class SubscriberConfig:
     @property
     def row(self) -> tuple[Any, ...]:
         """The parameters of the statements that write it."""
-        return self.tenant_id, self.name, list(self.events), list(self.collections), self.reads, self.keep_days
+        return (
+            self.tenant_id,
+            self.name,
+            list(self.events),
+            list(self.collections),
+            self.reads,
+            self.keep_days,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,8 @@ class SubscriberStatus:
         refusals: in a row, of what it was sent.
         stopped_at: when it answered that it is gone; None: it is told.
         problem: the last failure in words; None: it works.
-        pause_s: seconds until something is sent to it again, >= 0.
-        waiting, oldest_s: notices that it has still to be told, and the age of the oldest in seconds.
+        pause_s: seconds until something is sent to it again, >= 0. waiting, oldest_s: notices that
+            it has still to be told, and the age of the oldest in seconds.
         met: a `notify` has written it to the database; nothing waits for one before.
     """
 
@@ -86,9 +95,21 @@ def not_started_status(registration: SubscriberConfig) -> SubscriberStatus:
     """A subscriber that the settings name, before any `notify` was started with them."""
     r = registration
     return SubscriberStatus(
-        r.tenant_id, r.name, r.events, r.collections, r.reads, configured=True, failures=0, refusals=0, stopped_at=None, problem=None,
-        pause_s=0.0, waiting=0, oldest_s=0.0, met=False,
-    )  # fmt: skip
+        r.tenant_id,
+        r.name,
+        r.events,
+        r.collections,
+        r.reads,
+        configured=True,
+        failures=0,
+        refusals=0,
+        stopped_at=None,
+        problem=None,
+        pause_s=0.0,
+        waiting=0,
+        oldest_s=0.0,
+        met=False,
+    )
 
 
 class SubscriberStore:
@@ -101,12 +122,12 @@ class SubscriberStore:
         """Make the table say what the settings say.
 
         Returns:
-            The names of those that were there and are not wanted any more: nothing new is written for them. One whose tenant was
-            deleted is left out; whoever tells it finds that out.
+            The names of those that were there and are not wanted any more: nothing new is written
+            for them. One whose tenant was deleted is left out; whoever tells it finds that out.
         """
-        by_tenant: Mapping[TenantId, list[SubscriberConfig]] = {tenant_id: [] for tenant_id in await self._database.tenants()} | {
-            each.tenant_id: [] for each in wanted
-        }
+        by_tenant: Mapping[TenantId, list[SubscriberConfig]] = {
+            tenant_id: [] for tenant_id in await self._database.tenants()
+        } | {each.tenant_id: [] for each in wanted}
         for each in wanted:
             by_tenant[each.tenant_id].append(each)
         gone: list[str] = []
@@ -115,12 +136,17 @@ class SubscriberStore:
                 gone += await self._configure(tenant_id, registrations)
         return gone
 
-    async def _configure(self, tenant_id: TenantId, registrations: Sequence[SubscriberConfig]) -> list[str]:
+    async def _configure(
+        self, tenant_id: TenantId, registrations: Sequence[SubscriberConfig]
+    ) -> list[str]:
         async with self._database.tenant(tenant_id, "configure subscribers") as connection:
-            rows = await connection.fetch(sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations])
+            rows = await connection.fetch(
+                sql("forget_other_subscribers"), tenant_id, [each.name for each in registrations]
+            )
             await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
             if registrations:
-                await connection.execute(sql("add_tenant"), tenant_id)  # so that it is found before its first document
+                # so that it is found before its first document
+                await connection.execute(sql("add_tenant"), tenant_id)
             for registration in registrations:
                 await connection.execute(sql("configure_subscriber"), *registration.row)
         return [row["name"] for row in rows]
@@ -131,7 +157,9 @@ class SubscriberStore:
         Raises:
             TenantDeletedError: its tenant was deleted.
         """
-        async with self._database.tenant(registration.tenant_id, f"add subscriber {registration.name}") as connection:
+        async with self._database.tenant(
+            registration.tenant_id, f"add subscriber {registration.name}"
+        ) as connection:
             await connection.execute(sql("add_tenant"), registration.tenant_id)
             await connection.execute(sql("add_subscriber"), *registration.row)
 
@@ -153,9 +181,13 @@ class SubscriberStore:
         for each in await self.all():
             if each.name == name:
                 return each
-        raise NotFoundError(f"there is no subscriber {name}: `livedex subscribers list` shows what there is")
+        raise NotFoundError(
+            f"there is no subscriber {name}: `livedex subscribers list` shows what there is"
+        )
 
-    async def failed(self, tenant_id: TenantId, name: str, problem: str, *, asked_s: float = 0.0) -> float:
+    async def failed(
+        self, tenant_id: TenantId, name: str, problem: str, *, asked_s: float = 0.0
+    ) -> float:
         """Note that it is away, or wants to be left alone, and pause it.
 
         Args:
@@ -165,18 +197,26 @@ class SubscriberStore:
         Returns:
             Seconds until something is sent to it again.
         """
-        async with self._database.tenant(tenant_id, f"pause subscriber {name}", durable=False) as connection:
-            pause_s: float | None = await connection.fetchval(sql("subscriber_failed"), tenant_id, name, problem, asked_s)
+        async with self._database.tenant(
+            tenant_id, f"pause subscriber {name}", durable=False
+        ) as connection:
+            pause_s: float | None = await connection.fetchval(
+                sql("subscriber_failed"), tenant_id, name, problem, asked_s
+            )
         return pause_s or 0.0
 
     async def refused(self, tenant_id: TenantId, name: str, problem: str) -> None:
         """Note that it is there, and did not take what it was sent."""
-        async with self._database.tenant(tenant_id, f"subscriber {name} refused", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"subscriber {name} refused", durable=False
+        ) as connection:
             await connection.execute(sql("subscriber_refused"), tenant_id, name, problem)
 
     async def record_success(self, tenant_id: TenantId, name: str) -> None:
         """Note that it was told something, after failures."""
-        async with self._database.tenant(tenant_id, f"subscriber {name} works", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"subscriber {name} works", durable=False
+        ) as connection:
             await connection.execute(sql("subscriber_works"), tenant_id, name)
 
     async def stop(self, tenant_id: TenantId, name: str, problem: str) -> None:

@@ -1,7 +1,8 @@
 """Tenants: which there are, and the removal of everything that one has.
 
-A deletion marks the tenant first. From then on the schema refuses whatever would be written for it, so no event that is under way brings it
-back (`migrations/0004_access.sql`). What is there is removed after that, a few rows at a time; a deletion that was cut off is begun again.
+A deletion marks the tenant first. From then on the schema refuses whatever would be written for it,
+so no event that is under way brings it back (`migrations/0004_access.sql`). What is there is
+removed after that, a few rows at a time; a deletion that was cut off is begun again.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class TenantStore:
             again: also where one of this name was deleted.
 
         Raises:
-            ConflictError: there is one of this name, or there was and `again` is not said, or the name is reserved.
+            ConflictError: there is one of this name, or there was and `again` is not said, or the
+            name is reserved.
         """
         _check_not_reserved(tenant_id)
         async with self._database.tenant(tenant_id, "make a tenant") as connection:
@@ -66,7 +68,8 @@ class TenantStore:
             deleted_at = await connection.fetchval(sql("tenant_deleted_at"), tenant_id)
             if deleted_at is not None and not again:
                 raise ConflictError(
-                    f"a tenant {tenant_id} was deleted at {deleted_at:%Y-%m-%d %H:%M} UTC, and what is still on its way for it would come in: choose another "
+                    f"a tenant {tenant_id} was deleted at {deleted_at:%Y-%m-%d %H:%M} UTC, "
+                    "and what is still on its way for it would come in: choose another "
                     "name, or say --again"
                 )
             await connection.execute(sql("forget_tenant_deletion"), tenant_id)
@@ -76,7 +79,8 @@ class TenantStore:
         return made
 
     async def count_rows(self, tenant_id: TenantId) -> Mapping[str, int]:
-        """How many rows a tenant has, by table, and `queue` for its events under way in the database; what it has none of is left out.
+        """How many rows a tenant has, by table, and `queue` for its events under way in the
+        database; what it has none of is left out.
 
         Raises:
             NotFoundError: there is no such tenant, and nothing is left of one.
@@ -86,13 +90,16 @@ class TenantStore:
             known = await connection.fetchrow(sql("read_tenant"), tenant_id) is not None
         found = {row["name"]: row["number"] for row in rows}
         if not found and not known:
-            raise NotFoundError(f"there is no tenant {tenant_id}: `livedex tenants list` shows what there is")
+            raise NotFoundError(
+                f"there is no tenant {tenant_id}: `livedex tenants list` shows what there is"
+            )
         if queued := sum([len(events) for events in await self._queued(tenant_id)]):
             found["queue"] = queued
         return found
 
     async def delete(self, tenant_id: TenantId) -> None:
-        """Remove everything that a tenant has; afterwards there is none of this name. `default`, which every installation has, is emptied: its
+        """Remove everything that a tenant has; afterwards there is none of this name. `default`,
+        which every installation has, is emptied: its
         subscribers are those of the configuration, and are told of what comes next.
 
         Raises:
@@ -113,7 +120,8 @@ class TenantStore:
         while removed:
             async with self._database.tenant(tenant_id, "remove what a tenant has") as connection:
                 removed = await connection.fetchval(sql("remove_tenant_rows"), _DELETE_BATCH_ROWS)
-        await self._blobs.discard_tenant(tenant_id)  # once more: in object storage nobody refuses what came meanwhile
+        # once more: in object storage nobody refuses what came meanwhile
+        await self._blobs.discard_tenant(tenant_id)
         async with self._database.tenant(tenant_id, "remove a tenant") as connection:
             await connection.execute(sql("remove_tenant"), tenant_id)
             if tenant_id == DEFAULT_TENANT:
@@ -142,7 +150,8 @@ class TenantStore:
 def _check_not_reserved(tenant_id: TenantId) -> None:
     if is_reserved(tenant_id):
         raise ConflictError(
-            f"{tenant_id} is reserved: it holds the dead letters of records that do not say whose they are; `livedex dead` takes these away"
+            f"{tenant_id} is reserved: it holds the dead letters of records that do not say "
+            "whose they are; `livedex dead` takes these away"
         )
 
 

@@ -1,4 +1,6 @@
-"""What everybody relies on in a place for large content: it is there until its event has ended, it is the right one, and then it goes."""
+"""What everybody relies on in a place for large content: it is there until its event has ended, it
+is the right one, and then it goes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,21 @@ ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")
 Age = Callable[[float], Awaitable[None]]
 CONTENT = bytes(range(256)) * 1200
-NAMES = ["..", "../../b", "a/b", "a//b", "/a", "a/", "a b+c%2F?#&", "ü\n☃", "x" * 2000, "CON", ".", "a\\b", "*"]
+NAMES = [
+    "..",
+    "../../b",
+    "a/b",
+    "a//b",
+    "/a",
+    "a/",
+    "a b+c%2F?#&",
+    "ü\n☃",
+    "x" * 2000,
+    "CON",
+    ".",
+    "a\\b",
+    "*",
+]
 
 
 def sha(content: bytes) -> str:
@@ -39,11 +55,15 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def blobs(kind: str, database: Database, owner: asyncpg.Connection, tmp_path: Path, s3: S3Server) -> BlobStore:
+async def blobs(
+    kind: str, database: Database, owner: asyncpg.Connection, tmp_path: Path, s3: S3Server
+) -> BlobStore:
     await owner.execute("insert into tenants (tenant_id) values ('acme'), ('other')")
     if kind == "database":
         return PostgresBlobStore(database)
-    url = f"file://{tmp_path}/a%20folder/contents" if kind == "folder" else f"s3://{BUCKET}/pre fix/ü"
+    url = (
+        f"file://{tmp_path}/a%20folder/contents" if kind == "folder" else f"s3://{BUCKET}/pre fix/ü"
+    )
     made = ObjectBlobStore(ObjectStorage(parse_blob_url(url)), database)
     await made.check()
     return made
@@ -63,7 +83,13 @@ def age(owner: asyncpg.Connection, tmp_path: Path, s3: S3Server) -> Age:
     return make
 
 
-async def is_there(blobs: BlobStore, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes = CONTENT) -> bool:
+async def is_there(
+    blobs: BlobStore,
+    tenant_id: TenantId,
+    document_id: DocumentId,
+    version: int,
+    content: bytes = CONTENT,
+) -> bool:
     try:
         return await blobs.get(tenant_id, document_id, version, sha(content)) == content
     except RejectedError:
@@ -75,13 +101,24 @@ async def left(blobs: BlobStore, versions: range, document_id: DocumentId = A) -
 
 
 async def has_state(
-    owner: asyncpg.Connection, document_id: str, version: int | None, *, pending: int | None = None, tenant: str = "acme"
+    owner: asyncpg.Connection,
+    document_id: str,
+    version: int | None,
+    *,
+    pending: int | None = None,
+    tenant: str = "acme",
 ) -> None:
     await owner.execute(
-        "insert into documents (tenant_id, document_id, version, digest, state, pending_version, pending_digest)"
+        "insert into documents (tenant_id, document_id, version, digest, state, "
+        "pending_version, pending_digest)"
         " values ($1, $2, $3, '\\x00', $4, $5, $6)",
-        tenant, document_id, version, None if version is None else "synced", pending, None if pending is None else b"\x00",
-    )  # fmt: skip
+        tenant,
+        document_id,
+        version,
+        None if version is None else "synced",
+        pending,
+        None if pending is None else b"\x00",
+    )
 
 
 async def test_what_was_put_is_there(blobs: BlobStore) -> None:
@@ -101,14 +138,21 @@ async def test_contents_of_one_version_stand_side_by_side(blobs: BlobStore) -> N
     assert await is_there(blobs, ACME, A, 1, CONTENT + b"!")
 
 
-@pytest.mark.parametrize("other", [(OTHER, A, 1), (ACME, B, 1), (ACME, A, 2), (TenantId("acme/docs"), DocumentId("a.md"), 1)])
-async def test_nobody_else_finds_it(blobs: BlobStore, other: tuple[TenantId, DocumentId, int]) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [(OTHER, A, 1), (ACME, B, 1), (ACME, A, 2), (TenantId("acme/docs"), DocumentId("a.md"), 1)],
+)
+async def test_nobody_else_finds_it(
+    blobs: BlobStore, other: tuple[TenantId, DocumentId, int]
+) -> None:
     await blobs.put(ACME, A, 1, CONTENT)
     assert not await is_there(blobs, *other)
 
 
 async def test_what_is_missing_says_what_to_do(blobs: BlobStore) -> None:
-    with pytest.raises(RejectedError, match=r"docs/a\.md v7 is gone: send the document again") as refused:
+    with pytest.raises(
+        RejectedError, match=r"docs/a\.md v7 is gone: send the document again"
+    ) as refused:
         await blobs.get(ACME, A, 7, sha(CONTENT))
     assert refused.value.reason == "content_missing"
 
@@ -124,7 +168,9 @@ async def test_no_name_reaches_the_place_of_another(blobs: BlobStore) -> None:
             assert not await is_there(blobs, tenant_id, DocumentId(name), n, name.encode() * 9)
 
 
-async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(blobs: BlobStore) -> None:
+async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(
+    blobs: BlobStore,
+) -> None:
     versions = [1, 9, 10, 2**62, 2**63 - 1]
     for version in versions:
         await blobs.put(ACME, A, version, CONTENT)
@@ -132,7 +178,10 @@ async def test_discarding_takes_every_version_up_to_the_one_given_and_no_other(b
     await blobs.put(ACME, B, 1, CONTENT)
     await blobs.put(OTHER, A, 1, CONTENT)
     await blobs.discard(ACME, A, 10)
-    assert [version for version in versions if await is_there(blobs, ACME, A, version)] == [2**62, 2**63 - 1]
+    assert [version for version in versions if await is_there(blobs, ACME, A, version)] == [
+        2**62,
+        2**63 - 1,
+    ]
     assert not await is_there(blobs, ACME, A, 10, CONTENT + b"!")
     assert await is_there(blobs, ACME, B, 1)
     assert await is_there(blobs, OTHER, A, 1)
@@ -159,7 +208,9 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     assert await left(blobs, range(1, 4)) == {3}
 
 
-async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: BlobStore, owner: asyncpg.Connection, age: Age) -> None:
+async def test_content_that_an_event_may_still_name_is_never_cleared(
+    blobs: BlobStore, owner: asyncpg.Connection, age: Age
+) -> None:
     await has_state(owner, A, 1)  # version 2 waits in the broker, where nobody has seen it
     await has_state(owner, B, 1, pending=2)
     await has_state(owner, "new", None, pending=1)
@@ -172,7 +223,9 @@ async def test_content_that_an_event_may_still_name_is_never_cleared(blobs: Blob
     assert [place for place in places if await is_there(blobs, ACME, *place)] == places
 
 
-async def test_clearing_goes_on_where_a_crash_left_it(blobs: BlobStore, owner: asyncpg.Connection, age: Age) -> None:
+async def test_clearing_goes_on_where_a_crash_left_it(
+    blobs: BlobStore, owner: asyncpg.Connection, age: Age
+) -> None:
     for n in range(40):
         await has_state(owner, f"d{n}", 5)
         for version in (3, 5):
@@ -180,7 +233,13 @@ async def test_clearing_goes_on_where_a_crash_left_it(blobs: BlobStore, owner: a
     await age(2)
     await blobs.discard(ACME, DocumentId("d0"), 3)
     await asyncio.gather(blobs.clear_ended(1.0), blobs.clear_ended(1.0))
-    assert not any([await is_there(blobs, ACME, DocumentId(f"d{n}"), version) for n in range(40) for version in (3, 5)])
+    assert not any(
+        [
+            await is_there(blobs, ACME, DocumentId(f"d{n}"), version)
+            for n in range(40)
+            for version in (3, 5)
+        ]
+    )
 
 
 async def test_everything_of_one_tenant_goes_and_nothing_of_another(blobs: BlobStore) -> None:

@@ -1,4 +1,4 @@
-"""The loop around a stage on a real broker: every record ends, none is lost, an outage blames none."""
+"""The consumer loop on a real broker: every record completes, none is lost."""
 
 from __future__ import annotations
 
@@ -40,9 +40,22 @@ async def test_every_record_reaches_the_stage_once(running: StartStage) -> None:
 
 
 @pytest.mark.parametrize(
-    "poison", [b"{not json", b"\xff\xfe{}", b"null", b"[1,2]", b'{"specversion": "1.0"}', b'"text"', b"0", b"{" * 5000], ids=repr
+    "poison",
+    [
+        b"{not json",
+        b"\xff\xfe{}",
+        b"null",
+        b"[1,2]",
+        b'{"specversion": "1.0"}',
+        b'"text"',
+        b"0",
+        b"{" * 5000,
+    ],
+    ids=repr,
 )
-async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(running: StartStage, poison: bytes) -> None:
+async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go_on(
+    running: StartStage, poison: bytes
+) -> None:
     seen: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -55,26 +68,37 @@ async def test_bytes_that_are_no_event_become_one_letter_and_their_neighbours_go
         await bench.publish("after")
         await bench.wait_drained()
         letters = await bench.letters.all()
-        assert [(x.stage, x.reason, x.tenant_id) for x in letters] == [("chunk", "invalid_event", UNKNOWN_TENANT)]
+        assert [(x.stage, x.reason, x.tenant_id) for x in letters] == [
+            ("chunk", "invalid_event", UNKNOWN_TENANT)
+        ]
         assert (await bench.letters.find(letters[0].letter_id)).payload == poison
     assert sorted(seen) == ["after", "before"]
 
 
-@pytest.mark.parametrize("change", [{"schemaversion": 99}, {"type": 7}, {"data": {"tenant_id": "t"}}], ids=str)
-async def test_an_event_of_another_schema_is_a_letter(running: StartStage, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"schemaversion": 99}, {"type": 7}, {"data": {"tenant_id": "t"}}], ids=str
+)
+async def test_an_event_of_another_schema_is_a_letter(
+    running: StartStage, change: dict[str, Any]
+) -> None:
     import orjson
 
     async def run(event: Event[Any]) -> Finished:
         raise AssertionError("must not be reached")
 
     async with running(run) as bench:
-        body = orjson.loads(change_event(Changed(tenant_id="t", document_id="d", version=1)).encode()) | change
+        body = (
+            orjson.loads(change_event(Changed(tenant_id="t", document_id="d", version=1)).encode())
+            | change
+        )
         await bench.put(orjson.dumps(body))
         await bench.wait_drained()
         assert [x.reason for x in await bench.letters.all()] == ["invalid_event"]
 
 
-async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(running: StartStage) -> None:
+async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(
+    running: StartStage,
+) -> None:
     tries: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -92,7 +116,11 @@ async def test_what_can_never_work_is_tried_once_and_buried_with_its_bytes(runni
     assert sorted(tries) == ["bad", "fine", "good"]
 
 
-@pytest.mark.parametrize(("error", "reason"), [(RetryableError("locked"), "retries_exhausted"), (ZeroDivisionError(), "failed")], ids=repr)
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(RetryableError("locked"), "retries_exhausted"), (ZeroDivisionError(), "failed")],
+    ids=repr,
+)
 async def test_a_lasting_fault_is_tried_a_bounded_number_of_times(
     running: StartStage, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
@@ -109,7 +137,9 @@ async def test_a_lasting_fault_is_tried_a_bounded_number_of_times(
     async with running(run) as bench:
         await bench.publish("bad", *(f"d{n}" for n in range(20)))
         await bench.wait_drained()
-        assert [(x.document_id, x.reason, x.attempts) for x in await bench.letters.all()] == [("bad", reason, MAX_ATTEMPTS)]
+        assert [(x.document_id, x.reason, x.attempts) for x in await bench.letters.all()] == [
+            ("bad", reason, MAX_ATTEMPTS)
+        ]
     assert tries == MAX_ATTEMPTS
 
 
@@ -128,7 +158,10 @@ async def test_an_outage_pauses_and_blames_nobody(running: StartStage) -> None:
         async with asyncio.timeout(60):
             while max(tries.values(), default=0) <= MAX_ATTEMPTS:
                 await asyncio.sleep(0.02)
-        assert (done, await bench.letters.all()) == ([], []) and ("embedder", "down") in bench.health
+        assert (done, await bench.letters.all()) == ([], []) and (
+            "embedder",
+            "down",
+        ) in bench.health
         away[0] = False
         await bench.wait_drained()
         assert await bench.letters.all() == [] and bench.health[-1] == ("embedder", None)
@@ -160,7 +193,9 @@ async def test_a_stop_finishes_what_was_begun_and_gives_back_the_rest(running: S
     assert sorted(done) == sorted(f"d{n}" for n in range(20)), "something was lost, or done twice"
 
 
-async def test_a_letter_that_cannot_be_written_is_not_lost(running: StartStage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_letter_that_cannot_be_written_is_not_lost(
+    running: StartStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refusals = [OutageError("database", "away"), OutageError("database", "away")]
     bury = DeadLetterStore.bury
 
@@ -184,10 +219,14 @@ async def test_a_letter_that_cannot_be_written_is_not_lost(running: StartStage, 
 async def test_what_keeps_the_queue_from_taking_an_event_is_named(
     owner: asyncpg.Connection[asyncpg.Record], owner_url: str, database: Database
 ) -> None:
-    """By the kind of the driver's error, which says of a full disk what nothing else does; its words may hold what was sent."""
+    """By the kind of the driver's error, which says of a full disk what nothing else does; its
+    words may hold what was sent.
+    """
     async with stage_on_postgres(owner_url, database)(_ends) as bench:
         await owner.execute("alter table queue add constraint full_disk check (id < 0) not valid")
-        with pytest.raises(OutageError, match=r"^publish to livedex\.changed: CheckViolationError$"):
+        with pytest.raises(
+            OutageError, match=r"^publish to livedex\.changed: CheckViolationError$"
+        ):
             await bench.publish("document")
         await owner.execute("alter table queue drop constraint full_disk")
         await bench.publish("document")

@@ -1,4 +1,6 @@
-"""Who waits for whom on a real broker: tenants take turns, and a document that cannot be processed holds up itself alone."""
+"""Who waits for whom on a real broker: tenants take turns, and a document that cannot be processed
+holds up itself alone.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,15 @@ def running(request: pytest.FixtureRequest, owner_url: str, database: Database) 
 
 
 def deletes(tenant_id: str, names: list[str]) -> list[Event[Changed]]:
-    return [change_event(Changed(tenant_id=tenant_id, document_id=name, version=1, deleted=True)) for name in names]
+    return [
+        change_event(Changed(tenant_id=tenant_id, document_id=name, version=1, deleted=True))
+        for name in names
+    ]
 
 
-async def test_one_document_of_a_tenant_does_not_wait_for_hundreds_of_another(running: StartStage) -> None:
+async def test_one_document_of_a_tenant_does_not_wait_for_hundreds_of_another(
+    running: StartStage,
+) -> None:
     ended: list[str] = []
 
     async def run(event: Event[Any]) -> Finished:
@@ -70,7 +77,10 @@ async def test_of_one_document_one_version_is_worked_on_at_a_time_and_its_backlo
         return Finished()
 
     async with running(run) as bench:
-        versions = [change_event(Changed(tenant_id="t", document_id="slow", version=n, deleted=True)) for n in range(1, 4 * WORKERS)]
+        versions = [
+            change_event(Changed(tenant_id="t", document_id="slow", version=n, deleted=True))
+            for n in range(1, 4 * WORKERS)
+        ]
         await bench.broker.publish(versions)
         await bench.broker.publish(deletes("t", [f"d{n}" for n in range(50)]))
         async with asyncio.timeout(30):

@@ -1,4 +1,6 @@
-"""Dead letters that are sent through again, on both brokers: attempts add up, bytes and place stay, what works is gone, and nothing is done twice."""
+"""Dead letters that are sent through again, on both brokers: attempts add up, bytes and place
+stay, what works is gone, and nothing is done twice.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ class Surrounding:
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def running(request: pytest.FixtureRequest, owner_url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> StartStage:
+def running(
+    request: pytest.FixtureRequest,
+    owner_url: str,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> StartStage:
     monkeypatch.setattr(outcome, "FIRST_RETRY_DELAY_S", outcome.FIRST_RETRY_DELAY_S / 100)
     if request.param == "postgres":
         return stage_on_postgres(owner_url, database)
@@ -40,13 +47,22 @@ async def replay(database: Database, bench: StageHarness, broker: Any = None) ->
         for listed in await bench.letters.all():
             yield await bench.letters.find(listed.letter_id)
 
-    done = await replay_dead_letters(cast(AppContext, Surrounding(database)), broker or bench.broker, whole())
+    done = await replay_dead_letters(
+        cast(AppContext, Surrounding(database)), broker or bench.broker, whole()
+    )
     await bench.wait_drained()
     return done
 
 
-async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(running: StartStage, database: Database) -> None:
-    failures: list[Exception | None] = [RetryableError("not now"), RejectedError("never"), RetryableError("not now"), None]
+async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(
+    running: StartStage, database: Database
+) -> None:
+    failures: list[Exception | None] = [
+        RetryableError("not now"),
+        RejectedError("never"),
+        RetryableError("not now"),
+        None,
+    ]
 
     async def run(event: Event[Any]) -> Finished:
         if failures[0] is not None:
@@ -65,7 +81,12 @@ async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(runni
             [again] = await bench.letters.all()
             assert again.attempts == attempts
             found = await bench.letters.find(again.letter_id)
-            assert (found.letter_id, found.payload, found.place, found.at) == (whole.letter_id, whole.payload, whole.place, whole.at)
+            assert (found.letter_id, found.payload, found.place, found.at) == (
+                whole.letter_id,
+                whole.payload,
+                whole.place,
+                whole.at,
+            )
             assert "livedex-letter" not in found.headers
         failures.pop(0)
         assert (await replay(database, bench)).replayed == 1
@@ -74,7 +95,9 @@ async def test_attempts_add_up_place_and_bytes_stay_and_what_works_is_gone(runni
             await bench.letters.find(first.letter_id)
 
 
-async def test_bytes_that_are_no_event_stay_one_letter(running: StartStage, database: Database) -> None:
+async def test_bytes_that_are_no_event_stay_one_letter(
+    running: StartStage, database: Database
+) -> None:
     async def run(event: Event[Any]) -> Finished:
         raise AssertionError("there is none")
 
@@ -90,7 +113,9 @@ async def test_bytes_that_are_no_event_stay_one_letter(running: StartStage, data
 class Fickle:
     """A broker some of whose answers never come, or that takes some records never."""
 
-    def __init__(self, bench: StageHarness, errors: Sequence[tuple[Exception | None, bool]]) -> None:
+    def __init__(
+        self, bench: StageHarness, errors: Sequence[tuple[Exception | None, bool]]
+    ) -> None:
         self._bench, self._errors = bench, list(errors)
 
     async def put_again(self, letter: DeadLetter) -> None:
@@ -101,7 +126,9 @@ class Fickle:
             raise error
 
 
-async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(running: StartStage, database: Database) -> None:
+async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(
+    running: StartStage, database: Database
+) -> None:
     seen: list[str] = []
     dies = True
 
@@ -116,7 +143,16 @@ async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(
         await bench.wait_drained()
         dies = False
         timed_out = OutageError("broker", "no answer")
-        fickle = Fickle(bench, [(RejectedError("too large"), False), (None, True), (timed_out, True), (timed_out, False), (None, True)])
+        fickle = Fickle(
+            bench,
+            [
+                (RejectedError("too large"), False),
+                (None, True),
+                (timed_out, True),
+                (timed_out, False),
+                (None, True),
+            ],
+        )
         done = await replay(database, bench, fickle)
         assert (done.replayed, done.stale, len(done.failed)) == (2, 0, 3)
         assert len(seen) == 3, "one was sent though nobody said so"
@@ -126,13 +162,21 @@ async def test_each_is_sent_on_its_own_and_one_that_timed_out_is_not_done_twice(
         assert (await replay(database, bench)).replayed == 1
         assert sorted(seen) == sorted(set(seen)) and len(seen) == 4
         async with database.tenant(kept.tenant_id) as connection:
-            await connection.execute("update dead_letters set replayed_at = replayed_at - interval '16 minutes'")
+            await connection.execute(
+                "update dead_letters set replayed_at = replayed_at - interval '16 minutes'"
+            )
         [undecided] = await bench.letters.all()
         assert (await replay(database, bench)).failed == []
-        assert sorted(seen) == list("abcde") and await bench.letters.all() == [] and undecided.attempts == 1
+        assert (
+            sorted(seen) == list("abcde")
+            and await bench.letters.all() == []
+            and undecided.attempts == 1
+        )
 
 
-async def test_a_header_that_somebody_wrote_takes_no_letter_away(running: StartStage, database: Database) -> None:
+async def test_a_header_that_somebody_wrote_takes_no_letter_away(
+    running: StartStage, database: Database
+) -> None:
     dies = True
 
     async def run(event: Event[Any]) -> Finished:
@@ -146,6 +190,29 @@ async def test_a_header_that_somebody_wrote_takes_no_letter_away(running: StartS
         first, second = await bench.letters.all()
         dies = False
         forged = await bench.letters.find(first.letter_id)
-        await bench.broker.put_again(DeadLetter(second.letter_id, *(getattr(forged, name) for name in ("tenant_id", "stage", "document_id", "version", "reason", "detail", "attempts", "topic", "place", "headers", "payload"))))  # fmt: skip
+        await bench.broker.put_again(
+            DeadLetter(
+                second.letter_id,
+                *(
+                    getattr(forged, name)
+                    for name in (
+                        "tenant_id",
+                        "stage",
+                        "document_id",
+                        "version",
+                        "reason",
+                        "detail",
+                        "attempts",
+                        "topic",
+                        "place",
+                        "headers",
+                        "payload",
+                    )
+                ),
+            )
+        )
         await bench.wait_drained()
-        assert [letter.letter_id for letter in await bench.letters.all()] == [first.letter_id, second.letter_id]
+        assert [letter.letter_id for letter in await bench.letters.all()] == [
+            first.letter_id,
+            second.letter_id,
+        ]

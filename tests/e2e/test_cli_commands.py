@@ -1,4 +1,6 @@
-"""The commands beside a running `livedex up` and after it has ended, with the embedder that needs no network."""
+"""The commands beside a running `livedex up` and after it has ended, with the embedder that needs
+no network.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,12 @@ import pytest
 from tests.e2e.test_cli_program import livedex, only_line
 
 TEXTS = {
-    "refunds.md": "# Refunds\n\nGoods may be sent back within thirty days after delivery; the money is paid to the card used for the purchase.\n",
-    "espresso.md": "# Espresso machine\n\nDescale the boiler with citric acid whenever the orange lamp blinks, and never pour vinegar in.\n",
-    "sub/printer.txt": "The printer of the office answers at 192.168.0.10; its toner lies in the cupboard beside the stairs.\n",
+    "refunds.md": "# Refunds\n\nGoods may be sent back within thirty days after delivery; "
+    "the money is paid to the card used for the purchase.\n",
+    "espresso.md": "# Espresso machine\n\nDescale the boiler with citric acid whenever the "
+    "orange lamp blinks, and never pour vinegar in.\n",
+    "sub/printer.txt": "The printer of the office answers at 192.168.0.10; its toner lies in "
+    "the cupboard beside the stairs.\n",
 }
 
 
@@ -43,9 +48,13 @@ def up(home: Path) -> Iterator[subprocess.Popen[str]]:
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--port", str(port)], cwd=home, env=clean, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--port", str(port)],
+        cwd=home,
+        env=clean,
+        text=True,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     assert any(line.startswith("ready http") for line in process.stdout)
     yield process
@@ -62,7 +71,9 @@ def answer(home: Path, *arguments: str, status: int = 0) -> dict[str, Any]:
 
 
 def found_by_both(home: Path, *arguments: str) -> list[dict[str, Any]]:
-    """The hits of a search for which the model answered in time, as on a busy machine it may not: the search says so then, and is made again."""
+    """The hits of a search for which the model answered in time, as on a busy machine it may not:
+    the search says so then, and is made again.
+    """
     found = answer(home, "search", *arguments)
     end = time.monotonic() + 60
     while found["degraded"]:
@@ -76,12 +87,17 @@ def check_the_commands(home: Path) -> None:
     assert livedex(home, "status", "--wait", "60").returncode == 0
     status = answer(home, "status")
     assert {state: n for state, n in status["documents"].items() if n} == {"synced": len(TEXTS)}
-    assert status["stages"] == {name: {"waiting": 0, "oldest_s": 0.0} for name in ("chunk", "embed", "sync")}
+    assert status["stages"] == {
+        name: {"waiting": 0, "oldest_s": 0.0} for name in ("chunk", "embed", "sync")
+    }
     assert status["health"] == {"database": "ok", "broker": "ok", "embedder": "ok"}
     hits = found_by_both(home, "how do I descale the espresso machine", "--limit", "2")
     assert hits[0]["document_id"] == "docs/espresso.md"
     assert len(hits) == 2
-    assert "docs/espresso.md" in livedex(home, "search", "descale espresso machine", "--mode", "keyword").stdout
+    assert (
+        "docs/espresso.md"
+        in livedex(home, "search", "descale espresso machine", "--mode", "keyword").stdout
+    )
     assert answer(home, "search", "espresso", "--collection", "nothing-in-it")["hits"] == []
     assert answer(home, "search", "espresso", "--where", '{"kind": "policy"}')["hits"] == []
     plan = answer(home, "plan", "docs")
@@ -115,7 +131,9 @@ def test_a_wait_covers_what_was_saved_just_before_it(home: Path) -> None:
     assert "Marker4" not in livedex(home, "search", "Marker4", "--mode", "keyword").stdout
 
 
-def test_after_up_has_ended_the_commands_start_the_database_and_stop_it(home: Path, up: subprocess.Popen[str]) -> None:
+def test_after_up_has_ended_the_commands_start_the_database_and_stop_it(
+    home: Path, up: subprocess.Popen[str]
+) -> None:
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     check_the_commands(home)
@@ -125,17 +143,26 @@ def test_after_up_has_ended_the_commands_start_the_database_and_stop_it(home: Pa
         time.sleep(0.1)
 
 
-def test_after_up_has_ended_a_changed_folder_is_told_at_once_planned_and_repaired(home: Path, up: subprocess.Popen[str]) -> None:
+def test_after_up_has_ended_a_changed_folder_is_told_at_once_planned_and_repaired(
+    home: Path, up: subprocess.Popen[str]
+) -> None:
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     (home / "docs/refunds.md").unlink()
-    (home / "docs/added.md").write_text("# Added\n\nSomething that nobody has said before.\n", "utf-8")
+    (home / "docs/added.md").write_text(
+        "# Added\n\nSomething that nobody has said before.\n", "utf-8"
+    )
     waited = livedex(home, "status", "--wait", "600")
     assert waited.returncode == 1
     [line] = waited.stderr.splitlines()
     assert "livedex up" in line
     plan = answer(home, "plan", "docs")
-    assert (plan["added"], plan["deleted"], plan["unchanged"], plan["chunks_to_embed"]) == (1, 1, 2, 1)
+    assert (plan["added"], plan["deleted"], plan["unchanged"], plan["chunks_to_embed"]) == (
+        1,
+        1,
+        2,
+        1,
+    )
     shown = livedex(home, "verify")
     assert shown.returncode == 1
     assert "docs/refunds.md" in shown.stdout

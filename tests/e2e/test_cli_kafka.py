@@ -1,4 +1,6 @@
-"""`livedex up` over Kafka, as a user meets it: waiting for Kafka, documents searchable, and an end whatever Kafka does."""
+"""`livedex up` over Kafka, as a user meets it: waiting for Kafka, documents searchable, and an end
+whatever Kafka does.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def up(home: Path, settings: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     command = [sys.executable, "-m", "livedex.cli.main", "up", "docs", "--port", str(port)]
     with (home / "up.out").open("wb") as out, (home / "up.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=home, env=clean | settings, text=True, stdout=out, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=home, env=clean | settings, text=True, stdout=out, stderr=log
+        )
     try:
         yield process
     finally:
@@ -44,10 +48,18 @@ def until(condition: Callable[[], bool], home: Path) -> None:
         time.sleep(0.05)
 
 
-def test_up_waits_for_kafka_syncs_and_ends_with_and_without_it(kafka_server: KafkaServer, tmp_path: Path) -> None:
+def test_up_waits_for_kafka_syncs_and_ends_with_and_without_it(
+    kafka_server: KafkaServer, tmp_path: Path
+) -> None:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("# Espresso\n\nDescale the boiler with citric acid whenever the orange lamp blinks.\n", "utf-8")
-    settings = {"LIVEDEX_BROKER_URL": f"kafka://{kafka_server.bootstrap}", "LIVEDEX_KAFKA_PARTITIONS": "2"}
+    (tmp_path / "docs" / "a.md").write_text(
+        "# Espresso\n\nDescale the boiler with citric acid whenever the orange lamp blinks.\n",
+        "utf-8",
+    )
+    settings = {
+        "LIVEDEX_BROKER_URL": f"kafka://{kafka_server.bootstrap}",
+        "LIVEDEX_KAFKA_PARTITIONS": "2",
+    }
     out, log = tmp_path / "up.out", tmp_path / "up.log"
 
     def waits() -> bool:
@@ -69,7 +81,11 @@ def test_up_waits_for_kafka_syncs_and_ends_with_and_without_it(kafka_server: Kaf
         assert livedex(tmp_path, "status", "--wait", str(LONGEST_S), **settings).returncode == 0
         status = json.loads(livedex(tmp_path, "status", "--json", **settings).stdout)
         assert status["documents"]["synced"] == 1 and status["health"]["broker"] == "ok"
-        assert {name: stage["waiting"] for name, stage in status["stages"].items()} == {"chunk": 0, "embed": 0, "sync": 0}
+        assert {name: stage["waiting"] for name, stage in status["stages"].items()} == {
+            "chunk": 0,
+            "embed": 0,
+            "sync": 0,
+        }
         assert "docs/a.md" in livedex(tmp_path, "search", "descale the boiler", **settings).stdout
         program.send_signal(signal.SIGTERM)
         assert program.wait(LONGEST_S) == 0

@@ -17,9 +17,14 @@ def livedex(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
     """Run the program in a working folder, without settings of the caller's own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
     return subprocess.run(
-        [sys.executable, "-m", "livedex.cli.main", *arguments], cwd=folder, env=clean | environment, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "livedex.cli.main", *arguments],
+        cwd=folder,
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def only_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -44,14 +49,20 @@ def test_every_command_has_help_with_an_example(tmp_path: Path, command: str) ->
 
 
 @pytest.mark.parametrize("command", ["list", "show", "replay", "drop"])
-def test_every_command_on_dead_letters_has_help_with_an_example(tmp_path: Path, command: str) -> None:
+def test_every_command_on_dead_letters_has_help_with_an_example(
+    tmp_path: Path, command: str
+) -> None:
     done = livedex(tmp_path, "dead", command, "--help")
     assert done.returncode == 0
     assert f"livedex dead {command}" in done.stdout.split("Example:")[1]
 
 
-@pytest.mark.parametrize("arguments", [(), ("dead",), ("keys",), ("tenants",), ("subscribers",), ("hooks",)])
-def test_a_group_without_a_command_shows_its_help(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [(), ("dead",), ("keys",), ("tenants",), ("subscribers",), ("hooks",)]
+)
+def test_a_group_without_a_command_shows_its_help(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     done = livedex(tmp_path, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: livedex") and len(done.stdout.splitlines()) > 8
@@ -59,9 +70,17 @@ def test_a_group_without_a_command_shows_its_help(tmp_path: Path, arguments: tup
 
 @pytest.mark.parametrize(
     ("arguments", "meant"),
-    [(("serach", "x"), "search"), (("stauts",), "status"), (("serve",), "up"), (("dead", "lst"), "list"), (("run", "wach"), "watch")],
+    [
+        (("serach", "x"), "search"),
+        (("stauts",), "status"),
+        (("serve",), "up"),
+        (("dead", "lst"), "list"),
+        (("run", "wach"), "watch"),
+    ],
 )
-def test_the_nearest_name_is_suggested(tmp_path: Path, arguments: tuple[str, ...], meant: str) -> None:
+def test_the_nearest_name_is_suggested(
+    tmp_path: Path, arguments: tuple[str, ...], meant: str
+) -> None:
     assert re.search(rf"[Dd]id you mean '?{meant}'?\?", only_line(livedex(tmp_path, *arguments)))
 
 
@@ -71,8 +90,19 @@ def test_an_unknown_command_is_named_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == USAGE_ERROR
 
 
-@pytest.mark.parametrize("arguments", [("status",), ("search", "espresso"), ("verify",), ("dead", "list"), ("dead", "replay", "--all")])
-def test_where_nothing_was_ever_started_a_command_says_so_and_starts_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("search", "espresso"),
+        ("verify",),
+        ("dead", "list"),
+        ("dead", "replay", "--all"),
+    ],
+)
+def test_where_nothing_was_ever_started_a_command_says_so_and_starts_nothing(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     done = livedex(tmp_path, *arguments)
     assert "livedex up" in only_line(done)
     assert done.returncode == FAILED
@@ -92,7 +122,9 @@ def test_where_nothing_was_ever_started_a_command_says_so_and_starts_nothing(tmp
         (("dead", "drop", "some", "--all"), "--all"),
     ],
 )
-def test_a_wrong_call_is_named_in_one_line(tmp_path: Path, arguments: tuple[str, ...], named: str) -> None:
+def test_a_wrong_call_is_named_in_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], named: str
+) -> None:
     assert named in only_line(livedex(tmp_path, *arguments))
 
 
@@ -101,7 +133,9 @@ def test_a_misspelt_setting_is_named_by_a_command_too(tmp_path: Path) -> None:
 
 
 def test_a_database_that_does_not_answer_is_one_line_without_its_password(tmp_path: Path) -> None:
-    line = only_line(livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none"))
+    line = only_line(
+        livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none")
+    )
     assert "LIVEDEX_DATABASE_URL" in line
     assert "secret" not in line
 
@@ -115,10 +149,14 @@ def test_migrate_prints_every_statement_without_a_database(tmp_path: Path) -> No
 
 
 def test_migrating_a_database_that_does_not_answer_names_the_setting(tmp_path: Path) -> None:
-    line = only_line(livedex(tmp_path, "migrate", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none"))
+    line = only_line(
+        livedex(tmp_path, "migrate", LIVEDEX_DATABASE_URL="postgresql://me:secret@127.0.0.1:9/none")
+    )
     assert "LIVEDEX_DATABASE_URL" in line
     assert "secret" not in line
 
 
 def test_a_bad_url_is_one_line_too(tmp_path: Path) -> None:
-    assert "LIVEDEX_DATABASE_URL" in only_line(livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="nonsense"))
+    assert "LIVEDEX_DATABASE_URL" in only_line(
+        livedex(tmp_path, "status", LIVEDEX_DATABASE_URL="nonsense")
+    )

@@ -1,4 +1,6 @@
-"""What docker-compose.yml says, done without containers: its Kafka, its database and its commands index a folder."""
+"""What docker-compose.yml says, done without containers: its Kafka, its database and its commands
+index a folder.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,22 @@ from tests.kafka_java import JavaNode, java_command
 from tests.kafka_nodes import ReservedPort
 from tests.kafka_server import KafkaServer
 
-SERVICES = services({"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"})
-STAYING = [name for name, service in SERVICES.items() if runs_livedex(service) and name != "migrate" and "profiles" not in service]
+SERVICES = services(
+    {"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"}
+)
+STAYING = [
+    name
+    for name, service in SERVICES.items()
+    if runs_livedex(service) and name != "migrate" and "profiles" not in service
+]
 OWN_LOGGING = "Configuration: {Loggers: {Root: {level: INFO}, Logger: []}}\n"
 TEXT = "# Bees\n\nA hive is opened on a warm day without wind, with smoke at its entrance first.\n"
 
 
 def kafka_of_the_services(folder: Path) -> JavaNode:
-    """The service `kafka` on ports of this machine, configured by the program that its image runs first."""
+    """The service `kafka` on ports of this machine, configured by the program that its image runs
+    first.
+    """
     node = JavaNode(1, folder, java_command())
     addresses = re.findall(r"://([\d.:]+)", node.listeners["listeners"])
     there = dict(zip(("9092", "19092", "9093"), addresses, strict=True))
@@ -47,13 +57,24 @@ def kafka_of_the_services(folder: Path) -> JavaNode:
     for name in ("log4j2.yaml", "tools-log4j2.yaml"):
         (places["default"] / name).write_text(OWN_LOGGING, "utf-8")
     (places["default"] / "server.properties").write_text("", "utf-8")
-    options = [part for name, place in places.items() for part in (f"--{name}-configs-dir", str(place))]
+    options = [
+        part for name, place in places.items() for part in (f"--{name}-configs-dir", str(place))
+    ]
     command = [*java_command(), "kafka.docker.KafkaDockerWrapper", "setup", *options]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     written = (places["final"] / "server.properties").read_text("utf-8")
     node.listeners = {}
-    node.configure(dict(line.split("=", 1) for line in written.split("\n") if line), environment["CLUSTER_ID"])
+    node.configure(
+        dict(line.split("=", 1) for line in written.split("\n") if line), environment["CLUSTER_ID"]
+    )
     return node
 
 
@@ -72,34 +93,52 @@ class Deployment:
 
     def environment(self, service: str) -> dict[str, str]:
         """Of a service, with the places of this machine."""
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
-        places = {"@postgres:5432/livedex": f"@/livedex?host={self._sockets}", "kafka:19092": self._kafka}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")
+        }
+        places = {
+            "@postgres:5432/livedex": f"@/livedex?host={self._sockets}",
+            "kafka:19092": self._kafka,
+        }
         given = dict(SERVICES[service]["environment"])
         for there, here in places.items():
             given = {name: value.replace(there, here) for name, value in given.items()}
-        return clean | given | {"LIVEDEX_KAFKA_PREFIX": f"deployment-{os.getpid()}."}  # other tests use this Kafka too
+        # other tests use this Kafka too
+        return clean | given | {"LIVEDEX_KAFKA_PREFIX": f"deployment-{os.getpid()}."}
 
     def command(self, service: str) -> list[str]:
         """Of a service; in its container each has its port to itself."""
         given = list(SERVICES[service]["command"])
         if service in self.ports:
             option = "--health-port" if "--health-port=8700" in given else "--port"
-            given = [each for each in given if not each.startswith(option)] + [f"{option}={self.ports[service]}"]
+            given = [each for each in given if not each.startswith(option)] + [
+                f"{option}={self.ports[service]}"
+            ]
         return [sys.executable, "-m", "livedex.cli.main", *given]
 
     def working_folder(self, service: str) -> Path:
         """Of a service, with the settings that are mounted there."""
         folder = self._folder / service
         folder.mkdir()
-        if any("livedex.toml" in volume for volume in SERVICES[service].get("volumes", []) if isinstance(volume, str)):
+        if any(
+            "livedex.toml" in volume
+            for volume in SERVICES[service].get("volumes", [])
+            if isinstance(volume, str)
+        ):
             text = (PROJECT / "deploy" / "livedex.toml").read_text("utf-8")
-            (folder / "livedex.toml").write_text(text.replace("/srv/documents", str(self.documents)), "utf-8")
+            (folder / "livedex.toml").write_text(
+                text.replace("/srv/documents", str(self.documents)), "utf-8"
+            )
         return folder
 
     def ask(self, service: str, path: str, body: Any = None) -> Any:
         """What the API of a service answers."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[service]}{path}", data, {"content-type": "application/json"})
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ports[service]}{path}",
+            data,
+            {"content-type": "application/json"},
+        )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
@@ -112,16 +151,31 @@ async def make_database(url: str, sockets: str) -> None:
     finally:
         await admin.close()
     programs = next(Path(sys.prefix).rglob("pginstall18/bin/psql")).parent
-    environment = {**SERVICES["postgres"]["environment"], "PATH": f"{programs}:{os.environ['PATH']}", "PGHOST": sockets}
+    environment = {
+        **SERVICES["postgres"]["environment"],
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PGHOST": sockets,
+    }
     for _ in range(2):  # the second time as on a database that is there already
-        await asyncio.to_thread(subprocess.run, [PROJECT / "deploy" / "postgres" / "application-role.sh"], env=environment, check=True)
+        await asyncio.to_thread(
+            subprocess.run,
+            [PROJECT / "deploy" / "postgres" / "application-role.sh"],
+            env=environment,
+            check=True,
+        )
 
 
 @pytest.fixture(scope="module")
 def deployment(kafka: str) -> Iterator[Deployment]:
-    """The services of docker-compose.yml, in the order of what they wait for, without those that are not offered yet."""
+    """The services of docker-compose.yml, in the order of what they wait for, without those that
+    are not offered yet.
+    """
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="livedex-tests-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="livedex-tests-", ignore_cleanup_errors=True)
+            )
+        )
         runner = stack.enter_context(asyncio.Runner())
         context = embedded_postgres(folder / "postgres")
         url = runner.run(context.__aenter__())
@@ -131,11 +185,18 @@ def deployment(kafka: str) -> Iterator[Deployment]:
         ports = {name: ReservedPort() for name in STAYING}
         for port in ports.values():
             stack.callback(port.close)
-        made = Deployment(folder, sockets, kafka, {name: port.number for name, port in ports.items()})
+        made = Deployment(
+            folder, sockets, kafka, {name: port.number for name, port in ports.items()}
+        )
         for name in ["migrate", *STAYING]:
             log = stack.enter_context((folder / f"{name}.log").open("w+"))
             process = subprocess.Popen(
-                made.command(name), cwd=made.working_folder(name), env=made.environment(name), stdout=subprocess.PIPE, stderr=log, text=True
+                made.command(name),
+                cwd=made.working_folder(name),
+                env=made.environment(name),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
             stack.callback(end, process)
             if name == "migrate":
@@ -143,7 +204,9 @@ def deployment(kafka: str) -> Iterator[Deployment]:
                 continue
             ports[name].release_to_process()
             assert process.stdout is not None
-            assert any(line.startswith("running ") for line in process.stdout), (folder / f"{name}.log").read_text()
+            assert any(line.startswith("running ") for line in process.stdout), (
+                folder / f"{name}.log"
+            ).read_text()
         yield made
 
 
@@ -166,10 +229,14 @@ def test_kafka_starts_with_what_its_service_says(kafka_server: KafkaServer, tmp_
         node.close()
 
 
-def test_no_role_of_the_services_is_a_superuser_and_only_that_of_the_owner_owns_anything(deployment: Deployment) -> None:
+def test_no_role_of_the_services_is_a_superuser_and_only_that_of_the_owner_owns_anything(
+    deployment: Deployment,
+) -> None:
     async def look() -> dict[str, tuple[bool, bool, bool, bool]]:
         admin = await asyncpg.connect(
-            deployment.environment("migrate")["LIVEDEX_OWNER_DATABASE_URL"].replace("livedex_owner:owner", "livedex")
+            deployment.environment("migrate")["LIVEDEX_OWNER_DATABASE_URL"].replace(
+                "livedex_owner:owner", "livedex"
+            )
         )
         try:
             rows = await admin.fetch(
@@ -192,14 +259,24 @@ def test_a_document_in_the_mounted_folder_is_found_by_the_api(deployment: Deploy
     (deployment.documents / "bees.md").write_text(TEXT, "utf-8")
     status = [*deployment.command("watch")[:3], "status", "--wait", "90"]
     folder = deployment.documents.parent / "watch"
-    done = subprocess.run(status, cwd=folder, env=deployment.environment("watch"), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        status,
+        cwd=folder,
+        env=deployment.environment("watch"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     [hit] = deployment.ask("api", "/v1/search", {"query": "how is a hive opened"})["hits"]
     assert hit["document_id"] == "documents/bees.md" and hit["vector_rank"] == 1
 
 
 @pytest.mark.parametrize("name", STAYING)
-def test_every_service_answers_the_health_check_of_its_container(deployment: Deployment, name: str) -> None:
+def test_every_service_answers_the_health_check_of_its_container(
+    deployment: Deployment, name: str
+) -> None:
     check = SERVICES[name]["healthcheck"]["test"]
     code = check[-1].replace(":8700/", f":{deployment.ports[name]}/")
     assert check[:3] == ["CMD", "python", "-c"] and code != check[-1]

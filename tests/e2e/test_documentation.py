@@ -23,12 +23,23 @@ from tests.databases import with_database
 from tests.documentation import ROOT, Block, blocks, needs_server, working_folder
 from tests.postgres_programs import libpq_uri
 
-DOCUMENTS = sorted([*(path.name for path in ROOT.glob("*.md")), *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
+DOCUMENTS = sorted(
+    [
+        *(path.name for path in ROOT.glob("*.md")),
+        *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")),
+    ]
+)
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 SHELL = sorted({(block.document, block.section) for block in BLOCKS if block.language == "sh"})
 SETTINGS = {
-    ("docs/subscribers.md", "Read notifications without a URL"): ("docs/subscribers.md", "Read notifications without a URL"),
-    ("docs/sources/webhooks.md", "Test a payload"): ("docs/sources/webhooks.md", "Receive changes from any system"),
+    ("docs/subscribers.md", "Read notifications without a URL"): (
+        "docs/subscribers.md",
+        "Read notifications without a URL",
+    ),
+    ("docs/sources/webhooks.md", "Test a payload"): (
+        "docs/sources/webhooks.md",
+        "Receive changes from any system",
+    ),
 }
 """Sections that are run with the `livedex.toml` of a section."""
 KAFKA = ("docs/deployment.md", "Run on Kafka")
@@ -40,37 +51,59 @@ EMBEDDER = ("docs/extending.md", "Write an embedder")
 
 def of(language: str, *sections: tuple[str, str]) -> list[Block]:
     """Return the blocks of a language, of these sections or of all."""
-    return [block for block in BLOCKS if block.language == language and (not sections or (block.document, block.section) in sections)]
+    return [
+        block
+        for block in BLOCKS
+        if block.language == language
+        and (not sections or (block.document, block.section) in sections)
+    ]
 
 
 def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
     assert len(BLOCKS) > 20
     assert {block.language for block in BLOCKS} <= {"sh", "toml", "json", "python", "sql", ""}
     commands = ("make ", "curl ", "livedex ", "git ", "docker ", "import ", "[[", "$ ")
-    assert [str(block) for block in of("") if any(line.startswith(commands) for line in block.text.splitlines())] == [], (
-        "a block needs a language"
-    )
+    assert [
+        str(block)
+        for block in of("")
+        if any(line.startswith(commands) for line in block.text.splitlines())
+    ] == [], "a block needs a language"
 
 
-@pytest.mark.parametrize(("document", "section"), [each for each in SHELL if each not in (ROLES, KAFKA, OWN_SERVER)])
+@pytest.mark.parametrize(
+    ("document", "section"), [each for each in SHELL if each not in (ROLES, KAFKA, OWN_SERVER)]
+)
 def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
     texts = [block.text for block in of("sh", (document, section))]
     starts_itself = any("make run" in text or "livedex up" in text for text in texts)
-    settings = "".join(block.text for block in of("toml", SETTINGS[document, section])) if (document, section) in SETTINGS else ""
+    settings = (
+        "".join(block.text for block in of("toml", SETTINGS[document, section]))
+        if (document, section) in SETTINGS
+        else ""
+    )
     with working_folder(tmp_path, settings=settings) as folder:
         folder.run_shell(texts, server=any(map(needs_server, texts)) and not starts_itself)
-        said = [line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line]
+        said = [
+            line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line
+        ]
         told = [found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))]
         assert folder.refusals() == told
 
 
 def test_the_roles_run_on_a_postgresql_server(owner_url: str, tmp_path: Path) -> None:
     [shell] = [block.text for block in of("sh", ROLES)]
-    with working_folder(tmp_path, {"postgresql://livedex@database/livedex": f"'{owner_url}'"}) as folder:
-        folder.run_shell([shell, "livedex status --wait 60\ncurl -sf http://127.0.0.1:8700/readyz\n"], server=False)
+    with working_folder(
+        tmp_path, {"postgresql://livedex@database/livedex": f"'{owner_url}'"}
+    ) as folder:
+        folder.run_shell(
+            [shell, "livedex status --wait 60\ncurl -sf http://127.0.0.1:8700/readyz\n"],
+            server=False,
+        )
 
 
-def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, owner_url: str, tmp_path: Path) -> None:
+def test_the_commands_and_the_producer_for_several_machines_work(
+    kafka: str, owner_url: str, tmp_path: Path
+) -> None:
     [shell] = [block.text for block in of("sh", KAFKA)]
     [producer] = [block.text for block in of("python", PRODUCER)]
     replaced = {
@@ -81,8 +114,14 @@ def test_the_commands_and_the_producer_for_several_machines_work(kafka: str, own
     }
     with working_folder(tmp_path, replaced) as folder:
         (tmp_path / "producer.py").write_text(folder.substitute(producer), "utf-8")
-        check = "python producer.py\nlivedex status --wait 60\ncurl -sf http://127.0.0.1:8700/v1/documents/crm/4711\n"
-        out = folder.run_shell(["export LIVEDEX_KAFKA_PREFIX=documented. LIVEDEX_KAFKA_PARTITIONS=2\n", shell, check], server=False)
+        check = (
+            "python producer.py\nlivedex status --wait 60\ncurl -sf "
+            "http://127.0.0.1:8700/v1/documents/crm/4711\n"
+        )
+        out = folder.run_shell(
+            ["export LIVEDEX_KAFKA_PREFIX=documented. LIVEDEX_KAFKA_PARTITIONS=2\n", shell, check],
+            server=False,
+        )
         assert '"title":"Refunds"' in out
 
 
@@ -92,16 +131,24 @@ async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
     [shell] = [block.text for block in of("sh", OWN_SERVER)]
     restored = with_database(server_url, f"livedex_restored_{uuid.uuid4().hex[:8]}")
     name = parse_conninfo(restored)["dbname"]
-    names = f"export OLD_URL={libpq_uri(owner_url)!r} NEW_URL={libpq_uri(restored)!r} PATH={binary_path('psql').parent}:$PATH"
+    names = (
+        f"export OLD_URL={libpq_uri(owner_url)!r} NEW_URL={libpq_uri(restored)!r} "
+        f"PATH={binary_path('psql').parent}:$PATH"
+    )
     fill = "livedex up deploy/sample-docs --port 8700\nlivedex status --wait 60\nkill %1; wait"
     await owner.execute(f"create database {name}")
     try:
         with working_folder(tmp_path) as folder:
-            await asyncio.to_thread(folder.run_shell, [f'{names}\nexport LIVEDEX_DATABASE_URL="$OLD_URL"', fill, shell], server=False)
+            await asyncio.to_thread(
+                folder.run_shell,
+                [f'{names}\nexport LIVEDEX_DATABASE_URL="$OLD_URL"', fill, shell],
+                server=False,
+            )
         for url in (owner_url, restored):
             connection = await connect(url)
             counts = await connection.fetch(
-                "select (select count(*) from documents where state = 'synced'), (select count(*) from vectors_1)"
+                "select (select count(*) from documents where state = 'synced'), (select "
+                "count(*) from vectors_1)"
             )
             assert min(counts[0]) > 10, url
             await connection.close()
@@ -110,13 +157,17 @@ async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
 
 
 @pytest.mark.parametrize("block", of("toml"), ids=str)
-def test_the_settings_are_taken(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_are_taken(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "livedex.toml").write_text(block.text, "utf-8")
     assert tomllib.loads(block.text)
     assert load_settings(tmp_path, {})
 
 
-@pytest.mark.parametrize("block", [block for block in of("python") if block not in of("python", PRODUCER)], ids=str)
+@pytest.mark.parametrize(
+    "block", [block for block in of("python") if block not in of("python", PRODUCER)], ids=str
+)
 def test_the_programs_run(block: Block, tmp_path: Path) -> None:
     with working_folder(tmp_path) as folder:
         folder.run_python(block.text)
@@ -139,7 +190,9 @@ async def test_an_administrator_can_create_the_roles_as_described(server_url: st
     try:
         async with connection.transaction():
             await connection.execute(f"create role {name} login")
-            await connection.execute(statements.replace("livedex_", f"{name}_").replace("OWNER", name))
+            await connection.execute(
+                statements.replace("livedex_", f"{name}_").replace("OWNER", name)
+            )
             raise asyncpg.exceptions.RaiseError("undone")
     except asyncpg.exceptions.RaiseError:
         pass

@@ -20,17 +20,28 @@ KILLS = 6
 
 def small_corpus() -> Corpus:
     rng = random.Random(4)
-    return Corpus("small", {f"{n}.md": "\n\n".join(paragraph(rng) for _ in range(8)) + "\n" for n in range(12)}, [])
+    return Corpus(
+        "small",
+        {f"{n}.md": "\n\n".join(paragraph(rng) for _ in range(8)) + "\n" for n in range(12)},
+        [],
+    )
 
 
 @pytest.fixture(scope="module")
 def result(kafka: str) -> Iterator[FaultReplayResult]:
     with (
-        scratch_folder() as home, EmbeddingServer(DIMENSIONS) as embedder,
+        scratch_folder() as home,
+        EmbeddingServer(DIMENSIONS) as embedder,
         running_deployment(home, COUNTS, bootstrap=kafka, **embedder_settings(embedder)) as fleet,
-    ):  # fmt: skip
+    ):
         yield replay_with_faults(
-            fleet, embedder, home, small_corpus(), lambda rng: kill_random_process(fleet, rng), strikes=KILLS, wait_s=2.0
+            fleet,
+            embedder,
+            home,
+            small_corpus(),
+            lambda rng: kill_random_process(fleet, rng),
+            strikes=KILLS,
+            wait_s=2.0,
         )
 
 
@@ -58,6 +69,8 @@ def test_the_index_is_equal_to_a_rebuild(result: FaultReplayResult) -> None:
     assert result.verified
 
 
-def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(result: FaultReplayResult) -> None:
+def test_a_text_is_embedded_again_only_where_it_was_in_flight_at_a_kill(
+    result: FaultReplayResult,
+) -> None:
     assert result.texts > 0
     assert result.unexpected_reembeds == {}

@@ -1,4 +1,6 @@
-"""`livedex up` that dies in the middle of telling a subscriber: nothing is lost, and what comes twice has the same id."""
+"""`livedex up` that dies in the middle of telling a subscriber: nothing is lost, and what comes
+twice has the same id.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ def home(tmp_path: Path, receiver: SubscriberServer) -> Path:
     for n in range(DOCUMENTS):
         (tmp_path / "docs" / f"{n}.md").write_text(paragraph(n), "utf-8")
     (tmp_path / "livedex.toml").write_text(
-        f'[[subscriber]]\nname = "shop"\nurl = "{receiver.address}/hook"\nsecret_env = "SHOP_SECRET"\nallow_hosts = ["{receiver.host}"]\n',
+        f'[[subscriber]]\nname = "shop"\nurl = "{receiver.address}/hook"\nsecret_env = '
+        f'"SHOP_SECRET"\nallow_hosts = ["{receiver.host}"]\n',
         "utf-8",
     )
     return tmp_path
@@ -83,9 +86,12 @@ class Program:
     def __init__(self, home: Path, embedder: EmbeddingServer) -> None:
         self.home = home
         self.environment = {
-            "SHOP_SECRET": SECRET, "LIVEDEX_EMBEDDER": "openai:counting", "LIVEDEX_EMBEDDER_URL": embedder.url, "LIVEDEX_EMBEDDER_API_KEY": "none",
+            "SHOP_SECRET": SECRET,
+            "LIVEDEX_EMBEDDER": "openai:counting",
+            "LIVEDEX_EMBEDDER_URL": embedder.url,
+            "LIVEDEX_EMBEDDER_API_KEY": "none",
             "LIVEDEX_DIMENSIONS": "32",
-        }  # fmt: skip
+        }
 
     @contextmanager
     def running(self, *python: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -97,10 +103,21 @@ class Program:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
-        command = [sys.executable, *(python or ("-m", "livedex.cli.main")), "up", "docs", "--port", str(port)]
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")
+        }
+        command = [
+            sys.executable,
+            *(python or ("-m", "livedex.cli.main")),
+            "up",
+            "docs",
+            "--port",
+            str(port),
+        ]
         with (self.home / "up.log").open("ab") as log:
-            process = subprocess.Popen(command, cwd=self.home, env=clean | self.environment, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=self.home, env=clean | self.environment, stdout=log, stderr=log
+            )
         try:
             yield process
         finally:
@@ -118,7 +135,14 @@ class Program:
         """Run until everything was told and nothing is left, and end as one should."""
         with self.running() as process:
             self.until(lambda: len({said[1] for said in receiver.said}) == DOCUMENTS)
-            self.until(lambda: '"waiting": 0' in livedex(self.home, "subscribers", "list", "--json", **self.environment).stdout)
+            self.until(
+                lambda: (
+                    '"waiting": 0'
+                    in livedex(
+                        self.home, "subscribers", "list", "--json", **self.environment
+                    ).stdout
+                )
+            )
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
 
@@ -130,7 +154,9 @@ def program(home: Path, embedder: EmbeddingServer) -> Program:
 
 def check_what_was_told(receiver: SubscriberServer, embedder: EmbeddingServer) -> None:
     """Every document once, whatever came how often; and each text paid for once."""
-    assert {said[:2] for said in receiver.said} == {("livedex.synced", f"docs/{n}.md") for n in range(DOCUMENTS)}
+    assert {said[:2] for said in receiver.said} == {
+        ("livedex.synced", f"docs/{n}.md") for n in range(DOCUMENTS)
+    }
     by_id = {delivery.id: delivery.body for delivery in receiver.deliveries}
     assert len(by_id) == DOCUMENTS, "one id for each version"
     assert all(by_id[delivery.id] == delivery.body for delivery in receiver.deliveries)
@@ -140,7 +166,11 @@ def check_what_was_told(receiver: SubscriberServer, embedder: EmbeddingServer) -
 
 @pytest.mark.parametrize(("deadly", "repeated"), [("taken", 0), ("sent", 1), ("told", 1)])
 def test_a_process_that_dies_between_two_steps_loses_nothing(
-    program: Program, receiver: SubscriberServer, embedder: EmbeddingServer, deadly: str, repeated: int
+    program: Program,
+    receiver: SubscriberServer,
+    embedder: EmbeddingServer,
+    deadly: str,
+    repeated: int,
 ) -> None:
     with program.running("-c", DYING, deadly, str(DOCUMENTS)) as dying:
         assert dying.wait(LONGEST_S) == 9, (program.home / "up.log").read_text("utf-8")
@@ -151,13 +181,15 @@ def test_a_process_that_dies_between_two_steps_loses_nothing(
     assert bool([each for each in before if receiver.ids.count(each) > 1]) == bool(repeated)
 
 
-def test_a_process_that_is_killed_while_a_subscriber_has_not_answered_tells_it_again_with_the_same_id(
+def test_a_notification_is_sent_again_with_the_same_id_after_a_kill(
     program: Program, receiver: SubscriberServer, embedder: EmbeddingServer
 ) -> None:
     released = threading.Event()
     receiver.answer = lambda _: 204 if released.wait(LONGEST_S) else 500
     with program.running() as process:
-        program.until(lambda: len(embedder.embedded_documents) == DOCUMENTS and len(receiver.ids) == DOCUMENTS)
+        program.until(
+            lambda: len(embedder.embedded_documents) == DOCUMENTS and len(receiver.ids) == DOCUMENTS
+        )
         process.kill()
         process.wait()
     released.set()

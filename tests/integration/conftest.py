@@ -1,4 +1,7 @@
-"""An embedder that counts, and libraries of a module's own documents: `fill` of the module puts them into a database."""
+"""An embedder that counts, and libraries of a module's own documents:
+
+`fill` of the module puts them into a database.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ async def library(request: pytest.FixtureRequest, database: Database) -> SearchI
 
 
 @pytest.fixture(scope="module")
-def read_only_index(request: pytest.FixtureRequest, server_url: str) -> Iterator[tuple[str, SearchIndex]]:
+def read_only_index(
+    request: pytest.FixtureRequest, server_url: str
+) -> Iterator[tuple[str, SearchIndex]]:
     """A database that several tests read, as the module filled it."""
     with read_only_database(server_url, request.module.run_once) as made:
         yield made

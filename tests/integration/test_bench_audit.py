@@ -1,4 +1,6 @@
-"""What the benchmarks over Kafka are judged by: offsets that are ahead of their outcomes, and groups that are handed out anew."""
+"""What the benchmarks over Kafka are judged by: offsets that are ahead of their outcomes, and
+groups that are handed out anew.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ async def put(kafka: str, topic: str, value: bytes) -> None:
 
 async def join(kafka: str, settings: KafkaSettings, commit: int | None = None) -> None:
     topic = settings.prefix + CHANGED
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka, group_id=consumer_group_id(settings, "chunk"), enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=kafka,
+        group_id=consumer_group_id(settings, "chunk"),
+        enable_auto_commit=False,
+    )
     await consumer.start()
     if commit is not None:
         await consumer.commit({TopicPartition(topic, 0): commit})
@@ -60,20 +67,35 @@ async def test_a_record_that_is_committed_is_judged_once(audit: OffsetAudit) -> 
     assert (audit.records, len(audit.ahead)) == (1, 1)
 
 
-async def test_an_event_on_the_next_topic_is_an_outcome(audit: OffsetAudit, kafka: str, settings: KafkaSettings) -> None:
-    await put(kafka, settings.prefix + CHUNKED, next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode())
+async def test_an_event_on_the_next_topic_is_an_outcome(
+    audit: OffsetAudit, kafka: str, settings: KafkaSettings
+) -> None:
+    await put(
+        kafka,
+        settings.prefix + CHUNKED,
+        next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode(),
+    )
     await audit.look()
     assert (audit.records, audit.ahead) == (1, [])
 
 
-@pytest.mark.parametrize(("column", "version", "ended"), [
-    ("version", 5, True), ("version", 4, False), ("dead_version", 5, True), ("pending_version", 6, True), ("pending_version", 5, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("column", "version", "ended"),
+    [
+        ("version", 5, True),
+        ("version", 4, False),
+        ("dead_version", 5, True),
+        ("pending_version", 6, True),
+        ("pending_version", 5, False),
+    ],
+)
 async def test_the_document_tells_whether_a_record_has_ended(
     audit: OffsetAudit, owner: asyncpg.Connection, column: str, version: int, ended: bool
 ) -> None:
     await owner.execute("insert into tenants (tenant_id) values ('t')")
-    await owner.execute(f"insert into documents (tenant_id, document_id, {column}) values ('t', 'd', $1)", version)
+    await owner.execute(
+        f"insert into documents (tenant_id, document_id, {column}) values ('t', 'd', $1)", version
+    )
     await audit.look()
     assert audit.records == 1
     assert (audit.ahead == []) is ended
@@ -82,13 +104,19 @@ async def test_the_document_tells_whether_a_record_has_ended(
 async def test_a_record_that_is_no_event_needs_a_dead_letter(
     audit: OffsetAudit, kafka: str, settings: KafkaSettings, owner: asyncpg.Connection
 ) -> None:
-    await put(kafka, settings.prefix + CHUNKED, next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode())
+    await put(
+        kafka,
+        settings.prefix + CHUNKED,
+        next_stage_event(CHUNKED, EVENT, EVENT.data.fence).encode(),
+    )
     await put(kafka, settings.prefix + CHANGED, b"no event")
     await put(kafka, settings.prefix + CHANGED, b"no event either")
     await join(kafka, settings, commit=3)
     await owner.execute(
-        "insert into dead_letters (letter_id, tenant_id, stage, reason, detail, attempts, topic, place, payload) "
-        """values ('1', '', 'chunk', 'invalid_event', '', 1, $1, '{"partition": 0, "offset": 1}', '')""",
+        "insert into dead_letters (letter_id, tenant_id, stage, reason, detail, attempts, "
+        "topic, place, payload) "
+        "values ('1', '', 'chunk', 'invalid_event', '', 1, $1, "
+        """'{"partition": 0, "offset": 1}', '')""",
         CHANGED,
     )
     await audit.look()
@@ -96,7 +124,9 @@ async def test_a_record_that_is_no_event_needs_a_dead_letter(
     assert len(audit.ahead) == 1 and "-0 at 2:" in audit.ahead[0]
 
 
-async def test_a_generation_grows_with_every_member_that_joins(kafka: str, settings: KafkaSettings) -> None:
+async def test_a_generation_grows_with_every_member_that_joins(
+    kafka: str, settings: KafkaSettings
+) -> None:
     group = consumer_group_id(settings, "chunk")
     assert await generations(kafka, [group]) == {group: 0}
     await join(kafka, settings)

@@ -27,7 +27,9 @@ class Counted(EmbeddingClaims):
 
     releases = 0
 
-    async def release(self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]) -> None:
+    async def release(
+        self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]
+    ) -> None:
         self.releases += 1
         await super().release(tenant_id, generation_id, passages)
 
@@ -46,7 +48,10 @@ class Embedding:
         self.at_once = at_once
 
     async def embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[tuple[PassageId, str]]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
         self.asked += [passage for passage, _ in passages]
         self.ends.append(asyncio.Event())
@@ -73,7 +78,9 @@ async def test_passages_of_many_documents_are_let_go_of_together(
 ) -> None:
     inner = Embedding()
     gatherer = ClaimingPassageEmbedder(inner, claims)
-    await asyncio.gather(*(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31)))
+    await asyncio.gather(
+        *(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31))
+    )
     assert sorted(inner.asked) == list(range(1, 31))
     async with asyncio.timeout(30):
         while await owner.fetchval("select count(*) from embedding_claims"):
@@ -81,7 +88,9 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     assert claims.releases < 10
 
 
-async def test_a_passage_that_another_holds_stays_with_it(claims: Counted, generation: GenerationId, database: Database) -> None:
+async def test_a_passage_that_another_holds_stays_with_it(
+    claims: Counted, generation: GenerationId, database: Database
+) -> None:
     async with open_embedding_claims(database) as others:
         assert (await others.take(TENANT, generation, [PassageId(1)])).claimed == {1}
         assert (await claims.take(TENANT, generation, [PassageId(1), PassageId(2)])).claimed == {2}
@@ -127,19 +136,28 @@ def frozen(claims: EmbeddingClaims) -> None:
         claims._renewing.cancel()
 
 
-async def taken_over(claims: EmbeddingClaims, generation: GenerationId, *passages: PassageId) -> None:
+async def taken_over(
+    claims: EmbeddingClaims, generation: GenerationId, *passages: PassageId
+) -> None:
     """Wait until claims are taken over from who does not renew them."""
     async with asyncio.timeout(30):
         while (await claims.take(TENANT, generation, passages)).claimed != set(passages):
             await asyncio.sleep(0.05)
 
 
-async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_longer(database: Database, generation: GenerationId) -> None:
-    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
+async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_longer(
+    database: Database, generation: GenerationId
+) -> None:
+    ours, theirs = (
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+    )
     try:
         assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == {1}
         await asyncio.sleep(2 * _LEASE_S)
-        assert (await theirs.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), "it is renewed"
+        assert (await theirs.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), (
+            "it is renewed"
+        )
         frozen(ours)
         await taken_over(theirs, generation, PassageId(1))
     finally:
@@ -147,10 +165,13 @@ async def test_a_claim_outlives_its_lease_while_its_holder_renews_it_and_no_long
         await theirs.close()
 
 
-async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_under_it_and_takes_nothing_back(
+async def test_a_holder_whose_lease_expired_sends_nothing_and_takes_nothing_back(
     database: Database, generation: GenerationId
 ) -> None:
-    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
+    ours, theirs = (
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+    )
     key = (TENANT, generation, PassageId(1))
     try:
         await ours.take(TENANT, generation, [PassageId(1)])
@@ -159,20 +180,29 @@ async def test_a_holder_that_wakes_up_after_its_lease_ran_out_sends_nothing_unde
         await taken_over(theirs, generation, PassageId(1))
         with pytest.raises(ClaimLostError):
             ours.check([key])
-        assert (await ours.take(TENANT, generation, [PassageId(2)])).claimed == {2}, "under a new number"
+        assert (await ours.take(TENANT, generation, [PassageId(2)])).claimed == {2}, (
+            "under a new number"
+        )
         with pytest.raises(ClaimLostError):
             ours.check([key])
         assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == frozenset()
         await ours.release(TENANT, generation, [PassageId(1)])
-        assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), "what is another's cannot be released"
+        assert (await ours.take(TENANT, generation, [PassageId(1)])).claimed == frozenset(), (
+            "what is another's cannot be released"
+        )
         theirs.check([key])
     finally:
         await ours.close()
         await theirs.close()
 
 
-async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(database: Database, generation: GenerationId) -> None:
-    ours, theirs = EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
+async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(
+    database: Database, generation: GenerationId
+) -> None:
+    ours, theirs = (
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+    )
     try:
         await ours.take(TENANT, generation, [PassageId(1)])
         ours.abandon()
@@ -200,14 +230,23 @@ async def test_a_request_that_is_cancelled_while_it_claims_leaves_no_claim_behin
 async def test_a_frozen_process_sends_only_what_was_in_flight_and_the_others_embed_the_rest_once(
     database: Database, generation: GenerationId, owner: asyncpg.Connection
 ) -> None:
-    """Two processes with the same passages; the first stands still with one request under way, and wakes up when the other is done."""
-    await owner.execute("insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT)
+    """Two processes with the same passages; the first stands still with one request under way, and
+    wakes up when the other is done.
+    """
+    await owner.execute(
+        "insert into tenants (tenant_id) values ($1) on conflict do nothing", TENANT
+    )
     texts = [f"text number {n}" for n in range(40)]
     await owner.execute(
-        "insert into passages (tenant_id, hash, content, length, tsv) select $1, sha256(c::bytea), c, length(c), ''::tsvector from unnest($2::text[]) c",
-        TENANT, texts,
-    )  # fmt: skip
-    passages = [(PassageId(row[0]), row[1]) for row in await owner.fetch("select passage_id, content from passages order by 1")]
+        "insert into passages (tenant_id, hash, content, length, tsv) select $1, "
+        "sha256(c::bytea), c, length(c), ''::tsvector from unnest($2::text[]) c",
+        TENANT,
+        texts,
+    )
+    passages = [
+        (PassageId(row[0]), row[1])
+        for row in await owner.fetch("select passage_id, content from passages order by 1")
+    ]
     wakes, begun = asyncio.Event(), asyncio.Event()
 
     async def stand_still(given: Sequence[str], request: int) -> None:
@@ -217,9 +256,16 @@ async def test_a_frozen_process_sends_only_what_was_in_flight_and_the_others_emb
         await wakes.wait()
         raise OutageError("embedder", "the connection was cut meanwhile")
 
-    first, second = FakeEmbedder(8, limits=EmbedLimits(max_texts=10, concurrency=1)), FakeEmbedder(8)
+    first, second = (
+        FakeEmbedder(8, limits=EmbedLimits(max_texts=10, concurrency=1)),
+        FakeEmbedder(8),
+    )
     first.script = stand_still
-    store, ours, theirs = PgVectorStore(database), EmbeddingClaims(database, lease_s=_LEASE_S), EmbeddingClaims(database, lease_s=_LEASE_S)
+    store, ours, theirs = (
+        PgVectorStore(database),
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+        EmbeddingClaims(database, lease_s=_LEASE_S),
+    )
     try:
         async with (
             open_passage_embedder(store, EmbeddingService(first), ours) as frozen_one,
@@ -234,7 +280,9 @@ async def test_a_frozen_process_sends_only_what_was_in_flight_and_the_others_emb
             wakes.set()
             await asyncio.gather(late, return_exceptions=True)
             assert await frozen_one.embed(TENANT, generation, passages) == []
-        assert [len(given) for given in first.sent if given != ["livedex"]] == [10], "nothing but what was in flight"
+        assert [len(given) for given in first.sent if given != ["livedex"]] == [10], (
+            "nothing but what was in flight"
+        )
     finally:
         await ours.close()
         await theirs.close()

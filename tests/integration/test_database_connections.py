@@ -1,4 +1,6 @@
-"""Connections over the network, with passwords and certificates: the store and the queue connect alike, and as libpq does."""
+"""Connections over the network, with passwords and certificates: the store and the queue connect
+alike, and as libpq does.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,14 @@ class Server:
     def __init__(self, port: int, authority: CertificateAuthority, folder: Path) -> None:
         self.port, self.authority, self.folder = port, authority, folder
 
-    def url(self, query: str = "", *, password: str = PASSWORD, host: str = "localhost", port: int = 0) -> str:
+    def url(
+        self, query: str = "", *, password: str = PASSWORD, host: str = "localhost", port: int = 0
+    ) -> str:
         secret = f":{quote(password, safe='')}" if password else ""
-        return f"postgresql://login{secret}@{host}:{port or self.port}/livedex?connect_timeout=5&{query}".rstrip("&")
+        return (
+            f"postgresql://login{secret}@{host}:{port or self.port}/livedex?connect_timeout=5&"
+            f"{query}"
+        ).rstrip("&")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,9 @@ async def _serving(folder: Path) -> AsyncIterator[Server]:
         await admin.execute(f"create role login superuser login password {_constant(PASSWORD)}")
         await migrate(admin)
         await admin.close()
-    (folder / "data" / "postgres" / "pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    (folder / "data" / "postgres" / "pg_hba.conf").write_text(
+        "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+    )
     with pytest.MonkeyPatch.context() as patch:
         for setting, value in {"listen_addresses": "127.0.0.1", "port": str(port)}.items():
             patch.setitem(embedded._SETTINGS, setting, value)
@@ -101,14 +110,31 @@ CONNECTED = [("livedex_app", "public")] * 2
         "target_session_attrs=read-write&load_balance_hosts=random",
     ],
 )
-async def test_the_store_and_the_queue_connect_by_what_libpq_connects_by(server: Server, query: str) -> None:
-    await run_program("psql", "-X", "-d", server.url(query).replace("sslmode=allow", ""), "-c", "select 1")
+async def test_the_store_and_the_queue_connect_by_what_libpq_connects_by(
+    server: Server, query: str
+) -> None:
+    await run_program(
+        "psql", "-X", "-d", server.url(query).replace("sslmode=allow", ""), "-c", "select 1"
+    )
     assert await both(server.url(query)) == CONNECTED
 
 
-@pytest.mark.parametrize("query", ["", "sslmode=require", "sslmode=verify-ca&sslrootcert={root}", "sslmode=verify-full&sslrootcert={root}"])
-async def test_both_are_encrypted_where_the_server_can(server: Server, front: TlsProxy, query: str) -> None:
-    assert await both(server.url(query.format(root=server.authority.file), port=front.port)) == CONNECTED
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "sslmode=require",
+        "sslmode=verify-ca&sslrootcert={root}",
+        "sslmode=verify-full&sslrootcert={root}",
+    ],
+)
+async def test_both_are_encrypted_where_the_server_can(
+    server: Server, front: TlsProxy, query: str
+) -> None:
+    assert (
+        await both(server.url(query.format(root=server.authority.file), port=front.port))
+        == CONNECTED
+    )
     assert front.encrypted_connections == 2
 
 
@@ -116,16 +142,24 @@ async def test_hosts_that_are_away_are_passed_over_and_passwords_come_from_files
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = free_port()
-    many = f"postgres://login:{quote(PASSWORD, safe='')}@127.0.0.1:{closed},localhost:{server.port}/livedex"
+    many = (
+        f"postgres://login:{quote(PASSWORD, safe='')}@127.0.0.1:{closed},localhost:{server.port}/"
+        "livedex"
+    )
     assert await both(many) == CONNECTED
     file = server.folder / "pgpass"
-    file.write_text(f"localhost:{server.port}:livedex:login:{PASSWORD.replace(chr(92), chr(92) * 2).replace(':', chr(92) + ':')}\n")
+    file.write_text(
+        f"localhost:{server.port}:livedex:login:"
+        f"{PASSWORD.replace(chr(92), chr(92) * 2).replace(':', chr(92) + ':')}\n"
+    )
     file.chmod(0o600)
     assert await both(server.url(f"passfile={file}", password="")) == CONNECTED
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     assert await both(server.url(password="")) == CONNECTED
     services = server.folder / "services"
-    services.write_text(f"[index]\nhost=localhost\nport={server.port}\nuser=login\ndbname=livedex\nsslmode=prefer\n")
+    services.write_text(
+        f"[index]\nhost=localhost\nport={server.port}\nuser=login\ndbname=livedex\nsslmode=prefer\n"
+    )
     monkeypatch.setenv("PGSERVICEFILE", str(services))
     assert await both("postgresql:///?service=index") == CONNECTED
     assert await both(f"service=index password={_quoted(PASSWORD)}") == CONNECTED
@@ -148,10 +182,16 @@ async def test_what_the_server_or_the_certificate_does_not_allow_is_refused_by_b
     server: Server, front: TlsProxy, query: str
 ) -> None:
     url = server.url(
-        query.format(other=CertificateAuthority(server.folder, "other").file, root=server.authority.file), password=_NEVER, port=front.port
+        query.format(
+            other=CertificateAuthority(server.folder, "other").file, root=server.authority.file
+        ),
+        password=_NEVER,
+        port=front.port,
     )
     with pytest.raises(
-        ConfigError, match=rf"(localhost|127.0.0.1):{front.port}, database livedex, user login: check LIVEDEX_DATABASE_URL"
+        ConfigError,
+        match=rf"(localhost|127.0.0.1):{front.port}, database livedex, user login: check "
+        r"LIVEDEX_DATABASE_URL",
     ) as refused:
         async with open_connection(url, "LIVEDEX_DATABASE_URL"):
             pass
@@ -162,7 +202,9 @@ async def test_what_the_server_or_the_certificate_does_not_allow_is_refused_by_b
     assert _NEVER not in str(away.value)
 
 
-async def test_a_wrong_password_a_missing_database_and_a_name_that_no_host_has_are_told_without_the_password(server: Server) -> None:
+async def test_connection_errors_never_show_the_password(
+    server: Server,
+) -> None:
     for url, why in (
         (server.url(password=_NEVER), "password authentication failed"),
         (server.url().replace("/livedex", "/nosuch"), "nosuch"),

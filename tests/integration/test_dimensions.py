@@ -1,4 +1,6 @@
-"""Dimensions that do not fit: the stage stops and says so, no document dies, and it goes on by itself once it is mended."""
+"""Dimensions that do not fit: the stage stops and says so, no document dies, and it goes on by
+itself once it is mended.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +22,55 @@ from tests.scripted_embedder import EmbeddingServer, Reply
 
 
 @asynccontextmanager
-async def started(owner_url: str, folder: Path, server: EmbeddingServer, **more: Any) -> AsyncIterator[InstallationProcess]:
+async def started(
+    owner_url: str, folder: Path, server: EmbeddingServer, **more: Any
+) -> AsyncIterator[InstallationProcess]:
     given = {"database_url": owner_url, "embedder": "openai:m", "embedder_url": server.url, **more}
-    async with open_app_context(Settings(**given), folder, connections=8) as s, open_broker(s, STAGES) as running:
+    async with (
+        open_app_context(Settings(**given), folder, connections=8) as s,
+        open_broker(s, STAGES) as running,
+    ):
         yield InstallationProcess(s, running)
 
 
 @pytest.mark.parametrize(
     ("has", "more", "says"),
     [
-        (4096, {}, "openai:m has 4096 dimensions, pgvector indexes at most 4000: choose another LIVEDEX_EMBEDDER"),
-        (4096, {"dimensions": 1024}, "vectors of length 4096 where 1024 is expected; see LIVEDEX_DIMENSIONS"),
-        (64, {"dimensions": 32}, "vectors of length 64 where 32 is expected; see LIVEDEX_DIMENSIONS"),
-        (64, {"dimensions": 32, "embedder": "openai:text-embedding-3-small"}, "vectors of length 64 where 32 is expected"),
+        (
+            4096,
+            {},
+            "openai:m has 4096 dimensions, pgvector indexes at most 4000: choose another "
+            "LIVEDEX_EMBEDDER",
+        ),
+        (
+            4096,
+            {"dimensions": 1024},
+            "vectors of length 4096 where 1024 is expected; see LIVEDEX_DIMENSIONS",
+        ),
+        (
+            64,
+            {"dimensions": 32},
+            "vectors of length 64 where 32 is expected; see LIVEDEX_DIMENSIONS",
+        ),
+        (
+            64,
+            {"dimensions": 32, "embedder": "openai:text-embedding-3-small"},
+            "vectors of length 64 where 32 is expected",
+        ),
     ],
 )
 async def test_a_model_that_does_not_fit_stops_the_stage_and_says_so_and_no_document_dies(
-    owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: int, more: dict[str, Any], says: str
+    owner_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has: int,
+    more: dict[str, Any],
+    says: str,
 ) -> None:
     monkeypatch.setattr(generation, "_RETRY_AFTER_S", 0.2)
     with EmbeddingServer(has) as embedder:
-        embedder.answer = lambda texts, number: Reply(503)  # away at the start, so that it is learnt late
+        # away at the start, so that it is learnt late
+        embedder.answer = lambda texts, number: Reply(503)
         async with started(owner_url, tmp_path, embedder, **more) as process:
             await check_embedder(process.s)
             embedder.answer = lambda texts, number: None
@@ -63,7 +93,9 @@ async def test_a_model_that_does_not_fit_stops_the_stage_and_says_so_and_no_docu
 
 
 @pytest.mark.parametrize("dimensions", [1, 2000, 2001, 4000])
-async def test_vectors_of_every_length_that_can_be_indexed_are_stored(owner_url: str, tmp_path: Path, dimensions: int) -> None:
+async def test_vectors_of_every_length_that_can_be_indexed_are_stored(
+    owner_url: str, tmp_path: Path, dimensions: int
+) -> None:
     with EmbeddingServer(dimensions) as embedder:
         async with started(owner_url, tmp_path, embedder) as process:
             await process.accept(change("a.md", 1, text(1)))

@@ -1,4 +1,6 @@
-"""PostgreSQL out of the wheel, wherever its data lies and whatever the shell says; nothing that is not its own changes."""
+"""PostgreSQL out of the wheel, wherever its data lies and whatever the shell says; nothing that is
+not its own changes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from bench.processes import kill_trees, tree
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.store.embedded import binaries as server_programs
 from livedex.pipeline.store.embedded.server import embedded_postgres
-from livedex.pipeline.store.embedded.socket_directory import create_socket_directory, remove_socket_directory
+from livedex.pipeline.store.embedded.socket_directory import (
+    create_socket_directory,
+    remove_socket_directory,
+)
 from livedex.pipeline.store.postgres.connection import connect
 from tests.libpq import libpq_environment_variables
 
@@ -23,18 +28,33 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system u
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9", b"a%41&b=c?d#e, f", b"line\nbreak"], ids=repr)
-async def test_it_starts_in_a_folder_of_any_name_and_is_found_again(tmp_path: Path, name: bytes) -> None:
+async def test_it_starts_in_a_folder_of_any_name_and_is_found_again(
+    tmp_path: Path, name: bytes
+) -> None:
     data = tmp_path / os.fsdecode(name)
     for found in (0, 1):
         async with embedded_postgres(data), embedded_postgres(data) as url:
             connection = await asyncpg.connect(url)
-            assert await connection.fetchval("select count(*) from pg_tables where tablename = 'kept'") == found
+            assert (
+                await connection.fetchval("select count(*) from pg_tables where tablename = 'kept'")
+                == found
+            )
             await connection.execute("create table if not exists kept ()")
             await connection.close()
 
 
-async def test_it_is_reached_whatever_the_shell_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = [*libpq_environment_variables(), "PGDATA", "PGTZ", "PGDATESTYLE", "PGGEQO", "PGSYSCONFDIR", "PGLOCALEDIR"]
+async def test_it_is_reached_whatever_the_shell_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = [
+        *libpq_environment_variables(),
+        "PGDATA",
+        "PGTZ",
+        "PGDATESTYLE",
+        "PGGEQO",
+        "PGSYSCONFDIR",
+        "PGLOCALEDIR",
+    ]
     (tmp_path / "with a blank").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "with a blank"))
     for variable in variables:
@@ -61,7 +81,9 @@ async def test_it_is_reached_whatever_the_shell_says(tmp_path: Path, monkeypatch
 async def test_a_server_that_was_killed_comes_back_at_the_same_address(tmp_path: Path) -> None:
     data = tmp_path / ("long" * 25)
     async with embedded_postgres(data) as url:
-        kill_trees(lambda: tree(int((data / "postgres" / "postmaster.pid").read_text().split("\n")[0])))
+        kill_trees(
+            lambda: tree(int((data / "postgres" / "postmaster.pid").read_text().split("\n")[0]))
+        )
         async with embedded_postgres(data) as again:
             assert again == url
             await (await connect(url)).close()
@@ -77,20 +99,30 @@ async def test_root_changes_no_folder_above_and_says_what_it_makes(
     for part in (package, package.with_name(f"{package.name}.libs")):
         if part.exists():
             shutil.copytree(part, private / part.name, symlinks=True)
-    monkeypatch.setattr(server_programs, "binary_path", lambda name: private / package.name / "pginstall18" / "bin" / name)
+    monkeypatch.setattr(
+        server_programs,
+        "binary_path",
+        lambda name: private / package.name / "pginstall18" / "bin" / name,
+    )
     copies = Path("/var/lib").resolve() / f"livedex-test-{os.getpid()}"
     monkeypatch.setattr(server_programs, "_COPY_ROOT", copies)
-    before = {folder: (folder.stat().st_mode, folder.stat().st_uid) for folder in (private, *private.parents, package)}
+    before = {
+        folder: (folder.stat().st_mode, folder.stat().st_uid)
+        for folder in (private, *private.parents, package)
+    }
     try:
         for said in (1, 0):
             async with embedded_postgres(private / "data") as url:
                 connection = await connect(url)
                 await connection.execute(
-                    "create extension if not exists vector; create table if not exists t (a int); insert into t values (1)"
+                    "create extension if not exists vector; create table if not exists t (a "
+                    "int); insert into t values (1)"
                 )
                 assert await connection.fetchval("select count(*) from t") == 2 - said
                 await connection.close()
-            assert capfd.readouterr().err.count(f"copying PostgreSQL's programs to {copies}") == said
+            assert (
+                capfd.readouterr().err.count(f"copying PostgreSQL's programs to {copies}") == said
+            )
     finally:
         shutil.rmtree(copies, ignore_errors=True)
     assert {folder: (folder.stat().st_mode, folder.stat().st_uid) for folder in before} == before
@@ -98,7 +130,9 @@ async def test_root_changes_no_folder_above_and_says_what_it_makes(
 
 
 @as_root
-async def test_links_that_somebody_laid_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_that_somebody_laid_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir(mode=0o755)
     (foreign / "kept").touch()
@@ -113,7 +147,11 @@ async def test_links_that_somebody_laid_are_not_followed(tmp_path: Path, monkeyp
         async with embedded_postgres(data):
             pass
     assert (foreign / "kept").read_bytes() == b""
-    assert (foreign.stat().st_uid, stat.S_IMODE(foreign.stat().st_mode), os.listdir(foreign)) == (0, 0o755, ["kept"])
+    assert (foreign.stat().st_uid, stat.S_IMODE(foreign.stat().st_mode), os.listdir(foreign)) == (
+        0,
+        0o755,
+        ["kept"],
+    )
     monkeypatch.setattr(server_programs, "_COPY_ROOT", tmp_path / "link")
     (tmp_path / "link").symlink_to(foreign)
     with pytest.raises(ConfigError, match="no folder of root's own"):
@@ -125,7 +163,9 @@ async def test_links_that_somebody_laid_are_not_followed(tmp_path: Path, monkeyp
         server_programs._copy_package(server_programs.binary_path("postgres").parents[2])
 
 
-def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = tmp_path / ("long" * 30)
     account = pwd.getpwuid(os.geteuid())
     shared = tmp_path / "shared"
@@ -163,16 +203,23 @@ def test_the_folder_of_a_socket_cannot_be_foretold_and_only_ours_are_removed(tmp
     made[1].rmdir()
 
 
-def test_a_system_user_that_has_to_be_made_is_told_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_system_user_that_has_to_be_made_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     made: list[str] = []
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(server_programs, "_SYSTEM_USER", "livedex-no-such-user")
-    monkeypatch.setattr(server_programs, "run_binary", lambda *command, account: made.append(command[-1]))
+    monkeypatch.setattr(
+        server_programs, "run_binary", lambda *command, account: made.append(command[-1])
+    )
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/sbin/{name}")
     with pytest.raises(KeyError):
         server_programs.system_user()
     assert made == ["livedex-no-such-user"]
-    assert capsys.readouterr().err == "made the system user livedex-no-such-user: PostgreSQL does not run as root\n"
+    assert (
+        capsys.readouterr().err
+        == "made the system user livedex-no-such-user: PostgreSQL does not run as root\n"
+    )
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ConfigError, match="there is no useradd"):
         server_programs.system_user()

@@ -1,4 +1,6 @@
-"""Scans of a folder: what is away, closed, too large or too long, and must not be taken for a delete."""
+"""Scans of a folder: what is away, closed, too large or too long, and must not be taken for a
+delete.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def test_a_missing_root_deletes_nothing(folders: FolderHarness) -> None:
     assert counts(await scan_once(folders)) == (0, 0, 0, 5)
 
 
-async def test_more_deletes_than_the_limit_are_withheld_until_they_are_released(folders: FolderHarness) -> None:
+async def test_more_deletes_than_the_limit_are_withheld_until_they_are_released(
+    folders: FolderHarness,
+) -> None:
     for n in range(40):
         folders.write(f"{n}.md", str(n))
     connector = folders.connector()
@@ -63,7 +67,9 @@ async def test_half_of_the_files_and_all_of_a_few_may_go_at_once(folders: Folder
     assert (await scan_once(folders)).deleted == 19
 
 
-async def test_a_moved_directory_that_holds_most_files_is_no_mass_delete(folders: FolderHarness) -> None:
+async def test_a_moved_directory_that_holds_most_files_is_no_mass_delete(
+    folders: FolderHarness,
+) -> None:
     for n in range(40):
         folders.write(f"dir/{n}.md", str(n))
     await scan_once(folders)
@@ -103,7 +109,9 @@ async def test_a_closed_folder_is_not_taken_for_empty(folders: FolderHarness) ->
     assert counts(await scan_once(folders)) == (0, 0, 0, 21)
 
 
-async def test_a_file_that_may_not_be_read_says_so_once_and_is_read_when_it_may(folders: FolderHarness) -> None:
+async def test_a_file_that_may_not_be_read_says_so_once_and_is_read_when_it_may(
+    folders: FolderHarness,
+) -> None:
     path = folders.write("a.md", "one")
     await scan_once(folders)
     path.chmod(0)
@@ -120,7 +128,9 @@ async def test_a_file_that_may_not_be_read_says_so_once_and_is_read_when_it_may(
     assert counts(await scan_once(folders)) == (0, 0, 0, 1)
 
 
-async def test_a_file_that_is_too_large_is_not_read_and_read_when_it_is_allowed(folders: FolderHarness) -> None:
+async def test_a_file_that_is_too_large_is_not_read_and_read_when_it_is_allowed(
+    folders: FolderHarness,
+) -> None:
     folders.write("a.md", "x" * 100)
     small = {"max_document_bytes": 99}
     for _ in range(2):
@@ -148,8 +158,12 @@ async def test_a_path_that_is_too_long_for_an_id_stops_nothing(folders: FolderHa
     assert folders.intake.now == {"docs/a.md": b"one"}
 
 
-async def test_deletes_that_the_system_told_of_are_not_withheld_by_a_scan_that_comes_first(folders: FolderHarness) -> None:
-    """Somebody removes most files and asks for a look at once, while the hints are still on their way or being dealt with."""
+async def test_deletes_that_the_system_told_of_are_not_withheld_by_a_scan_that_comes_first(
+    folders: FolderHarness,
+) -> None:
+    """Somebody removes most files and asks for a look at once, while the hints are still on their
+    way or being dealt with.
+    """
     for n in range(600):
         folders.write(f"{'d/' * (n % 2)}{n}.md", str(n))
     async with folders.running() as connector:
@@ -178,7 +192,9 @@ async def test_deletes_that_the_system_did_not_tell_of_are_withheld_while_the_fo
         assert folders.health[-1] == ("down", report.operator_message)
 
 
-async def test_a_name_that_ends_the_watch_keeps_no_delete_of_its_neighbours_back(folders: FolderHarness) -> None:
+async def test_a_name_that_ends_the_watch_keeps_no_delete_of_its_neighbours_back(
+    folders: FolderHarness,
+) -> None:
     """A name that is not UTF-8 cannot be told, and takes with it what was to be told of others."""
     for n in range(40):
         folders.write(f"shelf/{'deep/' * (n % 3)}{n}.md", str(n))
@@ -190,8 +206,12 @@ async def test_a_name_that_ends_the_watch_keeps_no_delete_of_its_neighbours_back
         await folders.until_health("ok", None)
 
 
-async def test_a_name_that_ends_the_watch_releases_nothing_that_was_not_deleted_under_it(folders: FolderHarness) -> None:
-    """Neither what was withheld before, nor what is gone from a folder that nobody has touched, as with a disk that is no longer there."""
+async def test_a_name_that_ends_the_watch_releases_nothing_that_was_not_deleted_under_it(
+    folders: FolderHarness,
+) -> None:
+    """Neither what was withheld before, nor what is gone from a folder that nobody has touched, as
+    with a disk that is no longer there.
+    """
     for n in range(40):
         folders.write(f"shelf/{n}.md", str(n))
     await scan_once(folders)
@@ -203,12 +223,16 @@ async def test_a_name_that_ends_the_watch_releases_nothing_that_was_not_deleted_
         folders.write("shelf/new.md", "new")
         for name in (b"bad\xff.md", b"bad\xfe.md"):
             (folders.root / os.fsdecode(name)).write_text("bad")
-            await folders.intake.until(lambda now, name=name: any(text == b"bad" for text in now.values()))
+            await folders.intake.until(
+                lambda now, name=name: any(text == b"bad" for text in now.values())
+            )
         assert (await connector.reconcile()).withheld == 40
     assert len(folders.intake.now) == 43
 
 
-async def test_what_is_gone_from_a_folder_that_was_not_touched_was_not_deleted(folders: FolderHarness) -> None:
+async def test_what_is_gone_from_a_folder_that_was_not_touched_was_not_deleted(
+    folders: FolderHarness,
+) -> None:
     for n in range(40):
         folders.write(f"shelf/{n}.md", str(n))
     connector = folders.connector()

@@ -20,7 +20,9 @@ async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: Folder
         assert set(folders.intake.now) == {"docs/a.md"}
 
 
-async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: FolderHarness) -> None:
+async def test_a_save_is_published_within_a_few_hundredths_of_a_second(
+    folders: FolderHarness,
+) -> None:
     """The figure is printed; asserted is only that it is no scan that found it."""
     async with folders.running():
         took = []
@@ -28,7 +30,9 @@ async def test_a_save_is_published_within_a_few_hundredths_of_a_second(folders: 
             await asyncio.sleep(0.2)
             folders.write("a.md", f"text {n}")
             began = time.monotonic()
-            await folders.intake.until(lambda now, n=n: now.get("docs/a.md") == f"text {n}".encode())
+            await folders.intake.until(
+                lambda now, n=n: now.get("docs/a.md") == f"text {n}".encode()
+            )
             took.append(1000 * (time.monotonic() - began))
         print(f"\nsaved to published: median {sorted(took)[7]:.0f} ms, worst {max(took):.0f} ms")
         assert len(folders.intake.versions("docs/a.md")) == 15
@@ -56,7 +60,9 @@ async def test_a_file_written_in_two_steps_is_published_whole(folders: FolderHar
         assert folders.intake.versions("docs/a.md") == [b"old", b"half " * 4]
 
 
-async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_file(folders: FolderHarness) -> None:
+async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_file(
+    folders: FolderHarness,
+) -> None:
     path = folders.write("a.md", "old")
     async with folders.running():
         path.write_text("")
@@ -68,7 +74,9 @@ async def test_a_save_that_truncates_first_and_closes_never_publishes_the_empty_
         await folders.intake.until(lambda now: now.get("docs/a.md") == b"")
 
 
-async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(folders: FolderHarness) -> None:
+async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(
+    folders: FolderHarness,
+) -> None:
     path, lines, delay_s = folders.root / "log.md", 0, 0.5
     async with folders.running(max_delay_s=delay_s), asyncio.timeout(60):
         began = time.monotonic()
@@ -83,7 +91,9 @@ async def test_a_file_that_never_rests_is_published_all_the_same_and_seldom(fold
         assert while_writing <= took_s / delay_s
 
 
-async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(folders: FolderHarness) -> None:
+async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_over(
+    folders: FolderHarness,
+) -> None:
     async with folders.running(max_delay_s=0.5):
         with (folders.root / "open.md").open("w") as file:
             file.write("held")
@@ -94,14 +104,17 @@ async def test_a_file_that_stays_open_is_published_once_its_longest_delay_is_ove
             await folders.intake.until(lambda now: now == {"docs/open.md": b"held on"})
 
 
-async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(folders: FolderHarness) -> None:
+async def test_of_many_quick_saves_the_last_one_wins_and_few_are_published(
+    folders: FolderHarness,
+) -> None:
     async with folders.running():
         began = time.monotonic()
         for n in range(60):
             folders.write("a.md", f"a{n}")
             (folders.root / "b.md").write_text(f"b{n}")
             await asyncio.sleep(0.01)
-        beyond_s = max(time.monotonic() - began - 1.0, 0.0)  # of a machine that is busy, on which they are less quick
+        # of a machine that is busy, on which they are less quick
+        beyond_s = max(time.monotonic() - began - 1.0, 0.0)
         await folders.intake.until(lambda now: now == {"docs/a.md": b"a59", "docs/b.md": b"b59"})
         for name in ("a", "b"):
             assert len(folders.intake.versions(f"docs/{name}.md")) <= 15 + 4 * beyond_s
@@ -156,19 +169,27 @@ async def test_a_deleted_file_is_deleted(folders: FolderHarness) -> None:
         assert folders.intake.versions("docs/a.md") == [b"one", None]
 
 
-async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(folders: FolderHarness) -> None:
+async def test_a_change_under_one_name_of_a_file_is_seen_under_all_its_names(
+    folders: FolderHarness,
+) -> None:
     """The system tells of a write under the name that was opened, and of no other hard link."""
     path = folders.write("a.md", "old")
     async with folders.running():
         for name in ("b.md", "below/c.md"):
             (folders.root / name).parent.mkdir(exist_ok=True)
             (folders.root / name).hardlink_to(path)
-        await folders.intake.until(lambda now: set(now) == {"docs/a.md", "docs/b.md", "docs/below/c.md"})
+        await folders.intake.until(
+            lambda now: set(now) == {"docs/a.md", "docs/b.md", "docs/below/c.md"}
+        )
         for name in ("below/c.md", "a.md"):
             (folders.root / name).write_text(f"by {name}")
-            await folders.intake.until(lambda now, name=name: set(now.values()) == {f"by {name}".encode()})
+            await folders.intake.until(
+                lambda now, name=name: set(now.values()) == {f"by {name}".encode()}
+            )
         await asyncio.sleep(0.3)
-        assert [len(folders.intake.versions(f"docs/{name}")) for name in ("a.md", "b.md", "below/c.md")] == [3, 3, 3]
+        assert [
+            len(folders.intake.versions(f"docs/{name}")) for name in ("a.md", "b.md", "below/c.md")
+        ] == [3, 3, 3]
 
 
 async def test_a_large_file_that_grows_is_read_less_often_and_at_once_by_whoever_asks(

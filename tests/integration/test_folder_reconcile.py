@@ -46,9 +46,23 @@ async def test_the_first_scan_publishes_all_and_the_next_ones_nothing_without_re
     assert len(folders.intake.changes) == 450
 
 
-async def test_a_scan_in_many_blocks_finds_the_same(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scan_in_many_blocks_finds_the_same(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(walking, "BATCH_FILES", 3)
-    names = ["a.md", "a/1.md", "a/b/2.md", "a-/3.md", "a0.md", "a!.md", "b/c.md", "b/c/d.md", "b.md", "ä/x.md", "z.md"]
+    names = [
+        "a.md",
+        "a/1.md",
+        "a/b/2.md",
+        "a-/3.md",
+        "a0.md",
+        "a!.md",
+        "b/c.md",
+        "b/c/d.md",
+        "b.md",
+        "ä/x.md",
+        "z.md",
+    ]
     for name in names:
         folders.write(name, name)
     assert counts(await scan_once(folders)) == (len(names), 0, 0, 0)
@@ -60,7 +74,9 @@ async def test_a_scan_in_many_blocks_finds_the_same(folders: FolderHarness, monk
     assert folders.intake.now == folders.on_disk()
 
 
-async def test_what_changed_while_it_was_down_is_published_and_nothing_else(folders: FolderHarness) -> None:
+async def test_what_changed_while_it_was_down_is_published_and_nothing_else(
+    folders: FolderHarness,
+) -> None:
     for n in range(5):
         folders.write(f"{n}.md", str(n))
     async with folders.running():
@@ -75,7 +91,9 @@ async def test_what_changed_while_it_was_down_is_published_and_nothing_else(fold
     assert len(folders.intake.changes) == published + 3
 
 
-async def test_what_changes_between_the_scan_and_the_watch_is_seen(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changes_between_the_scan_and_the_watch_is_seen(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The watch is armed before the scan begins: a write right after the scan is hinted at."""
     scanned: list[str] = []
     watch = Watcher.watch
@@ -129,7 +147,9 @@ async def test_a_reconcile_includes_what_is_still_settling(folders: FolderHarnes
             assert folders.intake.now == {"docs/a.md": f"just now {is_running}".encode()}
 
 
-async def test_a_touched_file_is_read_once_and_not_published(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_touched_file_is_read_once_and_not_published(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = folders.write("a.md", "one")
     await scan_once(folders)
     path.touch()
@@ -150,7 +170,9 @@ async def test_a_change_of_the_same_size_and_time_is_seen(folders: FolderHarness
     assert folders.intake.now == {"docs/a.md": b"two"}
 
 
-async def test_changed_settings_of_the_source_are_published_for_every_document(folders: FolderHarness) -> None:
+async def test_changed_settings_of_the_source_are_published_for_every_document(
+    folders: FolderHarness,
+) -> None:
     folders.write("a.md", "one")
     await scan_once(folders)
     tagged = {"metadata": {"tags": ["hr-only"]}, "collection": "people"}
@@ -177,7 +199,9 @@ async def test_a_file_of_the_year_of_no_calendar_is_published(folders: FolderHar
     assert folders.intake.now == {"docs/a.md": b"one"}
 
 
-async def test_globs_decide_and_what_they_leave_out_is_deleted_however_much_it_is(folders: FolderHarness) -> None:
+async def test_globs_decide_and_what_they_leave_out_is_deleted_however_much_it_is(
+    folders: FolderHarness,
+) -> None:
     for n in range(30):
         folders.write(f"drafts/{n}.md", str(n))
     folders.write("a.txt", "text")
@@ -196,7 +220,9 @@ async def test_the_data_directory_is_no_part_of_the_folder(folders: FolderHarnes
     assert set(folders.intake.now) == {"docs/a.md"}
 
 
-async def test_a_crash_between_publishing_and_recording_loses_nothing(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_between_publishing_and_recording_loses_nothing(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folders.write("a.md", "one")
     connector = folders.connector()
 
@@ -218,13 +244,24 @@ async def test_a_broker_that_is_away_at_the_start_is_waited_for(folders: FolderH
         assert folders.intake.now == {"docs/a.md": b"one"}
 
 
-async def insert_document(owner: asyncpg.Connection, document_id: str, version: int, **columns: object) -> None:
-    columns = {"tenant_id": "default", "document_id": document_id, "source": "docs", "state": "synced", "version": version, **columns}
+async def insert_document(
+    owner: asyncpg.Connection, document_id: str, version: int, **columns: object
+) -> None:
+    columns = {
+        "tenant_id": "default",
+        "document_id": document_id,
+        "source": "docs",
+        "state": "synced",
+        "version": version,
+        **columns,
+    }
     names, places = ", ".join(columns), ", ".join(f"${n}" for n in range(1, len(columns) + 1))
     await owner.execute(f"insert into documents ({names}) values ({places})", *columns.values())
 
 
-async def test_a_version_exceeds_every_version_the_index_has_seen(folders: FolderHarness, owner: asyncpg.Connection) -> None:
+async def test_a_version_exceeds_every_version_the_index_has_seen(
+    folders: FolderHarness, owner: asyncpg.Connection
+) -> None:
     far = time.time_ns() + 10**18
     await insert_document(owner, "docs/tombstone.md", far, state="deleted")
     await insert_document(owner, "docs/pending.md", 5, pending_version=far, pending_digest=b"\0")
@@ -235,7 +272,9 @@ async def test_a_version_exceeds_every_version_the_index_has_seen(folders: Folde
     assert [change.data.version for change in folders.intake.changes] == [far + 1] * 3
 
 
-async def test_documents_cut_in_another_way_are_published_anew(folders: FolderHarness, owner: asyncpg.Connection) -> None:
+async def test_documents_cut_in_another_way_are_published_anew(
+    folders: FolderHarness, owner: asyncpg.Connection
+) -> None:
     columns = {
         "old": {"cut": "1/900/0"},
         "new": {"cut": "1/600/0"},
@@ -251,11 +290,16 @@ async def test_documents_cut_in_another_way_are_published_anew(folders: FolderHa
     published = len(folders.intake.changes)
     report = await scan_once(folders, folders.connector(cut="1/600/0", generation=GenerationId(2)))
     assert counts(report) == (0, 2, 0, 2)
-    assert {c.data.document_id for c in folders.intake.changes[published:]} == {"docs/old.md", "docs/model.md"}
+    assert {c.data.document_id for c in folders.intake.changes[published:]} == {
+        "docs/old.md",
+        "docs/model.md",
+    }
     assert all(c.content is not None for c in folders.intake.changes[published:])
 
 
-async def test_a_document_that_no_file_stands_for_is_deleted(folders: FolderHarness, owner: asyncpg.Connection) -> None:
+async def test_a_document_that_no_file_stands_for_is_deleted(
+    folders: FolderHarness, owner: asyncpg.Connection
+) -> None:
     await insert_document(owner, "docs/stray.md", 5)
     await insert_document(owner, "docs/of-the-api.md", 5, source="")
     await insert_document(owner, "docs/tombstone.md", 5, state="deleted")
@@ -264,25 +308,38 @@ async def test_a_document_that_no_file_stands_for_is_deleted(folders: FolderHarn
     assert folders.intake.versions("docs/stray.md") == [None]
 
 
-async def test_what_the_index_has_lost_is_published_when_asked_to_repair(folders: FolderHarness, owner: asyncpg.Connection) -> None:
+async def test_what_the_index_has_lost_is_published_when_asked_to_repair(
+    folders: FolderHarness, owner: asyncpg.Connection
+) -> None:
     for name in ("kept", "lost", "deleted-by-others", "written-by-others"):
         folders.write(f"{name}.md", name)
     await scan_once(folders)
     versions = {change.data.document_id: change.data.version for change in folders.intake.changes}
     await insert_document(owner, "docs/kept.md", versions["docs/kept.md"])
-    await insert_document(owner, "docs/deleted-by-others.md", versions["docs/deleted-by-others.md"] + 1, state="deleted")
-    await insert_document(owner, "docs/written-by-others.md", versions["docs/written-by-others.md"] + 1, source="")
+    await insert_document(
+        owner,
+        "docs/deleted-by-others.md",
+        versions["docs/deleted-by-others.md"] + 1,
+        state="deleted",
+    )
+    await insert_document(
+        owner, "docs/written-by-others.md", versions["docs/written-by-others.md"] + 1, source=""
+    )
     assert counts(await scan_once(folders)) == (0, 0, 0, 4)
     compared = await folders.connector().compare(index=True)
     mended = ["docs/deleted-by-others.md", "docs/lost.md", "docs/written-by-others.md"]
-    assert [(d.kind, d.document_id) for d in compared.differences] == [("changed", document) for document in mended]
+    assert [(d.kind, d.document_id) for d in compared.differences] == [
+        ("changed", document) for document in mended
+    ]
     assert (await scan_once(folders, repair=True)).changed == 3
     for document in mended:
         first, again = folders.intake.versions(document)
         assert first == again
 
 
-async def test_a_comparison_names_every_difference_and_publishes_nothing(folders: FolderHarness) -> None:
+async def test_a_comparison_names_every_difference_and_publishes_nothing(
+    folders: FolderHarness,
+) -> None:
     for name in ("same", "touched", "edited", "moved", "deleted"):
         folders.write(f"{name}.md", name)
     await scan_once(folders)
@@ -309,7 +366,9 @@ async def test_a_comparison_names_every_difference_and_publishes_nothing(folders
     assert len(folders.intake.changes) == published
 
 
-async def test_a_comparison_with_a_folder_that_is_away_is_an_outage_of_the_source(folders: FolderHarness) -> None:
+async def test_a_comparison_with_a_folder_that_is_away_is_an_outage_of_the_source(
+    folders: FolderHarness,
+) -> None:
     folders.write("a.md", "one")
     await scan_once(folders)
     shutil.rmtree(folders.root)
@@ -317,16 +376,22 @@ async def test_a_comparison_with_a_folder_that_is_away_is_an_outage_of_the_sourc
         await folders.connector().compare()
 
 
-async def test_folders_of_several_tenants_and_sources_stay_apart(folders: FolderHarness, tmp_path: Path) -> None:
+async def test_folders_of_several_tenants_and_sources_stay_apart(
+    folders: FolderHarness, tmp_path: Path
+) -> None:
     folders.write("a.md", "one")
     await scan_once(folders)
     for name, tenant in itertools.product(("docs", "other"), ("acme", "default")):
         if (name, tenant) != ("docs", "default"):
-            report = await scan_once(folders, folders.connector(source={"name": name, "tenant": tenant}))
+            report = await scan_once(
+                folders, folders.connector(source={"name": name, "tenant": tenant})
+            )
             assert counts(report) == (1, 0, 0, 0)
 
 
-async def test_every_statement_of_the_ledger_is_accepted_by_the_database(owner: asyncpg.Connection) -> None:
+async def test_every_statement_of_the_ledger_is_accepted_by_the_database(
+    owner: asyncpg.Connection,
+) -> None:
     ours = ("known_files", "files_between", "files_below", "record_files", "stray_documents")
     for name in ours:
         await owner.prepare(all_statements()[name])

@@ -1,4 +1,6 @@
-"""The folder connector while it runs: directories, names, links and roots that come and go, and what is published of them."""
+"""The folder connector while it runs: directories, names, links and roots that come and go, and
+what is published of them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: Folde
         (folders.root / "in/deep/er/2.md").write_text("edited")
         await folders.intake.until(lambda now: now["docs/in/deep/er/2.md"] == b"edited")
         (folders.root / "in").rename(folders.root / "elsewhere")
-        renamed = {"docs/elsewhere/0.md": b"0", "docs/elsewhere/1.md": b"1", "docs/elsewhere/deep/er/2.md": b"edited"}
+        renamed = {
+            "docs/elsewhere/0.md": b"0",
+            "docs/elsewhere/1.md": b"1",
+            "docs/elsewhere/deep/er/2.md": b"edited",
+        }
         await folders.intake.until(lambda now: now == stays | renamed)
         (folders.root / "elsewhere/0.md").write_text("edited too")
         await folders.intake.until(lambda now: now.get("docs/elsewhere/0.md") == b"edited too")
@@ -46,7 +52,9 @@ async def test_a_directory_removed_is_gone(folders: FolderHarness) -> None:
         await folders.intake.until(lambda now: now == {"docs/stays.md": b"stays"})
 
 
-async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folders: FolderHarness) -> None:
+async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(
+    folders: FolderHarness,
+) -> None:
     async with folders.running():
         for n in range(200):
             path = folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md"
@@ -55,7 +63,9 @@ async def test_nested_directories_made_and_filled_in_one_go_are_read_whole(folde
         await folders.intake.until(lambda now: now == folders.on_disk())
         await asyncio.sleep(0.2)
         for n in (0, 99, 199):
-            (folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md").write_text("again")
+            (folders.root / "go" / f"a{n % 5}" / f"b{n % 7}" / f"c{n % 3}" / f"{n}.md").write_text(
+                "again"
+            )
         await folders.intake.until(lambda now: now == folders.on_disk())
 
 
@@ -91,7 +101,9 @@ async def test_a_move_is_an_add_and_a_delete_in_any_order(folders: FolderHarness
         await folders.intake.until(lambda now: now == {"docs/b/foo.md": b"same"})
 
 
-async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folders: FolderHarness) -> None:
+async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(
+    folders: FolderHarness,
+) -> None:
     outside = folders.root.parent / "secrets"
     outside.mkdir()
     (outside / "secret.md").write_text("secret")
@@ -112,7 +124,9 @@ async def test_links_pipes_and_sockets_are_no_documents_and_block_nothing(folder
         (outside / "secret.md").write_text("another secret")
         (folders.root / "pipe.md").rename(folders.root / "pipe2.md")
         await wait_processed(folders)
-        assert {name for name in folders.intake.now if "last" not in name} == {"docs/circle/real.md"}
+        assert {name for name in folders.intake.now if "last" not in name} == {
+            "docs/circle/real.md"
+        }
         (folders.root / "circle/real.md").unlink()
         (folders.root / "circle/real.md").symlink_to(outside / "secret.md")
         await folders.intake.until(lambda now: "docs/circle/real.md" not in now)
@@ -127,18 +141,33 @@ async def test_names_that_are_not_utf8_stay_apart_and_stop_nothing(folders: Fold
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
             with open(os.path.join(root, name), "wb") as file:  # noqa: ASYNC230
                 file.write(b"%d" % n)
-        await folders.intake.until(lambda now: now == {"docs/bad␛FF.md": b"0", "docs/bad␛FE.md": b"1", "docs/dir␛E9/inner.md": b"2"})
+        await folders.intake.until(
+            lambda now: (
+                now
+                == {"docs/bad␛FF.md": b"0", "docs/bad␛FE.md": b"1", "docs/dir␛E9/inner.md": b"2"}
+            )
+        )
         (folders.root / "bad␛FF.md").write_text("namesake")
         os.unlink(os.path.join(root, b"bad\xff.md"))
         folders.write("ok.md", "ok")
         await folders.intake.until(
-            lambda now: now == {"docs/bad␛E2␛90␛9BFF.md": b"namesake", "docs/bad␛FE.md": b"1", "docs/dir␛E9/inner.md": b"2", "docs/ok.md": b"ok"}
-        )  # fmt: skip
+            lambda now: (
+                now
+                == {
+                    "docs/bad␛E2␛90␛9BFF.md": b"namesake",
+                    "docs/bad␛FE.md": b"1",
+                    "docs/dir␛E9/inner.md": b"2",
+                    "docs/ok.md": b"ok",
+                }
+            )
+        )
         shutil.rmtree(os.path.join(root, b"dir\xe9"))
         await folders.intake.until(lambda now: "docs/dir␛E9/inner.md" not in now)
 
 
-async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_were_there_before(folders: FolderHarness) -> None:
+async def test_folders_whose_names_are_not_utf8_are_followed_also_where_they_were_there_before(
+    folders: FolderHarness,
+) -> None:
     inner = os.fsdecode(b"dir\xe9/inner.md")
     folders.write(inner, "old")
     async with folders.running():
@@ -170,7 +199,9 @@ async def test_ordinary_names_are_ids_as_they_are(folders: FolderHarness) -> Non
         for name in names:
             (folders.root / name).parent.mkdir(parents=True, exist_ok=True)
             (folders.root / name).write_text(name)
-        await folders.intake.until(lambda now: now == {f"docs/{name}": name.encode() for name in names})
+        await folders.intake.until(
+            lambda now: now == {f"docs/{name}": name.encode() for name in names}
+        )
 
 
 async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: FolderHarness) -> None:
@@ -186,7 +217,9 @@ async def test_a_source_that_is_one_file_is_seen_through_every_save(folders: Fol
         await folders.intake.until(lambda now: now == {})
 
 
-async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it_is_back(folders: FolderHarness) -> None:
+async def test_a_root_that_is_away_deletes_nothing_and_is_followed_again_when_it_is_back(
+    folders: FolderHarness,
+) -> None:
     for n in range(50):
         folders.write(f"{n}.md", str(n))
     async with folders.running() as connector:
@@ -251,21 +284,40 @@ async def test_an_outage_of_the_broker_loses_nothing(folders: FolderHarness) -> 
         await folders.intake.until(lambda now: now == {"docs/a.md": b"one", "docs/d/b.md": b"two"})
 
 
-async def test_editors_temporary_files_and_hidden_ones_are_no_documents(folders: FolderHarness) -> None:
+async def test_editors_temporary_files_and_hidden_ones_are_no_documents(
+    folders: FolderHarness,
+) -> None:
     async with folders.running():
-        for name in (".a.md.swp", "a.md~", "a.md.tmp", "4913", ".hidden/x.md", "~$a.md", ".#a.md", "#a.md#"):
+        for name in (
+            ".a.md.swp",
+            "a.md~",
+            "a.md.tmp",
+            "4913",
+            ".hidden/x.md",
+            "~$a.md",
+            ".#a.md",
+            "#a.md#",
+        ):
             (folders.root / name).parent.mkdir(exist_ok=True)
             (folders.root / name).write_text("x")
         await wait_processed(folders)
         assert [name for name in folders.intake.now if "last" not in name] == []
 
 
-async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: FolderHarness) -> None:
-    """Random operations, the same each time; after each dozen what is published must become what is on the disk."""
+async def test_whatever_happens_in_the_end_the_documents_are_the_files(
+    folders: FolderHarness,
+) -> None:
+    """Random operations, the same each time; after each dozen what is published must become what
+    is on the disk.
+    """
     import random
 
     rng = random.Random(7)
-    names = [f"{d}{n}.md" for d in ("", "a/", "a/b/", "c/", "c/d/e/") for n in range(3)] + ["a", "c/d", "a/b.md"]
+    names = [f"{d}{n}.md" for d in ("", "a/", "a/b/", "c/", "c/d/e/") for n in range(3)] + [
+        "a",
+        "c/d",
+        "a/b.md",
+    ]
     counter = itertools.count()
 
     def operate() -> None:
@@ -287,7 +339,9 @@ async def test_whatever_happens_in_the_end_the_documents_are_the_files(folders: 
                 if folder.is_dir():
                     shutil.rmtree(folder)
             case 8:
-                (path.symlink_to(other.name) if rng.random() < 0.5 else os.mkfifo(path)) if not path.exists() else None
+                (
+                    path.symlink_to(other.name) if rng.random() < 0.5 else os.mkfifo(path)
+                ) if not path.exists() else None
 
     async with folders.running():
         for _ in range(25):

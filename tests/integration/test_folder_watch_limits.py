@@ -1,4 +1,6 @@
-"""Where the system gives no more watches, the folders left out are scanned, and the health says which limit to raise."""
+"""Where the system gives no more watches, the folders left out are scanned, and the health says
+which limit to raise.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ async def test_folders_beyond_the_limit_are_scanned_and_told_until_it_is_raised(
         assert "sysctl fs.inotify.max_user_watches=" in str(detail)
         folders.write("7/7/a.md", "b")
         folders.write("6/new/deep/a.md", "c")
-        await folders.intake.until(lambda now: now["docs/7/7/a.md"] == b"b" and "docs/6/new/deep/a.md" in now)
+        await folders.intake.until(
+            lambda now: now["docs/7/7/a.md"] == b"b" and "docs/6/new/deep/a.md" in now
+        )
         (folders.root / "5" / "5" / "a.md").unlink()
         await folders.intake.until(lambda now: "docs/5/5/a.md" not in now)
         monkeypatch.setattr(Limited, "room", 100)
@@ -48,9 +52,13 @@ async def test_folders_beyond_the_limit_are_scanned_and_told_until_it_is_raised(
         assert not connector._following.watcher.refused
 
 
-async def test_a_system_without_any_watch_is_scanned_and_told(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_without_any_watch_is_scanned_and_told(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(*_: Any) -> None:
-        raise watching.WatchfilesRustInternalError("Error creating recommended watcher: Too many open files (os error 24)")
+        raise watching.WatchfilesRustInternalError(
+            "Error creating recommended watcher: Too many open files (os error 24)"
+        )
 
     monkeypatch.setattr(watching, "RustNotify", none)
     folders.write("a.md", "a")

@@ -1,4 +1,6 @@
-"""Deletes that were withheld stay so until they are confirmed, whatever comes later; and what lies below a mount point that is not mounted."""
+"""Deletes that were withheld stay so until they are confirmed, whatever comes later; and what lies
+below a mount point that is not mounted.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def _remove(folders: FolderHarness, first: int, last: int) -> None:
         (folders.root / f"{n}.md").unlink()
 
 
-async def test_a_withheld_delete_stays_withheld_over_scans_restarts_and_new_files(folders: FolderHarness) -> None:
+async def test_a_withheld_delete_stays_withheld_over_scans_restarts_and_new_files(
+    folders: FolderHarness,
+) -> None:
     _write(folders, 0, 40)
     await scan_once(folders)
     _remove(folders, 0, 28)
@@ -84,7 +88,9 @@ async def test_hints_carry_out_no_withheld_delete(folders: FolderHarness) -> Non
     assert (report.withheld, len(folders.intake.now)) == (0, 41)
 
 
-async def test_few_files_of_a_folder_that_is_another_one_after_a_restart_are_kept(folders: FolderHarness) -> None:
+async def test_few_files_of_a_folder_that_is_another_one_after_a_restart_are_kept(
+    folders: FolderHarness,
+) -> None:
     _write(folders, 0, 5)
     await scan_once(folders)
     away = folders.root.rename(folders.root.with_name("away"))
@@ -99,7 +105,9 @@ async def test_few_files_of_a_folder_that_is_another_one_after_a_restart_are_kep
 
 @contextmanager
 def mounted(on: Path) -> Iterator[None]:
-    done = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(on)], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "tmpfs", str(on)], capture_output=True, check=False
+    )
     if done.returncode:
         pytest.skip("this process may not mount anything")
     try:
@@ -109,7 +117,9 @@ def mounted(on: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
-async def test_what_lay_on_a_disk_below_the_folder_stays_while_the_disk_is_not_mounted(folders: FolderHarness, is_removed: bool) -> None:
+async def test_what_lay_on_a_disk_below_the_folder_stays_while_the_disk_is_not_mounted(
+    folders: FolderHarness, is_removed: bool
+) -> None:
     _write(folders, 0, 30)
     disk = folders.root / "disk"
     disk.mkdir()
@@ -145,7 +155,9 @@ def _write_below(folders: FolderHarness, number: int) -> None:
         folders.write(f"disk/{n}.md", f"disk {n}")
 
 
-async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders: FolderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(
+    folders: FolderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = folder_module.Folder.changed
 
     def changed(self: folder_module.Folder, path: bytes, version: int, **rest: object) -> Changed:
@@ -168,7 +180,8 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
         folders.write("good.md", "y")
         await folders.intake.until(lambda now: "docs/good.md" in now)
         monkeypatch.undo()
-        await folders.intake.until(lambda now: {"docs/bad.md", "docs/bad2.md"} <= set(now))  # tried again by itself
+        # tried again by itself
+        await folders.intake.until(lambda now: {"docs/bad.md", "docs/bad2.md"} <= set(now))
         await folders.until_health("ok", None)
         await asyncio.sleep(RECORDED_S)
     report = await scan_once(folders)
@@ -177,12 +190,16 @@ async def test_a_file_that_raises_an_error_nobody_foresaw_stops_no_other(folders
     assert folders.health[-1] == ("ok", None)
 
 
-async def test_a_document_of_the_greatest_version_stops_no_other_and_can_be_deleted(folders: FolderHarness) -> None:
+async def test_a_document_of_the_greatest_version_stops_no_other_and_can_be_deleted(
+    folders: FolderHarness,
+) -> None:
     folders.write("a.md", "a")
     folders.write("b.md", "b")
     await scan_once(folders)
     async with folders.database.tenant("default", "test") as connection:  # type: ignore[arg-type]
-        await connection.execute("update source_files set version = 9223372036854775807 where path = 'a.md'")
+        await connection.execute(
+            "update source_files set version = 9223372036854775807 where path = 'a.md'"
+        )
     for name in ("a.md", "b.md", "c.md"):
         folders.write(name, "other")
     report = await scan_once(folders)
@@ -198,7 +215,9 @@ def _deletes(changes: list[Change]) -> list[str]:
     return [change.data.document_id for change in changes if change.data.deleted]
 
 
-async def test_a_renamed_source_gives_its_documents_new_ids_as_the_old_ones_go(folders: FolderHarness) -> None:
+async def test_a_renamed_source_gives_its_documents_new_ids_as_the_old_ones_go(
+    folders: FolderHarness,
+) -> None:
     from livedex.pipeline.model import TenantId
     from livedex.pipeline.store.source_store import SourceStore
 
@@ -211,8 +230,21 @@ async def test_a_renamed_source_gives_its_documents_new_ids_as_the_old_ones_go(f
     report = await scan_once(folders, folders.connector(source={"name": "papers"}))
     assert counts(report) == (1, 38, 2, 0)
     assert set(folders.intake.now) == {f"papers/{n}.md" for n in range(38)} | {"papers/new.md"}
-    for first, second in zip(folders.intake.changes[before:], folders.intake.changes[before + 1 :], strict=False):
-        if second.data.document_id.startswith("docs/") and second.data.document_id not in ("docs/38.md", "docs/39.md"):
-            assert first.data.document_id == "papers/" + second.data.document_id.removeprefix("docs/")  # together, so never long both
-    assert counts(await scan_once(folders, folders.connector(source={"name": "papers"}))) == (0, 0, 0, 39)
+    for first, second in zip(
+        folders.intake.changes[before:], folders.intake.changes[before + 1 :], strict=False
+    ):
+        if second.data.document_id.startswith("docs/") and second.data.document_id not in (
+            "docs/38.md",
+            "docs/39.md",
+        ):
+            # together, so never long both
+            assert first.data.document_id == "papers/" + second.data.document_id.removeprefix(
+                "docs/"
+            )
+    assert counts(await scan_once(folders, folders.connector(source={"name": "papers"}))) == (
+        0,
+        0,
+        0,
+        39,
+    )
     assert len(_deletes(folders.intake.changes)) == 42

@@ -14,7 +14,11 @@ from livedex.pipeline.store.database import Database
 from tests.brokers import stage_on_kafka
 
 
-@pytest.mark.parametrize("error", [CommitFailedError(), IllegalStateError("not assigned")], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [CommitFailedError(), IllegalStateError("not assigned")],
+    ids=lambda error: type(error).__name__,
+)
 async def test_what_is_not_committed_while_partitions_are_handed_out_is_committed_after_it(
     kafka: str, database: Database, error: Exception
 ) -> None:

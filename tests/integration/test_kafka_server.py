@@ -1,4 +1,6 @@
-"""The Kafka that other tests stand on: what it acknowledged survives a kill, and nothing of it is left over."""
+"""The Kafka that other tests stand on: what it acknowledged survives a kill, and nothing of it is
+left over.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def make_topic(bootstrap: str, copies: int = 1) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
-        answer = await admin.create_topics([NewTopic(PLACE.topic, num_partitions=1, replication_factor=copies)])
+        answer = await admin.create_topics(
+            [NewTopic(PLACE.topic, num_partitions=1, replication_factor=copies)]
+        )
         assert [error for _, error, *_ in answer.topic_errors] == [0]
     finally:
         await admin.close()
@@ -38,7 +42,9 @@ async def make_topic(bootstrap: str, copies: int = 1) -> None:
 
 @asynccontextmanager
 async def producer(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True) as started:
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", enable_idempotence=True
+    ) as started:
         yield started
 
 
@@ -46,14 +52,20 @@ async def first_record(bootstrap: str) -> tuple[bytes | None, bytes | None]:
     """The first record of the topic, read by a new group that commits it."""
     async with asyncio.timeout(60):
         async with AIOKafkaConsumer(
-            PLACE.topic, bootstrap_servers=bootstrap, group_id="readers", auto_offset_reset="earliest", enable_auto_commit=False
+            PLACE.topic,
+            bootstrap_servers=bootstrap,
+            group_id="readers",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
         ) as consumer:
             record = await consumer.getone()
             await consumer.commit()
             return record.key, record.value
 
 
-async def test_a_record_is_there_after_the_server_was_killed_and_restarted(kafka_server: KafkaServer) -> None:
+async def test_a_record_is_there_after_the_server_was_killed_and_restarted(
+    kafka_server: KafkaServer,
+) -> None:
     bootstrap = kafka_server.bootstrap
     await make_topic(bootstrap)
     async with producer(bootstrap) as started:
@@ -67,7 +79,9 @@ async def test_a_record_is_there_after_the_server_was_killed_and_restarted(kafka
     assert await first_record(bootstrap) == (b"a", b"kept")
 
 
-async def test_a_client_goes_on_by_itself_when_the_server_is_back(kafka_server: KafkaServer) -> None:
+async def test_a_client_goes_on_by_itself_when_the_server_is_back(
+    kafka_server: KafkaServer,
+) -> None:
     await make_topic(kafka_server.bootstrap)
     async with producer(kafka_server.bootstrap) as started:
         await started.send_and_wait(PLACE.topic, b"before")
@@ -77,7 +91,9 @@ async def test_a_client_goes_on_by_itself_when_the_server_is_back(kafka_server: 
         assert (await asyncio.wait_for(sending, 60)).offset == 1
 
 
-async def test_two_servers_know_nothing_of_each_other(kafka: str, kafka_server: KafkaServer) -> None:
+async def test_two_servers_know_nothing_of_each_other(
+    kafka: str, kafka_server: KafkaServer
+) -> None:
     await make_topic(kafka_server.bootstrap)
     assert kafka != kafka_server.bootstrap
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
@@ -85,7 +101,9 @@ async def test_two_servers_know_nothing_of_each_other(kafka: str, kafka_server: 
     try:
         assert PLACE.topic not in await admin.list_topics()
         described = await admin.describe_topics([PLACE.topic])
-        assert for_code(described[0]["error_code"]).__name__ == "UnknownTopicOrPartitionError", "asking for a topic does not make it"
+        assert for_code(described[0]["error_code"]).__name__ == "UnknownTopicOrPartitionError", (
+            "asking for a topic does not make it"
+        )
     finally:
         await admin.close()
 
@@ -106,15 +124,24 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_log(kafka_server: Kaf
         KafkaServer({"num.io.threads": "none"}).__enter__()
 
 
-def test_a_server_ends_with_the_process_that_started_it(kafka_server: KafkaServer, tmp_path: Path) -> None:
+def test_a_server_ends_with_the_process_that_started_it(
+    kafka_server: KafkaServer, tmp_path: Path
+) -> None:
     if not isinstance(kafka_server.nodes[0], JavaNode):
         pytest.skip("a container is ended by testcontainers")
     code = (
         "import time\nfrom tests.kafka_server import KafkaServer\n"
-        "with KafkaServer() as server:\n    print(server.nodes[0].pid, flush=True)\n    time.sleep(600)\n"
+        "with KafkaServer() as server:\n    print(server.nodes[0].pid, flush=True)\n    "
+        "time.sleep(600)\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}  # it cannot tidy up
-    with subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
         assert program.stdout is not None
         pid = int(program.stdout.readline())
         os.kill(pid, 0)
@@ -131,7 +158,10 @@ def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
         with socket.socket() as taken, pytest.raises(OSError, match="in use"):
             taken.bind(("127.0.0.1", held.number))
         held.release_to_process()
-        with socket.create_server(("127.0.0.1", held.number)), socket.create_connection(("127.0.0.1", held.number), 10):
+        with (
+            socket.create_server(("127.0.0.1", held.number)),
+            socket.create_connection(("127.0.0.1", held.number), 10),
+        ):
             pass
     finally:
         held.close()
@@ -139,13 +169,24 @@ def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
 
 @pytest.mark.parametrize(
     ("required", "status", "said"),
-    [("0", 0, "LEFT OUT: 1 Kafka tests: no KAFKA_BOOTSTRAP_SERVERS, no Docker, no java"), ("1", 1, "NoKafkaError")],
+    [
+        ("0", 0, "LEFT OUT: 1 Kafka tests: no KAFKA_BOOTSTRAP_SERVERS, no Docker, no java"),
+        ("1", 1, "NoKafkaError"),
+    ],
 )
 def test_without_kafka_its_tests_are_left_out_aloud_or_fail_where_it_is_required(
     required: str, status: int, said: str, tmp_path: Path
 ) -> None:
-    kept = {name: value for name, value in os.environ.items() if name != "KAFKA_BOOTSTRAP_SERVERS" and not name.startswith("DOCKER_")}
-    nowhere = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none", "REQUIRE_KAFKA": required}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "KAFKA_BOOTSTRAP_SERVERS" and not name.startswith("DOCKER_")
+    }
+    nowhere = {
+        "PATH": str(tmp_path),
+        "DOCKER_HOST": f"unix://{tmp_path}/none",
+        "REQUIRE_KAFKA": required,
+    }
     command = [
         sys.executable,
         "-m",
@@ -154,6 +195,14 @@ def test_without_kafka_its_tests_are_left_out_aloud_or_fail_where_it_is_required
         "no:cacheprovider",
         f"{__file__}::{test_two_servers_know_nothing_of_each_other.__name__}",
     ]
-    done = subprocess.run(command, cwd=PROJECT, env={**kept, **nowhere}, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command,
+        cwd=PROJECT,
+        env={**kept, **nowhere},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout

@@ -1,4 +1,6 @@
-"""Documents above the inline limit, from the folder to the index, with their content in object storage on the way."""
+"""Documents above the inline limit, from the folder to the index, with their content in object
+storage on the way.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
 def large(edited: int | None = None) -> bytes:
     """More than may stand in an event: sections that are a chunk each, no two alike."""
     bodies = (
-        f"Section {n} {'edited ' * (n == edited)}tells of marker{n}. " + f"Sentence {n} goes on and on. " * 15 for n in range(SECTIONS)
+        f"Section {n} {'edited ' * (n == edited)}tells of marker{n}. "
+        + f"Sentence {n} goes on and on. " * 15
+        for n in range(SECTIONS)
     )
     content = "\n\n".join(f"## Section {n}\n\n{body}" for n, body in enumerate(bodies)).encode()
     assert len(content) > INLINE_LIMIT_BYTES
@@ -45,7 +49,14 @@ def large(edited: int | None = None) -> bytes:
 
 
 def change(version: int, content: bytes, **more: Any) -> Change:
-    data = Changed(tenant_id=DEFAULT_TENANT, document_id=DOCUMENT, version=version, name="large.md", source="docs", **more)
+    data = Changed(
+        tenant_id=DEFAULT_TENANT,
+        document_id=DOCUMENT,
+        version=version,
+        name="large.md",
+        source="docs",
+        **more,
+    )
     return Change(data, content)
 
 
@@ -68,11 +79,15 @@ class Installation:
     async def opened(self) -> AsyncIterator[AppContext]:
         """What a process works with."""
         embedder = "livedex.pipeline.embedding.fake_embedder:CountingEmbedder"
-        settings: Any = Settings(database_url=SecretStr(self.owner_url), blob_url=self.blob_url, embedder=embedder)
+        settings: Any = Settings(
+            database_url=SecretStr(self.owner_url), blob_url=self.blob_url, embedder=embedder
+        )
         async with open_app_context(settings, self._data, connections=8) as s:
             await s.blobs.check()
             yield s
-            self.embedded += int(s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0)
+            self.embedded += int(
+                s.metrics.registry.get_sample_value("livedex_embedded_texts_total") or 0
+            )
 
     async def accept(self, *changes: Change) -> None:
         """A process that accepts changes and ends."""
@@ -80,7 +95,9 @@ class Installation:
             await running.intake.accept(changes)
 
     async def work(self) -> tuple[str, int | None] | None:
-        """A process that runs every stage until nothing waits; state and version of the document after it."""
+        """A process that runs every stage until nothing waits; state and version of the document
+        after it.
+        """
         async with self.opened() as s:
             async with open_broker(s, STAGES):
                 await ended(s)
@@ -118,13 +135,19 @@ class Installation:
 
 @pytest.fixture
 def installation(owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")
+    ]:
         monkeypatch.delenv(name)
     return Installation(owner_url, tmp_path)
 
 
 async def ended(s: AppContext) -> None:
-    found = await wait_for_catch_up(s.operations, s.backlog, deadline=time.monotonic() + 60, scan=False)
+    found = await wait_for_catch_up(
+        s.operations, s.backlog, deadline=time.monotonic() + 60, scan=False
+    )
     assert found.all, found.left
 
 
@@ -166,13 +189,17 @@ async def test_a_large_document_travels_by_reference_and_its_content_goes_when_i
 
 
 async def test_content_of_a_deleted_document_goes(installation: Installation) -> None:
-    await installation.accept(change(1, large()), Change(change(2, b"").data.model_copy(update={"deleted": True})))
+    await installation.accept(
+        change(1, large()), Change(change(2, b"").data.model_copy(update={"deleted": True}))
+    )
     assert await installation.work() is None
     await installation.clear()
     assert installation.kept == []
 
 
-async def test_content_that_waits_in_the_database_is_found_after_the_setting_was_made(installation: Installation) -> None:
+async def test_content_that_waits_in_the_database_is_found_after_the_setting_was_made(
+    installation: Installation,
+) -> None:
     there, installation.blob_url = installation.blob_url, None
     await installation.accept(change(1, large()))
     assert installation.kept == []
@@ -181,7 +208,9 @@ async def test_content_that_waits_in_the_database_is_found_after_the_setting_was
     assert await installation.letters() == []
 
 
-async def test_stages_wait_for_storage_that_is_away_and_go_on_by_themselves(installation: Installation, s3: S3Server) -> None:
+async def test_stages_wait_for_storage_that_is_away_and_go_on_by_themselves(
+    installation: Installation, s3: S3Server
+) -> None:
     installation.blob_url = f"s3://{BUCKET}/contents"
     await installation.accept(change(1, large()))
     async with installation.opened() as s:
@@ -216,7 +245,9 @@ async def test_a_process_starts_while_the_storage_is_away_and_works_on_what_need
     assert await installation.work() == ("synced", 1)
 
 
-@pytest.mark.parametrize("instead", [None, large()[:-1], large(edited=1)], ids=["gone", "truncated", "exchanged"])
+@pytest.mark.parametrize(
+    "instead", [None, large()[:-1], large(edited=1)], ids=["gone", "truncated", "exchanged"]
+)
 async def test_content_that_is_not_what_it_was_ends_as_a_letter_that_says_what_to_do(
     installation: Installation, instead: bytes | None
 ) -> None:
@@ -236,13 +267,20 @@ async def test_content_of_a_letter_stays_for_its_replay_and_goes_when_it_is_drop
 ) -> None:
     await installation.accept(change(1, large()), change(2, large(edited=2)))
     async with installation.opened() as s:
-        await s.letters.bury(DeadLetter("aaaa", DEFAULT_TENANT, "chunk", DOCUMENT, 1, "failed", "", 5))
-        await s.letters.bury(DeadLetter("bbbb", DEFAULT_TENANT, "chunk", DOCUMENT, 2, "failed", "", 5))
+        await s.letters.bury(
+            DeadLetter("aaaa", DEFAULT_TENANT, "chunk", DOCUMENT, 1, "failed", "", 5)
+        )
+        await s.letters.bury(
+            DeadLetter("bbbb", DEFAULT_TENANT, "chunk", DOCUMENT, 2, "failed", "", 5)
+        )
     await owner.execute("delete from queue")
     installation.age()
     await installation.clear()
     assert len(installation.kept) == 2
-    settings = {"LIVEDEX_DATABASE_URL": installation.owner_url, "LIVEDEX_BLOB_URL": str(installation.blob_url)}
+    settings = {
+        "LIVEDEX_DATABASE_URL": installation.owner_url,
+        "LIVEDEX_BLOB_URL": str(installation.blob_url),
+    }
     done = await asyncio.to_thread(livedex, tmp_path, "dead", "drop", "aaaa", **settings)
     assert (done.stdout, done.stderr) == ("dropped 1 letter\n", "")
     assert installation.kept == [large(edited=2)]
@@ -256,8 +294,14 @@ async def test_content_of_a_letter_stays_for_its_replay_and_goes_when_it_is_drop
     assert installation.kept == []
 
 
-async def test_the_program_says_in_one_line_why_it_cannot_start(owner_url: str, tmp_path: Path, s3: S3Server) -> None:
-    settings = {"LIVEDEX_DATABASE_URL": owner_url, "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents", **s3.environment}
+async def test_the_program_says_in_one_line_why_it_cannot_start(
+    owner_url: str, tmp_path: Path, s3: S3Server
+) -> None:
+    settings = {
+        "LIVEDEX_DATABASE_URL": owner_url,
+        "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents",
+        **s3.environment,
+    }
     s3.answer = lambda request: error_response(403, "AccessDenied")
     done = await asyncio.to_thread(livedex, tmp_path, "run", "chunk", **settings)
     line = only_line(done)
@@ -265,8 +309,14 @@ async def test_the_program_says_in_one_line_why_it_cannot_start(owner_url: str, 
     assert SECRET not in line
 
 
-async def test_commands_that_only_look_ask_nothing_of_the_storage(owner_url: str, tmp_path: Path, s3: S3Server) -> None:
-    settings = {"LIVEDEX_DATABASE_URL": owner_url, "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents", **s3.environment}
+async def test_commands_that_only_look_ask_nothing_of_the_storage(
+    owner_url: str, tmp_path: Path, s3: S3Server
+) -> None:
+    settings = {
+        "LIVEDEX_DATABASE_URL": owner_url,
+        "LIVEDEX_BLOB_URL": f"s3://{BUCKET}/contents",
+        **s3.environment,
+    }
     done = await asyncio.to_thread(livedex, tmp_path, "status", **settings)
     assert done.returncode == 0
     assert s3.requests == []

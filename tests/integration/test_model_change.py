@@ -1,4 +1,6 @@
-"""Another embedding model: everything stored is embedded again from its passages, once, and until then answers say what they lack."""
+"""Another embedding model: everything stored is embedded again from its passages, once, and until
+then answers say what they lack.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,27 @@ def embedder() -> Iterator[EmbeddingServer]:
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def start(request: pytest.FixtureRequest, owner_url: str, tmp_path: Path, embedder: EmbeddingServer) -> Start:
+def start(
+    request: pytest.FixtureRequest, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
+) -> Start:
     """Starts a process of one installation with a model."""
     broker: dict[str, Any] = {}
     if request.param == "kafka":
-        broker = {"broker_url": f"kafka://{request.getfixturevalue('kafka')}", "kafka": kafka_settings()}
+        broker = {
+            "broker_url": f"kafka://{request.getfixturevalue('kafka')}",
+            "kafka": kafka_settings(),
+        }
 
     @asynccontextmanager
-    async def starting(model: str, stages: Sequence[Any] = STAGES) -> AsyncIterator[InstallationProcess]:
-        given = {"database_url": owner_url, "embedder": f"openai:{model}", "embedder_url": embedder.url, **broker}
+    async def starting(
+        model: str, stages: Sequence[Any] = STAGES
+    ) -> AsyncIterator[InstallationProcess]:
+        given = {
+            "database_url": owner_url,
+            "embedder": f"openai:{model}",
+            "embedder_url": embedder.url,
+            **broker,
+        }
         async with open_app_context(Settings(**given), tmp_path, connections=8) as s:
             await s.generations.active()
             async with open_broker(s, stages) as running:
@@ -56,7 +70,9 @@ def start(request: pytest.FixtureRequest, owner_url: str, tmp_path: Path, embedd
 
 
 async def search(process: InstallationProcess, n: int, mode: str = "vector") -> SearchResult:
-    return await process.s.engine.search(Reader(TENANT), SearchRequest(query=f"Marker{n}", mode=mode, limit=50))  # type: ignore[arg-type]
+    return await process.s.engine.search(
+        Reader(TENANT), SearchRequest(query=f"Marker{n}", mode=mode, limit=50)
+    )  # type: ignore[arg-type]
 
 
 async def embedded(process: InstallationProcess) -> None:
@@ -72,14 +88,20 @@ async def test_what_is_stored_is_embedded_once_by_another_model_and_a_switch_bac
     async with start("first") as process:
         await process.accept(*(change(name, 1, content) for name, content in TEXTS.items()))
         await process.ended()
-        assert len((await search(process, 1)).hits) == 16 and (await search(process, 1)).degraded == []
+        assert (
+            len((await search(process, 1)).hits) == 16 and (await search(process, 1)).degraded == []
+        )
     assert Counter(embedder.embedded_documents) == dict.fromkeys(PASSAGES, 1)
     async with start("second", ()) as looking:  # nothing runs yet that would embed
         for mode in ("vector", "hybrid"):
             assert (await search(looking, 1, mode)).degraded == ["vector"]
         assert (await search(looking, 1, "keyword")).degraded == []
         assert (await search(looking, 1, "hybrid")).hits
-        assert (await read_status(looking.s))["embedding"] == {"model": "openai:second", "left": 9, "documents": 8}
+        assert (await read_status(looking.s))["embedding"] == {
+            "model": "openai:second",
+            "left": 9,
+            "documents": 8,
+        }
         assert {d.kind for d in (await verify_index(looking.s)).differences} == {"vector"}
         async with start("second") as one, start("second") as other:
             await one.accept(change("new.md", 1, text(3, 77)))
@@ -97,16 +119,26 @@ async def test_what_is_stored_is_embedded_once_by_another_model_and_a_switch_bac
     assert Counter(embedder.embedded_documents) == {**dict.fromkeys(PASSAGES, 2), text(77): 2}
 
 
-async def test_a_stored_passage_that_the_new_model_refuses_is_told_and_holds_up_nothing(start: Start, embedder: EmbeddingServer) -> None:
+async def test_a_stored_passage_that_the_new_model_refuses_is_told_and_holds_up_nothing(
+    start: Start, embedder: EmbeddingServer
+) -> None:
     async with start("first") as process:
         await process.accept(*(change(name, 1, content) for name, content in TEXTS.items()))
         await process.ended()
-    embedder.answer = lambda texts, _: Reply(400, {"error": {"message": "no"}}) if any("Marker0 " in given for given in texts) else None
+    embedder.answer = lambda texts, _: (
+        Reply(400, {"error": {"message": "no"}})
+        if any("Marker0 " in given for given in texts)
+        else None
+    )
     async with start("second") as process:
         await embedded(process)
         found = await DocumentQueries(process.s.database).get(Reader(TENANT), DocumentId(NAMES[0]))
         assert (
-            found is not None and found.state == "synced" and found.error is not None and "passage" in found.error and "400" in found.error
+            found is not None
+            and found.state == "synced"
+            and found.error is not None
+            and "passage" in found.error
+            and "400" in found.error
         )
         whole = await DocumentQueries(process.s.database).get(Reader(TENANT), DocumentId(NAMES[1]))
         assert whole is not None and whole.error is None
@@ -129,14 +161,19 @@ async def test_a_document_that_became_visible_without_vectors_of_the_model_in_us
         async with start("second", ("embed",)):
             await embedded(late)
         generation = late.s.generations.generation_id
-        await owner.execute(f"delete from vectors_{generation} where passage_id = (select min(passage_id) from passages)")
+        await owner.execute(
+            f"delete from vectors_{generation} where passage_id = (select min(passage_id) "
+            "from passages)"
+        )
         async with start("second", ("embed",)):
             async with asyncio.timeout(60):
                 while await owner.fetchval(f"select count(*) from vectors_{generation}") < 2:
                     await asyncio.sleep(0.05)
             await embedded(late)
         assert (await search(late, 1)).degraded == []
-    assert Counter(embedder.embedded_documents) == {text(1): 3, text(2): 2} or Counter(embedder.embedded_documents) == {
+    assert Counter(embedder.embedded_documents) == {text(1): 3, text(2): 2} or Counter(
+        embedder.embedded_documents
+    ) == {
         text(1): 2,
         text(2): 3,
     }

@@ -1,4 +1,6 @@
-"""A text that something before the provider dislikes, and queries without a vector: what it costs, and what is said."""
+"""A text that something before the provider dislikes, and queries without a vector: what it costs,
+and what is said.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +32,37 @@ def embedder() -> Iterator[EmbeddingServer]:
 
 
 @pytest.fixture
-async def process(owner_url: str, tmp_path: Path, embedder: EmbeddingServer) -> AsyncIterator[InstallationProcess]:
+async def process(
+    owner_url: str, tmp_path: Path, embedder: EmbeddingServer
+) -> AsyncIterator[InstallationProcess]:
     given: dict[str, Any] = {
         "database_url": owner_url,
         "embedder": "openai:m",
         "embedder_url": embedder.url,
         "embedder_api_key": "key-4711",
     }
-    async with open_app_context(Settings(**given), tmp_path, connections=8) as s, open_broker(s, STAGES) as running:
+    async with (
+        open_app_context(Settings(**given), tmp_path, connections=8) as s,
+        open_broker(s, STAGES) as running,
+    ):
         yield InstallationProcess(s, running)
 
 
 async def test_a_firewall_that_dislikes_one_text_costs_one_document_and_nobody_else_anything(
     process: InstallationProcess, embedder: EmbeddingServer
 ) -> None:
-    embedder.answer = lambda texts, _: Reply(403, PAGE, {"content-type": "text/html"}) if any("/etc/passwd" in t for t in texts) else None
-    bad = text(50) + "\n\nSee /etc/passwd for the rest of this paragraph, which says no more than that."
-    await process.accept(change("bad.md", 1, bad), *(change(f"good{n}.md", 1, text(n, n + 1)) for n in range(6)))
+    embedder.answer = lambda texts, _: (
+        Reply(403, PAGE, {"content-type": "text/html"})
+        if any("/etc/passwd" in t for t in texts)
+        else None
+    )
+    bad = (
+        text(50)
+        + "\n\nSee /etc/passwd for the rest of this paragraph, which says no more than that."
+    )
+    await process.accept(
+        change("bad.md", 1, bad), *(change(f"good{n}.md", 1, text(n, n + 1)) for n in range(6))
+    )
     await process.ended()
     assert [await process.state(f"good{n}.md") for n in range(6)] == [("synced", 1)] * 6
     [letter] = await process.s.letters.all()
@@ -63,7 +79,9 @@ async def test_a_firewall_that_dislikes_one_text_costs_one_document_and_nobody_e
     assert process.s.embeddings.health.status == "ok"
 
 
-@pytest.mark.parametrize("value", ["0.0", "-0.0", "1e-12", "NaN", "Infinity", "null", '"0.1"', "1e400"])
+@pytest.mark.parametrize(
+    "value", ["0.0", "-0.0", "1e-12", "NaN", "Infinity", "null", '"0.1"', "1e400"]
+)
 async def test_a_query_whose_vector_is_none_is_answered_by_words_and_says_so(
     process: InstallationProcess, embedder: EmbeddingServer, value: str
 ) -> None:
@@ -75,4 +93,6 @@ async def test_a_query_whose_vector_is_none_is_answered_by_words_and_says_so(
     assert answer.degraded == ["vector"] and answer.hits
     with pytest.raises(RetryableError):
         await process.s.engine.search(Reader(TENANT), SearchRequest(query="Marker1", mode="vector"))
-    assert (await process.s.engine.search(Reader(TENANT), SearchRequest(query="Marker1 again"))).degraded == []
+    assert (
+        await process.s.engine.search(Reader(TENANT), SearchRequest(query="Marker1 again"))
+    ).degraded == []

@@ -1,4 +1,6 @@
-"""Rights that change: who is shut out is so from when the change is known, and who is let in from when it is visible."""
+"""Rights that change: who is shut out is so from when the change is known, and who is let in from
+when it is visible.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,31 @@ class Rightful:
     """One document whose versions have rights."""
 
     def __init__(self, database: Database) -> None:
-        self.database, self.store, self.letters = database, PgVectorStore(database), DeadLetterStore(database)
+        self.database, self.store, self.letters = (
+            database,
+            PgVectorStore(database),
+            DeadLetterStore(database),
+        )
 
-    def draft(self, version: int, acl: Rights, *, outcome: str = "synced", text: str = "saffron") -> Draft:
-        pieces = [DraftChunk(hashlib.sha256(text.encode()).digest(), text, 0, ())] if outcome == "synced" else []
+    def draft(
+        self, version: int, acl: Rights, *, outcome: str = "synced", text: str = "saffron"
+    ) -> Draft:
+        pieces = (
+            [DraftChunk(hashlib.sha256(text.encode()).digest(), text, 0, ())]
+            if outcome == "synced"
+            else []
+        )
         fence = Fence(version, bytes([outcome == "deleted"]) + bytes(32))
-        return Draft(TENANT, DOC, fence, outcome, Attributes(acl=acl), datetime.now(UTC), pieces, keep=outcome == "unreadable")
+        return Draft(
+            TENANT,
+            DOC,
+            fence,
+            outcome,
+            Attributes(acl=acl),
+            datetime.now(UTC),
+            pieces,
+            keep=outcome == "unreadable",
+        )
 
     async def accept(self, version: int, acl: Rights, **more: Any) -> Draft:
         """A version is under way."""
@@ -53,13 +74,20 @@ class Rightful:
 
     async def bury(self, version: int, acl: Rights) -> None:
         """The version ends among the dead letters."""
-        event = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=version, acl=acl, content=""))
-        await self.letters.bury(DeadLetter(f"l{version}", TENANT, "chunk", DOC, version, "failed", "why", 4), event)
+        event = change_event(
+            Changed(tenant_id=TENANT, document_id=DOC, version=version, acl=acl, content="")
+        )
+        await self.letters.bury(
+            DeadLetter(f"l{version}", TENANT, "chunk", DOC, version, "failed", "why", 4), event
+        )
 
     async def readers(self) -> str:
         """Who of ann, bob, somebody else and the operator may read it, as `ab-*`."""
         names = {"a": frozenset([ANN]), "b": frozenset([BOB]), "-": frozenset[str](), "*": None}
-        seen = {name: await DocumentQueries(self.database).get(Reader(TENANT, who), DOC) for name, who in names.items()}
+        seen = {
+            name: await DocumentQueries(self.database).get(Reader(TENANT, who), DOC)
+            for name, who in names.items()
+        }
         return "".join(name for name, document in seen.items() if document is not None)
 
 
@@ -68,15 +96,21 @@ def doc(database: Database) -> Rightful:
     return Rightful(database)
 
 
-@pytest.mark.parametrize(("acl", "readers"), [(None, "ab-*"), ((), "*"), ((ANN,), "a*"), ((ANN, BOB), "ab*")])
-async def test_rights_say_who_reads_from_the_first_moment_on(doc: Rightful, acl: Rights, readers: str) -> None:
+@pytest.mark.parametrize(
+    ("acl", "readers"), [(None, "ab-*"), ((), "*"), ((ANN,), "a*"), ((ANN, BOB), "ab*")]
+)
+async def test_rights_say_who_reads_from_the_first_moment_on(
+    doc: Rightful, acl: Rights, readers: str
+) -> None:
     draft = await doc.accept(1, acl)
     assert await doc.readers() == readers
     await doc.store.sync_document(TENANT, DOC, draft.fence, None)
     assert await doc.readers() == readers
 
 
-async def test_who_is_shut_out_is_so_once_the_change_is_known_and_who_is_let_in_once_it_is_visible(doc: Rightful) -> None:
+async def test_who_is_shut_out_is_so_once_the_change_is_known_and_who_is_let_in_once_it_is_visible(
+    doc: Rightful,
+) -> None:
     await doc.sync(1, (ANN,))
     draft = await doc.accept(2, (BOB,))
     assert await doc.readers() == "*"
@@ -88,7 +122,9 @@ async def test_who_is_shut_out_is_so_once_the_change_is_known_and_who_is_let_in_
     assert await doc.readers() == "ab-*"
 
 
-async def test_who_was_shut_out_by_a_version_that_died_stays_so_until_another_one_is_visible(doc: Rightful) -> None:
+async def test_who_was_shut_out_by_a_version_that_died_stays_so_until_another_one_is_visible(
+    doc: Rightful,
+) -> None:
     await doc.sync(1, (ANN, BOB))
     await doc.accept(3, (ANN,))
     await doc.bury(3, (ANN,))
@@ -102,14 +138,18 @@ async def test_who_was_shut_out_by_a_version_that_died_stays_so_until_another_on
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_version_that_died_before_it_was_accepted_shuts_out_too(doc: Rightful, is_known: bool) -> None:
+async def test_a_version_that_died_before_it_was_accepted_shuts_out_too(
+    doc: Rightful, is_known: bool
+) -> None:
     if is_known:
         await doc.sync(1, None)
     await doc.bury(2, (ANN,))
     assert await doc.readers() == "a*"
 
 
-async def test_a_dead_letter_older_than_what_is_under_way_says_nothing_of_rights(doc: Rightful) -> None:
+async def test_a_dead_letter_older_than_what_is_under_way_says_nothing_of_rights(
+    doc: Rightful,
+) -> None:
     await doc.sync(1, (ANN, BOB))
     await doc.accept(3, (ANN,))
     await doc.bury(2, (ANN, BOB))
@@ -118,27 +158,36 @@ async def test_a_dead_letter_older_than_what_is_under_way_says_nothing_of_rights
 
 async def test_what_died_without_anybody_knowing_its_rights_is_for_nobody(doc: Rightful) -> None:
     event = next_stage_event(
-        "livedex.chunked", change_event(Changed(tenant_id=TENANT, document_id=DOC, version=1)), doc.draft(1, None).fence
+        "livedex.chunked",
+        change_event(Changed(tenant_id=TENANT, document_id=DOC, version=1)),
+        doc.draft(1, None).fence,
     )
     assert isinstance(event.data, ManifestRef)
     await doc.letters.bury(DeadLetter("l", TENANT, "embed", DOC, 1, "failed", "why", 4), event)
     assert await doc.readers() == "*"
 
 
-async def test_a_delete_under_way_lets_nobody_in_and_its_tombstone_tells_nobody_else(doc: Rightful) -> None:
+async def test_a_delete_under_way_lets_nobody_in_and_its_tombstone_tells_nobody_else(
+    doc: Rightful,
+) -> None:
     await doc.sync(1, (ANN, BOB))
     await doc.accept(2, (ANN,))
     await doc.accept(3, None, outcome="deleted")
     assert await doc.readers() == ""
     await doc.store.sync_document(TENANT, DOC, doc.draft(3, None, outcome="deleted").fence, None)
     assert await doc.readers() == ""
-    states = [await DocumentQueries(doc.database).sync_state(Reader(TENANT, frozenset(who)), DOC, 3) for who in ([ANN], [], ["user:eve"])]
+    states = [
+        await DocumentQueries(doc.database).sync_state(Reader(TENANT, frozenset(who)), DOC, 3)
+        for who in ([ANN], [], ["user:eve"])
+    ]
     assert states == ["synced", "pending", "pending"]
     await doc.sync(4, None)
     assert await doc.readers() == "ab-*"
 
 
-async def test_a_document_that_cannot_be_read_has_the_rights_of_its_newest_event(doc: Rightful) -> None:
+async def test_a_document_that_cannot_be_read_has_the_rights_of_its_newest_event(
+    doc: Rightful,
+) -> None:
     await doc.sync(1, (ANN, BOB))
     await doc.sync(2, (ANN,), outcome="unreadable")
     assert await doc.readers() == "a*"
@@ -152,19 +201,33 @@ async def test_an_older_version_that_comes_late_changes_no_rights(doc: Rightful)
     assert await doc.readers() == "a*"
 
 
-async def test_many_documents_of_one_transaction_have_each_its_own_rights(database: Database, doc: Rightful) -> None:
+async def test_many_documents_of_one_transaction_have_each_its_own_rights(
+    database: Database, doc: Rightful
+) -> None:
     acls: list[Rights] = [None, (), (ANN,), (ANN, BOB), None, ("a,b", 'c"{}\\', "NULL", "\u00e9")]
     drafts = []
     for n in (3, 1, 0, 5, 4, 2):
         made = doc.draft(1, acls[n])
-        drafts.append(Draft(TENANT, DocumentId(f"d{n}"), made.fence, "synced", made.attributes, made.accepted_at, made.pieces))
+        drafts.append(
+            Draft(
+                TENANT,
+                DocumentId(f"d{n}"),
+                made.fence,
+                "synced",
+                made.attributes,
+                made.accepted_at,
+                made.pieces,
+            )
+        )
     await doc.store.save_drafts(drafts)
     await doc.store.sync_documents(TENANT, [(d.document_id, d.fence) for d in drafts], None)
     page, _ = await DocumentQueries(database).page(Reader(TENANT))
     assert [None if d.acl is None else tuple(d.acl) for d in page] == acls
 
 
-async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_had(doc: Rightful, database: Database) -> None:
+async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_had(
+    doc: Rightful, database: Database
+) -> None:
     class Away:
         def rights(self, *_: Any) -> str:
             return ""
@@ -177,11 +240,22 @@ async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_ha
 
     await doc.sync(1, None)
     keeper, cutting = BatchedDraftStore(doc.store), ChunkerConfig()
-    more: dict[str, Any] = {"store": doc.store, "keeper": keeper, "blobs": PostgresBlobStore(database), "cutter": ThreadChunker(cutting), "cutting": cutting,
-                            "reused": lambda _: None, "linked": RemoteContent(cast("ContentFetcher", Away()), FetchedContentCache(database))}  # fmt: skip
-    event = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,)))
+    more: dict[str, Any] = {
+        "store": doc.store,
+        "keeper": keeper,
+        "blobs": PostgresBlobStore(database),
+        "cutter": ThreadChunker(cutting),
+        "cutting": cutting,
+        "reused": lambda _: None,
+        "linked": RemoteContent(cast("ContentFetcher", Away()), FetchedContentCache(database)),
+    }
+    event = change_event(
+        Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,))
+    )
     with pytest.raises(ConnectionError):
         await chunk(event, **more)
     assert await doc.readers() == "a*"
-    late = change_event(Changed(tenant_id=TENANT, document_id=DOC, version=0, url="https://x.example/", acl=(BOB,)))
+    late = change_event(
+        Changed(tenant_id=TENANT, document_id=DOC, version=0, url="https://x.example/", acl=(BOB,))
+    )
     assert await chunk(late, **more) == Finished(superseded=True)

@@ -1,4 +1,6 @@
-"""The counts of words: refreshed when enough has changed, and a sample in their place while they lag."""
+"""The counts of words: refreshed when enough has changed, and a sample in their place while they
+lag.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.word_statistics import WordStatistics, read_word_statistics, refresh_word_statistics
+from livedex.pipeline.search.word_statistics import (
+    WordStatistics,
+    read_word_statistics,
+    refresh_word_statistics,
+)
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.keyword_analyzer import analyze_query
 from tests.corpus import TENANT, SearchIndex
@@ -18,20 +24,30 @@ from tests.corpus import TENANT, SearchIndex
 async def library(database: Database) -> SearchIndex:
     made = await SearchIndex.open(database)
     for n in range(40):
-        await made.add(f"d{n}", [f"harbour number{n}", f"signal {'ledger' if n < 4 else 'copper'} of_{n % 5} item{n}"])
+        await made.add(
+            f"d{n}",
+            [f"harbour number{n}", f"signal {'ledger' if n < 4 else 'copper'} of_{n % 5} item{n}"],
+        )
     return made
 
 
 async def _counts(library: SearchIndex, text: str, tenant: TenantId = TENANT) -> WordStatistics:
     async with library.database.tenant(tenant, snapshot=True) as connection:
-        return (await read_word_statistics(connection, tenant, "english", analyze_query(text), "none"))[0]
+        return (
+            await read_word_statistics(connection, tenant, "english", analyze_query(text), "none")
+        )[0]
 
 
-async def test_words_of_visible_passages_are_counted_and_rare_ones_left_out(library: SearchIndex, owner: asyncpg.Connection) -> None:
+async def test_words_of_visible_passages_are_counted_and_rare_ones_left_out(
+    library: SearchIndex, owner: asyncpg.Connection
+) -> None:
     await library.delete("d0")
     assert await refresh_word_statistics(library.database, TENANT)
     rows = {
-        row["word"]: row["passages"] for row in await owner.fetch("select word, passages from word_counts where tenant_id = $1", TENANT)
+        row["word"]: row["passages"]
+        for row in await owner.fetch(
+            "select word, passages from word_counts where tenant_id = $1", TENANT
+        )
     }
     assert rows["harbour"] == 39 and rows["signal"] == 39 and rows["ledger"] == 3
     assert rows["=of_1"] == 8 and "number7" not in rows
@@ -88,13 +104,24 @@ async def test_tenants_are_counted_apart(library: SearchIndex) -> None:
     assert (await _counts(library, "harbour")).frequencies == {"harbour": 40}
 
 
-async def test_two_that_count_at_once_are_both_safe(library: SearchIndex, owner: asyncpg.Connection) -> None:
-    done = await asyncio.gather(*(refresh_word_statistics(library.database, TENANT) for _ in range(4)))
+async def test_two_that_count_at_once_are_both_safe(
+    library: SearchIndex, owner: asyncpg.Connection
+) -> None:
+    done = await asyncio.gather(
+        *(refresh_word_statistics(library.database, TENANT) for _ in range(4))
+    )
     assert any(done)
-    assert await owner.fetchval("select passages from word_counts where tenant_id = $1 and word = 'harbour'", TENANT) == 40
+    assert (
+        await owner.fetchval(
+            "select passages from word_counts where tenant_id = $1 and word = 'harbour'", TENANT
+        )
+        == 40
+    )
 
 
-async def test_a_tenant_knows_whether_most_of_the_index_is_others(library: SearchIndex, owner: asyncpg.Connection) -> None:
+async def test_a_tenant_knows_whether_most_of_the_index_is_others(
+    library: SearchIndex, owner: asyncpg.Connection
+) -> None:
     other = TenantId("other")
     for n in range(5):
         await library.add(f"theirs{n}", f"harbour of others {n}", tenant=other)

@@ -1,4 +1,6 @@
-"""The vector leg of a hybrid search looks near what the words found; what is told of a hit stays its similarity to the query."""
+"""The vector leg of a hybrid search looks near what the words found; what is told of a hit stays
+its similarity to the query.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ async def _hits(library: SearchIndex, query: str, **request: Any) -> dict[str, A
     return {hit["document_id"]: hit for hit in await library.search(query, limit=20, **request)}
 
 
-async def test_what_is_like_the_passage_that_the_words_found_comes_second(library: SearchIndex) -> None:
+async def test_what_is_like_the_passage_that_the_words_found_comes_second(
+    library: SearchIndex,
+) -> None:
     hits = await _hits(library, "saffron", include=["explain"])
     assert (hits["named"]["vector_rank"], hits["kin"]["vector_rank"]) == (1, 2)
     assert hits["kin"]["keyword_rank"] is None and hits["kin"]["explain"]["feedback"]
@@ -44,8 +48,12 @@ async def test_min_score_bounds_the_similarity_to_the_query(library: SearchIndex
     assert set(hits) == {"named"} and hits["named"]["vector_rank"] == 1
 
 
-@pytest.mark.parametrize("request_", [{"mode": "vector"}, {"fusion": "weighted"}, {"mode": "keyword"}])
-async def test_only_ranks_that_are_joined_are_moved(library: SearchIndex, request_: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "request_", [{"mode": "vector"}, {"fusion": "weighted"}, {"mode": "keyword"}]
+)
+async def test_only_ranks_that_are_joined_are_moved(
+    library: SearchIndex, request_: dict[str, Any]
+) -> None:
     hits = await _hits(library, "saffron", include=["explain"], **request_)
     assert hits and not any(hit["explain"]["feedback"] for hit in hits.values())
 

@@ -24,10 +24,13 @@ async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_i
 ) -> None:
     async with database.system("look") as connection:
         assert (
-            await connection.fetchval("show idle_in_transaction_session_timeout") == SESSION_SETTINGS["idle_in_transaction_session_timeout"]
+            await connection.fetchval("show idle_in_transaction_session_timeout")
+            == SESSION_SETTINGS["idle_in_transaction_session_timeout"]
         )
     async with open_queue_engine(owner_url, 1) as engine, engine.connect() as broker:
-        assert (await broker.exec_driver_sql("show idle_in_transaction_session_timeout")).scalar_one() == "20s"
+        assert (
+            await broker.exec_driver_sql("show idle_in_transaction_session_timeout")
+        ).scalar_one() == "20s"
     await owner.execute("insert into tenants (tenant_id) values ('t')")
     locked = "select 1 from tenants where tenant_id = 't' for update"
 
@@ -46,7 +49,10 @@ async def test_a_transaction_that_waits_for_its_client_is_ended_and_lets_go_of_i
 
 
 async def test_a_connection_asks_the_other_end_whether_it_is_there(owner_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as tcp:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as tcp,
+    ):
         transport = SimpleNamespace(get_extra_info=lambda name: tcp)
         enable_tcp_keepalive(SimpleNamespace(_transport=transport))
         assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -61,7 +67,9 @@ async def test_a_connection_asks_the_other_end_whether_it_is_there(owner_url: st
 
 
 @pytest.mark.parametrize("call", ["read", "read on", "key"])
-async def test_a_server_process_that_stands_still_holds_up_no_request_for_long(owner_url: str, call: str) -> None:
+async def test_a_server_process_that_stands_still_holds_up_no_request_for_long(
+    owner_url: str, call: str
+) -> None:
     async def ask(database: Database) -> None:
         if call == "key":
             async with database.system("look", limit_s=0.2) as connection:

@@ -1,4 +1,6 @@
-"""A read that takes too long is told as that, with what to ask less of; a database that is frozen or away is told as an outage."""
+"""A read that takes too long is told as that, with what to ask less of; a database that is frozen
+or away is told as an outage.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,14 @@ async def read(database: Database, *statements: str) -> None:
             await connection.fetch(statement)
 
 
-@pytest.mark.parametrize("statements", [("select pg_sleep(30)",), ("select pg_sleep(0.2)",) * 9], ids=["one statement", "together"])
-async def test_a_slow_read_is_told_with_what_was_too_much(owner_url: str, statements: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "statements",
+    [("select pg_sleep(30)",), ("select pg_sleep(0.2)",) * 9],
+    ids=["one statement", "together"],
+)
+async def test_a_slow_read_is_told_with_what_was_too_much(
+    owner_url: str, statements: tuple[str, ...]
+) -> None:
     async with open_database(owner_url, max_size=1, read_timeout_s=0.5) as database:
         with pytest.raises(ReadTimeoutError) as found:
             await read(database, *statements)
@@ -37,7 +45,9 @@ async def test_a_slow_read_is_told_with_what_was_too_much(owner_url: str, statem
         await read(database, "select 1")  # its connection is whole
 
 
-async def test_a_session_that_is_frozen_or_ended_is_told_as_an_outage(owner_url: str, owner: asyncpg.Connection) -> None:
+async def test_a_session_that_is_frozen_or_ended_is_told_as_an_outage(
+    owner_url: str, owner: asyncpg.Connection
+) -> None:
     if "LIVEDEX_TEST_DATABASE_URL" in os.environ:
         pytest.skip("its processes are not ours")
     async with open_database(owner_url, max_size=1, read_timeout_s=0.5) as database:

@@ -1,4 +1,6 @@
-"""Every statement of the store is one that PostgreSQL takes, on the schema that the migrations make, and says what its parameters are."""
+"""Every statement of the store is one that PostgreSQL takes, on the schema that the migrations
+make, and says what its parameters are.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,24 @@ def _split(name: str) -> tuple[str, str]:
     ).strip()
 
 
-PREPARED = sorted(name for name in all_statements() if not _split(name)[1].startswith(_OF_THE_OWNER))
+PREPARED = sorted(
+    name for name in all_statements() if not _split(name)[1].startswith(_OF_THE_OWNER)
+)
 
 
 @pytest.fixture(scope="module")
 def schema(server_url: str) -> Iterator[tuple[str, GenerationId]]:
     """The URL of a database with a generation, and which; nothing here changes it."""
-    with read_only_database(server_url, lambda database: PgVectorStore(database).ensure_generation("test", 8)) as made:
+    with read_only_database(
+        server_url, lambda database: PgVectorStore(database).ensure_generation("test", 8)
+    ) as made:
         yield made
 
 
 @pytest.mark.parametrize("name", PREPARED)
-async def test_every_statement_can_be_prepared_by_the_application(schema: tuple[str, GenerationId], name: str) -> None:
+async def test_every_statement_can_be_prepared_by_the_application(
+    schema: tuple[str, GenerationId], name: str
+) -> None:
     url, generation = schema
     owner = await asyncpg.connect(url)
     try:
@@ -50,7 +58,9 @@ async def test_every_statement_can_be_prepared_by_the_application(schema: tuple[
 @pytest.mark.parametrize("name", sorted(all_statements()))
 def test_every_parameter_is_documented_or_said_to_be_as_above(name: str) -> None:
     comments, body = _split(name)
-    assert "as above" in comments.lower() or set(re.findall(r"\$\d+", body)) <= set(re.findall(r"\$\d+", comments))
+    assert "as above" in comments.lower() or set(re.findall(r"\$\d+", body)) <= set(
+        re.findall(r"\$\d+", comments)
+    )
 
 
 def test_only_building_and_dropping_the_vector_index_is_not_prepared() -> None:

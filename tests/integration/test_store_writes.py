@@ -36,12 +36,21 @@ async def narrow(owner_url: str) -> AsyncIterator[StoreHarness]:
 
 
 async def rows(owner: asyncpg.Connection, shelf: StoreHarness) -> Rows:
-    """Place and writing transaction of every row that is text, vector or chunk: another one where a row was written anew."""
+    """Place and writing transaction of every row that is text, vector or chunk: another one where
+    a row was written anew.
+    """
     tables = ["passages", "chunks", f"vectors_{shelf.generation_id}"]
-    return {table: {tuple(row) for row in await owner.fetch(f"select ctid::text, xmin::text from {table}")} for table in tables}
+    return {
+        table: {
+            tuple(row) for row in await owner.fetch(f"select ctid::text, xmin::text from {table}")
+        }
+        for table in tables
+    }
 
 
-async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
+async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(
+    shelf: StoreHarness, owner: asyncpg.Connection
+) -> None:
     await shelf.put(A, 1, OLD, tags=["public"])
     before = await rows(owner, shelf)
     await shelf.put(A, 2, OLD, tags=["hr-only"])
@@ -49,17 +58,23 @@ async def test_a_change_of_metadata_writes_no_passage_no_vector_and_no_chunk(she
     assert all(before.values())
 
 
-async def test_an_insert_at_the_top_writes_one_row_and_moves_none(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
+async def test_an_insert_at_the_top_writes_one_row_and_moves_none(
+    shelf: StoreHarness, owner: asyncpg.Connection
+) -> None:
     await shelf.put(A, 1, sections(*range(50)))
     before = await rows(owner, shelf)
     await shelf.put(A, 2, sections(99, *range(50)))
     after = await rows(owner, shelf)
     assert {table: len(after[table] - before[table]) for table in after} == {
-        "passages": 1, "chunks": 2, f"vectors_{shelf.generation_id}": 1,
-    }, "more than the section that came, and the gap of the one after it"  # fmt: skip
+        "passages": 1,
+        "chunks": 2,
+        f"vectors_{shelf.generation_id}": 1,
+    }, "more than the section that came, and the gap of the one after it"
 
 
-async def test_a_copy_and_a_move_write_chunks_alone(shelf: StoreHarness, owner: asyncpg.Connection) -> None:
+async def test_a_copy_and_a_move_write_chunks_alone(
+    shelf: StoreHarness, owner: asyncpg.Connection
+) -> None:
     await shelf.put(A, 1, OLD)
     before = await rows(owner, shelf)
     await shelf.put(B, 1, OLD)
@@ -69,14 +84,18 @@ async def test_a_copy_and_a_move_write_chunks_alone(shelf: StoreHarness, owner: 
     assert sorted(shelf.embedder.texts) == OLD
 
 
-async def broken_off(narrow: StoreHarness, owner: asyncpg.Connection) -> tuple[Draft, asyncio.Task[object]]:
+async def broken_off(
+    narrow: StoreHarness, owner: asyncpg.Connection
+) -> tuple[Draft, asyncio.Task[object]]:
     """A sync that waits between taking the old chunks out and putting the new ones in."""
     await narrow.put(A, 1, OLD)
     draft = narrow.draft(A, fence(2), NEW)
     await narrow.prepare(draft)
     await owner.execute(
-        "create function wait_here() returns trigger language plpgsql as 'begin perform pg_sleep(60); return null; end';"
-        "create trigger wait_here before insert on chunks for each statement execute function wait_here()"
+        "create function wait_here() returns trigger language plpgsql as 'begin perform "
+        "pg_sleep(60); return null; end';"
+        "create trigger wait_here before insert on chunks for each statement execute "
+        "function wait_here()"
     )
     task: asyncio.Task[object] = asyncio.create_task(narrow.sync(draft))
     async with asyncio.timeout(10):
@@ -88,7 +107,8 @@ async def broken_off(narrow: StoreHarness, owner: asyncpg.Connection) -> tuple[D
 
 async def backends(owner: asyncpg.Connection, condition: str) -> list[int]:
     found = await owner.fetch(
-        f"select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and {condition}"
+        "select pid from pg_stat_activity where datname = current_database() and pid <> "
+        f"pg_backend_pid() and {condition}"
     )
     return [row["pid"] for row in found]
 
@@ -109,7 +129,9 @@ async def check_old_then_new(narrow: StoreHarness, owner: asyncpg.Connection, dr
     assert len(narrow.embedder.texts) == len({*OLD, *NEW})
 
 
-async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(narrow: StoreHarness, owner: asyncpg.Connection) -> None:
+async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(
+    narrow: StoreHarness, owner: asyncpg.Connection
+) -> None:
     draft, task = await broken_off(narrow, owner)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -117,7 +139,9 @@ async def test_a_cancelled_swap_leaves_the_old_version_and_a_pool_that_works(nar
     await check_old_then_new(narrow, owner, draft)
 
 
-async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_version(narrow: StoreHarness, owner: asyncpg.Connection) -> None:
+async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_version(
+    narrow: StoreHarness, owner: asyncpg.Connection
+) -> None:
     draft, task = await broken_off(narrow, owner)
     for pid in await backends(owner, "wait_event = 'PgSleep'"):
         await owner.execute("select pg_terminate_backend($1)", pid)
@@ -126,9 +150,13 @@ async def test_a_lost_connection_in_a_swap_is_an_outage_and_leaves_the_old_versi
     await check_old_then_new(narrow, owner, draft)
 
 
-async def test_many_documents_at_once_need_no_more_connections_than_there_are(narrow: StoreHarness) -> None:
+async def test_many_documents_at_once_need_no_more_connections_than_there_are(
+    narrow: StoreHarness,
+) -> None:
     async with asyncio.timeout(30):
-        await asyncio.gather(*(narrow.put(A if n % 2 else B, n // 2 + 1, sections(n, n + 1)) for n in range(16)))
+        await asyncio.gather(
+            *(narrow.put(A if n % 2 else B, n // 2 + 1, sections(n, n + 1)) for n in range(16))
+        )
     seen = await narrow.visible_document(A)
     assert seen is not None and seen.version == 8
 
@@ -140,7 +168,10 @@ async def test_content_of_an_ended_version_is_cleared_once_no_late_event_can_nam
     await shelf.put(A, 2, OLD)
     for version in (1, 2, 3):
         await owner.execute(
-            "insert into blobs (tenant_id, document_id, version, sha256, content) values ('acme', $1, $2, '', '')", A, version
+            "insert into blobs (tenant_id, document_id, version, sha256, content) values "
+            "('acme', $1, $2, '', '')",
+            A,
+            version,
         )
     await owner.execute("update blobs set created_at = now() - interval '30 minutes'")
     async with database.tenant(ACME) as connection:
@@ -163,7 +194,11 @@ async def test_what_can_never_be_stored_says_what_to_do_in_one_line(
 ) -> None:
     attributes = Attributes(metadata=metadata)
     with pytest.raises(RejectedError) as refused:
-        await shelf.store.accept(ACME, DocumentId(document_id), fence(1), attributes, datetime.now(UTC))
+        await shelf.store.accept(
+            ACME, DocumentId(document_id), fence(1), attributes, datetime.now(UTC)
+        )
     said = str(refused.value)
     assert refused.value.reason == "not_storable" and advice in said
-    assert len(said) < 500 and not any(word in said for word in ("\n", "DETAIL", "HINT", "btree", "$2"))
+    assert len(said) < 500 and not any(
+        word in said for word in ("\n", "DETAIL", "HINT", "btree", "$2")
+    )

@@ -13,7 +13,9 @@ WRITTEN = Path(__file__).parents[2] / "deploy" / "asyncapi.json"
 
 
 def test_the_document_in_the_repository_is_the_one_of_the_code() -> None:
-    assert json.loads(WRITTEN.read_text("utf-8")) == describe(), "python -m livedex.consumers.kafka.asyncapi > deploy/asyncapi.json"
+    assert json.loads(WRITTEN.read_text("utf-8")) == describe(), (
+        "python -m livedex.consumers.kafka.asyncapi > deploy/asyncapi.json"
+    )
 
 
 def test_every_topic_is_described() -> None:

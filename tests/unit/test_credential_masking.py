@@ -13,11 +13,20 @@ SECRET = "s3cr3t-value"
 @pytest.mark.parametrize(
     "text",
     [
-        f"https://user:{SECRET}@host/v1", f"https://{SECRET}@host/v1", f"postgresql://u:{SECRET}@{SECRET}@host:5/d", f"openai:m@http://{SECRET}:x@h",
-        f"http://h/v1?api_key={SECRET}&x=1", f"http://h/?X-Amz-Signature={SECRET}", f"host=h password={SECRET} dbname=d", f"password='{SECRET}'",
-        f"Authorization: Bearer {SECRET}", f'{{"api_key": "{SECRET}"}}', f"LIVEDEX_EMBEDDER_API_KEY={SECRET}", f"client_secret = {SECRET}",
+        f"https://user:{SECRET}@host/v1",
+        f"https://{SECRET}@host/v1",
+        f"postgresql://u:{SECRET}@{SECRET}@host:5/d",
+        f"openai:m@http://{SECRET}:x@h",
+        f"http://h/v1?api_key={SECRET}&x=1",
+        f"http://h/?X-Amz-Signature={SECRET}",
+        f"host=h password={SECRET} dbname=d",
+        f"password='{SECRET}'",
+        f"Authorization: Bearer {SECRET}",
+        f'{{"api_key": "{SECRET}"}}',
+        f"LIVEDEX_EMBEDDER_API_KEY={SECRET}",
+        f"client_secret = {SECRET}",
     ],
-)  # fmt: skip
+)
 def test_a_credential_is_masked_and_the_host_stays(text: str) -> None:
     shown = mask_credentials(text)
     assert SECRET not in shown and "***" in shown
@@ -25,7 +34,14 @@ def test_a_credential_is_masked_and_the_host_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["sk-proj-abcdefgh1234", "whsec_abcdefgh1234", "ghp_abcdefghijklmnop1234", "glpat-abcdefghijklmnop12", "AKIAABCDEFGHIJKLMNOP"]
+    "key",
+    [
+        "sk-proj-abcdefgh1234",
+        "whsec_abcdefgh1234",
+        "ghp_abcdefghijklmnop1234",
+        "glpat-abcdefghijklmnop12",
+        "AKIAABCDEFGHIJKLMNOP",
+    ],
 )
 def test_a_key_that_names_itself_is_masked_anywhere(key: str) -> None:
     assert mask_credentials(f"Incorrect key provided: {key}.") == "Incorrect key provided: ***."
@@ -34,10 +50,15 @@ def test_a_key_that_names_itself_is_masked_anywhere(key: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "the key of the tenant was not found", "LIVEDEX_DIMENSIONS is 5, key: the limit", "input 17 too long; token: 512 tokens", "monkey=banana", "http://host:80/v1/embeddings",
-        "connect to 10.0.0.1:5432 failed", "user@example.com wrote",
+        "the key of the tenant was not found",
+        "LIVEDEX_DIMENSIONS is 5, key: the limit",
+        "input 17 too long; token: 512 tokens",
+        "monkey=banana",
+        "http://host:80/v1/embeddings",
+        "connect to 10.0.0.1:5432 failed",
+        "user@example.com wrote",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_credential_stays(text: str) -> None:
     assert mask_credentials(text) == text
 

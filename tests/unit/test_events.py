@@ -1,4 +1,6 @@
-"""Events: what is encoded is decoded, the fence depends on content alone, and the newest wins by one rule."""
+"""Events: what is encoded is decoded, the fence depends on content alone, and the newest wins by
+one rule.
+"""
 
 import base64
 import json
@@ -7,12 +9,25 @@ import pytest
 
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.decoder import decode_event
-from livedex.pipeline.events.event import CHUNKED, Changed, ManifestRef, change_event, next_stage_event
+from livedex.pipeline.events.event import (
+    CHUNKED,
+    Changed,
+    ManifestRef,
+    change_event,
+    next_stage_event,
+)
 
 
 def change(version: int = 1, text: str = "a", **fields: object) -> Changed:
     content = base64.b64encode(text.encode()).decode()
-    return Changed(tenant_id="t", document_id="d/ä\n.md", version=version, content=content, size_bytes=len(text.encode()), **fields)  # type: ignore[arg-type]
+    return Changed(
+        tenant_id="t",
+        document_id="d/ä\n.md",
+        version=version,
+        content=content,
+        size_bytes=len(text.encode()),
+        **fields,
+    )  # type: ignore[arg-type]
 
 
 def test_an_event_survives_its_encoding() -> None:
@@ -20,12 +35,25 @@ def test_an_event_survives_its_encoding() -> None:
     assert decode_event(event.encode(), Changed) == event
     following = next_stage_event(CHUNKED, event, event.data.fence)
     assert decode_event(following.encode(), ManifestRef) == following
-    assert (following.id, following.accepted, following.data.fence) == (event.id, event.accepted, event.data.fence)
+    assert (following.id, following.accepted, following.data.fence) == (
+        event.id,
+        event.accepted,
+        event.data.fence,
+    )
 
 
 def test_it_is_a_cloud_event() -> None:
     body = json.loads(change_event(change()).encode())
-    assert {"specversion", "id", "source", "type", "time", "subject", "datacontenttype", "data"} <= set(body)
+    assert {
+        "specversion",
+        "id",
+        "source",
+        "type",
+        "time",
+        "subject",
+        "datacontenttype",
+        "data",
+    } <= set(body)
     assert (body["specversion"], body["type"]) == ("1.0", "livedex.document.changed")
 
 
@@ -52,7 +80,17 @@ def test_metadata_alone_makes_another_fence() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [None, b"", b"{", b"\xff", b"null", b"[]", b"{}", json.dumps({"specversion": "1.0", "data": "secret text"}).encode()]
+    "raw",
+    [
+        None,
+        b"",
+        b"{",
+        b"\xff",
+        b"null",
+        b"[]",
+        b"{}",
+        json.dumps({"specversion": "1.0", "data": "secret text"}).encode(),
+    ],
 )
 def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> None:
     with pytest.raises(RejectedError) as refused:
@@ -60,14 +98,20 @@ def test_what_is_no_event_is_rejected_without_quoting_it(raw: bytes | None) -> N
     assert refused.value.reason == "invalid_event" and "secret" not in str(refused.value)
 
 
-def test_half_a_character_is_replaced_and_metadata_that_cannot_be_written_again_make_no_event() -> None:
-    raw = change_event(Changed(tenant_id="acme", document_id="d", version=1, title="TITLE", metadata={"k": 1})).encode()
+def test_half_a_character_is_replaced_and_metadata_that_cannot_be_written_again_make_no_event() -> (
+    None
+):
+    raw = change_event(
+        Changed(tenant_id="acme", document_id="d", version=1, title="TITLE", metadata={"k": 1})
+    ).encode()
     assert decode_event(raw.replace(b"TITLE", rb"a\ud83d"), Changed).data.title == "a\ufffd"
     with pytest.raises(RejectedError) as refused:
         decode_event(raw.replace(b'{"k":1}', b'{"k":' * 300 + b"1" + b"}" * 300), Changed)
     assert refused.value.reason == "invalid_event" and "metadata" in str(refused.value)
 
 
-@pytest.mark.parametrize("written", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z"])
+@pytest.mark.parametrize(
+    "written", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z"]
+)
 def test_the_time_of_a_program_that_knows_none_is_none(written: str) -> None:
     assert Changed(tenant_id="t", document_id="d", version=1, changed_at=written).changed_at is None

@@ -1,4 +1,6 @@
-"""HTTP clients honour proxies and certificates of the environment, and what is wrong there is named."""
+"""HTTP clients honour proxies and certificates of the environment, and what is wrong there is
+named.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ PROXY = "http://proxy:3128"
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
@@ -42,17 +51,31 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://api.example/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": ".example, x"}, None),
         ("https://api.example/v1", {"HTTPS_PROXY": PROXY, "no_proxy": "*.EXAMPLE"}, None),
         ("https://api.example/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "ample"}, PROXY),
-        ("https://api.example:8443/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "api.example:8443"}, None),
-        ("https://api.example:8444/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "api.example:8443"}, PROXY),
+        (
+            "https://api.example:8443/v1",
+            {"HTTPS_PROXY": PROXY, "NO_PROXY": "api.example:8443"},
+            None,
+        ),
+        (
+            "https://api.example:8444/v1",
+            {"HTTPS_PROXY": PROXY, "NO_PROXY": "api.example:8443"},
+            PROXY,
+        ),
         ("http://[fd00::5]:80/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "fd00::/8"}, None),
-        ("http://[fd00::5]:80/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "localhost,127.0.0.1,::1,fd00::5"}, None),
+        (
+            "http://[fd00::5]:80/v1",
+            {"HTTP_PROXY": PROXY, "NO_PROXY": "localhost,127.0.0.1,::1,fd00::5"},
+            None,
+        ),
         ("http://[fd00::5]:80/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "[fd00::5]"}, None),
         ("http://[fd00::5]:81/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "[fd00::5]:81"}, None),
         ("http://[fd00::5]:80/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "::1,10.0.0.0/8,,"}, PROXY),
         ("http://10.1.2.3/v1", {"HTTP_PROXY": PROXY, "NO_PROXY": "::1 10.0.0.0/8"}, None),
     ],
-)  # fmt: skip
-def test_the_proxy_that_applies_is_chosen(url: str, environment: dict[str, str], proxy: str | None) -> None:
+)
+def test_the_proxy_that_applies_is_chosen(
+    url: str, environment: dict[str, str], proxy: str | None
+) -> None:
     assert proxy_for(url, environment) == proxy
 
 
@@ -67,20 +90,24 @@ def test_the_proxy_that_applies_is_chosen(url: str, environment: dict[str, str],
         "http://",
     ],
 )
-def test_a_variable_that_names_no_proxy_is_named_without_its_password(name: str, value: str) -> None:
+def test_a_variable_that_names_no_proxy_is_named_without_its_password(
+    name: str, value: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{name} ") as refused:
         proxy_for("https://api.example/v1", {name: value})
     assert "s3cr3t" not in str(refused.value) and "unset it" in str(refused.value)
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-def test_certificates_that_are_not_there_keep_a_remote_embedder_from_starting_and_the_variable_is_named(
+def test_missing_ca_certificates_stop_a_remote_embedder_and_name_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path / "missing"))
     with pytest.raises(ConfigError, match=f"^{variable} .*not there"):
         build_embedder("openai:m", url="https://api.example/v1")
-    assert build_embedder("openai:m", url="http://localhost:1/v1") and build_embedder("local"), "what needs no certificates does not look"
+    assert build_embedder("openai:m", url="http://localhost:1/v1") and build_embedder("local"), (
+        "what needs no certificates does not look"
+    )
     if variable == "SSL_CERT_FILE":
         (tmp_path / "missing").write_text("no certificate")
         with pytest.raises(ConfigError, match=f"^{variable} .*without certificates"):

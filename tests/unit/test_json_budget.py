@@ -20,11 +20,20 @@ def counted(value: object) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_exactly_what_stands_outside_of_strings_counts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exactly_what_stands_outside_of_strings_counts(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livedex.pipeline.events.json_budget._BLOCK_BYTES", 7 + seed)
     chance = random.Random(seed)
-    texts = ["".join(chance.choice('a,:[{"\\é\n') for _ in range(chance.randrange(30))) for _ in range(60)]
-    value = {"text": texts[0] * 5, "list": texts, "deep": {str(n): [text, {text: n}] for n, text in enumerate(texts)}}
+    texts = [
+        "".join(chance.choice('a,:[{"\\é\n') for _ in range(chance.randrange(30)))
+        for _ in range(60)
+    ]
+    value = {
+        "text": texts[0] * 5,
+        "list": texts,
+        "deep": {str(n): [text, {text: n}] for n, text in enumerate(texts)},
+    }
     for raw in (orjson.dumps(value), json.dumps(value).encode()):
         assert not exceeds_value_limit(raw, counted(value))
         assert exceeds_value_limit(raw, counted(value) - 1)

@@ -28,10 +28,16 @@ from livedex.pipeline.events.json_decoder import decode_json
     ],
 )
 def test_half_a_character_is_replaced_and_everything_else_stays(written: str, read: str) -> None:
-    assert decode_json(b'{"' + written.encode() + b'": ["' + written.encode() + b'"]}') == {read: [read]}
+    assert decode_json(b'{"' + written.encode() + b'": ["' + written.encode() + b'"]}') == {
+        read: [read]
+    }
 
 
-@given(st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "u", "d83d", '"', "é", "\n", "😀"]), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from(["\ud83d", "\ude00", "\\", "u", "d83d", '"', "é", "\n", "😀"]), max_size=12
+    )
+)
 def test_it_is_what_the_standard_library_reads_with_its_halves_replaced(parts: list[str]) -> None:
     text = "".join(parts)
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -39,7 +45,18 @@ def test_it_is_what_the_standard_library_reads_with_its_halves_replaced(parts: l
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b"NaN", b'"\xed\xa0\x80"', b'"\\ud83d', b'"\\ud83d" x', b'["\\ud83d", NaN]', b'"\\ud83', b"[" * 5000]
+    "raw",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b'"\xed\xa0\x80"',
+        b'"\\ud83d',
+        b'"\\ud83d" x',
+        b'["\\ud83d", NaN]',
+        b'"\\ud83',
+        b"[" * 5000,
+    ],
 )
 def test_everything_else_is_as_strict_as_ever(raw: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""The project itself: its sizes and names, its pins, and that its documents say what the code does."""
+"""The project: names, pins, and that its documents match the code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 def tracked() -> list[Path]:
     """The files under version control that are there."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if listed.returncode:
         pytest.skip("not a checkout")
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
@@ -49,12 +51,22 @@ def test_no_module_is_longer_than_400_lines_and_no_test_file_longer_than_500() -
 
 
 def test_no_module_is_named_for_nothing() -> None:
-    names = {part for folder in CODE for path in (ROOT / folder).rglob("*.py") for part in path.relative_to(ROOT).with_suffix("").parts}
+    names = {
+        part
+        for folder in CODE
+        for path in (ROOT / folder).rglob("*.py")
+        for part in path.relative_to(ROOT).with_suffix("").parts
+    }
     assert names & {"utils", "util", "common", "helpers", "helper", "manager", "misc"} == set()
 
 
 def test_no_file_names_a_package_index_or_a_folder_of_one_machine() -> None:
-    places = (r"pypi\.(?:org|io)", r"pythonhosted\.org", r"--(?:extra-)?index-url[ =]h", r"/(?:root|home|Users)/[a-z.]")
+    places = (
+        r"pypi\.(?:org|io)",
+        r"pythonhosted\.org",
+        r"--(?:extra-)?index-url[ =]h",
+        r"/(?:root|home|Users)/[a-z.]",
+    )
     forbidden = re.compile("|".join(places))
     found = []
     for path in tracked():
@@ -64,9 +76,15 @@ def test_no_file_names_a_package_index_or_a_folder_of_one_machine() -> None:
 
 
 def test_the_newest_section_of_the_changelog_is_the_version_of_the_package() -> None:
-    versions = re.findall(r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    versions = re.findall(
+        r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$",
+        (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
     assert versions[0] == PROJECT["version"]
-    assert versions == sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+    assert versions == sorted(
+        versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True
+    )
 
 
 @pytest.mark.parametrize("name", [SETTINGS_PAGE, COMPOSE_FILE])
@@ -79,7 +97,9 @@ def test_every_setting_is_described_in_one_paragraph_and_stands_once_in_the_docu
     page = (ROOT / SETTINGS_PAGE).read_text("utf-8")
     for each in catalog():
         assert len(each.description) > 10 and "\n" not in each.description, each.variable
-        assert page.count(f"| `{each.variable}` | {each.default} | {each.description} |\n") == 1, each.variable
+        assert page.count(f"| `{each.variable}` | {each.default} | {each.description} |\n") == 1, (
+            each.variable
+        )
 
 
 def test_the_documentation_lists_every_command() -> None:
@@ -89,22 +109,37 @@ def test_the_documentation_lists_every_command() -> None:
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
 def test_every_file_that_a_document_names_is_there(name: str) -> None:
-    named = re.findall(r"(?:`|\]\()((?:[a-z._-]+/)+[\w.-]*|[A-Z]+\.md)[`)]", (ROOT / name).read_text("utf-8"))
+    named = re.findall(
+        r"(?:`|\]\()((?:[a-z._-]+/)+[\w.-]*|[A-Z]+\.md)[`)]", (ROOT / name).read_text("utf-8")
+    )
     assert named
-    assert [path for path in named if not (ROOT / path).exists() and not path.startswith(("sample-docs/", "build/"))] == []
+    assert [
+        path
+        for path in named
+        if not (ROOT / path).exists() and not path.startswith(("sample-docs/", "build/"))
+    ] == []
 
 
 def test_what_ci_runs_last_is_the_test_command_of_the_readme() -> None:
     assert "\nmake test " in (ROOT / "README.md").read_text("utf-8")
-    assert re.findall(r"^make \w+", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE) == ["make check", "make test"]
+    assert re.findall(r"^make \w+", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE) == [
+        "make check",
+        "make test",
+    ]
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "requirements-docs.txt"])
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "requirements-dev.txt", "requirements-docs.txt"]
+)
 def test_every_requirement_is_pinned_with_hashes_and_no_address(name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
     assert len(blocks) == len(pinned(name)) > 20
-    assert [block.splitlines()[0] for block in blocks if not re.search(r"--hash=sha256:[0-9a-f]{64}", block)] == []
+    assert [
+        block.splitlines()[0]
+        for block in blocks
+        if not re.search(r"--hash=sha256:[0-9a-f]{64}", block)
+    ] == []
     assert "://" not in text
 
 
@@ -125,7 +160,10 @@ def test_every_package_that_one_here_needs_is_pinned() -> None:
 
 def needed_here() -> Iterator[tuple[str, str]]:
     """Every package that the project needs on this Python and platform, with what needs it."""
-    waiting = [(Requirement(text), "livedex") for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])]
+    waiting = [
+        (Requirement(text), "livedex")
+        for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])
+    ]
     seen: set[tuple[str, str]] = set()
     while waiting:
         requirement, by = waiting.pop()
@@ -138,10 +176,18 @@ def needed_here() -> Iterator[tuple[str, str]]:
             seen.add((name, extra))
             yield name, by
             inner = [Requirement(text) for text in metadata.requires(name) or ()]
-            waiting += [(each, name) for each in inner if each.marker is None or each.marker.evaluate({"extra": extra})]
+            waiting += [
+                (each, name)
+                for each in inner
+                if each.marker is None or each.marker.evaluate({"extra": extra})
+            ]
 
 
 def test_the_sample_documents_are_a_dozen_and_not_empty() -> None:
-    samples = [path for path in (ROOT / "deploy/sample-docs").rglob("*") if path.suffix in {".md", ".rst", ".txt"}]
+    samples = [
+        path
+        for path in (ROOT / "deploy/sample-docs").rglob("*")
+        if path.suffix in {".md", ".rst", ".txt"}
+    ]
     assert len(samples) >= 12
     assert [path.name for path in samples if not 1_000 <= path.stat().st_size <= 4_096] == []

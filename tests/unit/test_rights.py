@@ -15,7 +15,20 @@ from livedex.pipeline.http.authentication import SCOPES, Caller
 from livedex.pipeline.model import Reader, TenantId
 
 ACME = TenantId("acme")
-BAD: list[Any] = ["", " ", " a", "a ", "a\x00b", "a\nb", "\ud800", "\u200b", "x" * (MAX_PRINCIPAL_LENGTH + 1), 7, None, ["a"]]
+BAD: list[Any] = [
+    "",
+    " ",
+    " a",
+    "a ",
+    "a\x00b",
+    "a\nb",
+    "\ud800",
+    "\u200b",
+    "x" * (MAX_PRINCIPAL_LENGTH + 1),
+    7,
+    None,
+    ["a"],
+]
 
 
 def event_with(acl: Any) -> Changed:
@@ -81,7 +94,10 @@ def test_other_rights_are_another_event_and_none_the_same_as_before_there_were_a
     ],
 )
 def test_for_whom_a_caller_reads(
-    scopes: set[Any], own: set[str] | None, said: tuple[str, ...] | None, reads: frozenset[str] | None
+    scopes: set[Any],
+    own: set[str] | None,
+    said: tuple[str, ...] | None,
+    reads: frozenset[str] | None,
 ) -> None:
     caller = Caller(ACME, frozenset(scopes), principals=None if own is None else frozenset(own))
     assert caller.reader(said) == Reader(ACME, reads)
@@ -89,17 +105,30 @@ def test_for_whom_a_caller_reads(
 
 @pytest.mark.parametrize(
     ("scopes", "own"),
-    [({"search"}, None), ({"search", "documents:all"}, None), ({"search", "act_as"}, set()), ({"admin"}, {"a"}), ({"search"}, {"a"})],
+    [
+        ({"search"}, None),
+        ({"search", "documents:all"}, None),
+        ({"search", "act_as"}, set()),
+        ({"admin"}, {"a"}),
+        ({"search"}, {"a"}),
+    ],
 )
 @pytest.mark.parametrize("said", [("a",), ()])
-def test_who_may_not_say_on_whose_behalf_is_refused(scopes: set[Any], own: set[str] | None, said: tuple[str, ...]) -> None:
+def test_who_may_not_say_on_whose_behalf_is_refused(
+    scopes: set[Any], own: set[str] | None, said: tuple[str, ...]
+) -> None:
     with pytest.raises(ForbiddenError):
-        Caller(ACME, frozenset(scopes), principals=None if own is None else frozenset(own)).reader(said)
+        Caller(ACME, frozenset(scopes), principals=None if own is None else frozenset(own)).reader(
+            said
+        )
 
 
 def test_what_became_of_a_change_is_told_to_who_may_write_or_read_it() -> None:
     reader = Reader(ACME, frozenset("a"))
     assert Caller(ACME, frozenset({"search"})).status_reader(reader) == reader
-    assert Caller(ACME, frozenset({"search", "act_as", "documents:all"})).status_reader(reader) == reader
+    assert (
+        Caller(ACME, frozenset({"search", "act_as", "documents:all"})).status_reader(reader)
+        == reader
+    )
     for scope in ("documents:write", "events:write", "admin"):
         assert Caller(ACME, frozenset({scope})).status_reader(reader) == Reader(ACME)

@@ -13,8 +13,13 @@ import pytest
 from tests import scratch
 from tests.scratch import scratch_folder
 
-HOLDS = "import sys, time; from pathlib import Path; from tests import scratch; scratch._MEMORY = Path(sys.argv[1])\n"
-HOLDS += "with scratch.scratch_folder() as folder:\n    print(folder, flush=True)\n    time.sleep(600)\n"
+HOLDS = (
+    "import sys, time; from pathlib import Path; from tests import scratch; scratch._MEMORY = "
+    "Path(sys.argv[1])\n"
+)
+HOLDS += (
+    "with scratch.scratch_folder() as folder:\n    print(folder, flush=True)\n    time.sleep(600)\n"
+)
 
 
 @pytest.fixture
@@ -33,21 +38,27 @@ def test_it_is_in_memory_and_gone_after_use(memory: Path) -> None:
     assert list(memory.iterdir()) == []
 
 
-def test_where_there_is_no_room_it_is_on_the_disk(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_room_it_is_on_the_disk(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scratch, "_ROOM_BYTES", 1 << 62)
     with scratch_folder() as folder:
         assert folder.parent == Path(tempfile.gettempdir())
     assert not folder.exists()
 
 
-def test_where_there_is_no_such_folder_it_is_on_the_disk(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_such_folder_it_is_on_the_disk(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scratch, "_MEMORY", memory / "nowhere")
     with scratch_folder() as folder:
         assert folder.parent == Path(tempfile.gettempdir())
 
 
 def test_what_a_killed_run_left_goes_and_what_a_run_uses_stays(memory: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(memory)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(memory)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         theirs = Path(process.stdout.readline().strip())

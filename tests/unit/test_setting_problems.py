@@ -1,4 +1,6 @@
-"""What is wrong with livedex.toml is said in one line, of the source or subscriber by its name, with what is allowed."""
+"""What is wrong with livedex.toml is said in one line, of the source or subscriber by its name,
+with what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import pytest
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import load_settings
 
-WEBHOOK = '[[source]]\nname = "other"\npath = "."\n[[source]]\nname = "crm"\nkind = "webhook"\nsecret_env = "S"\npreset = "github-push"\n'
+WEBHOOK = (
+    '[[source]]\nname = "other"\npath = "."\n[[source]]\nname = "crm"\nkind = "webhook"\n'
+    'secret_env = "S"\npreset = "github-push"\n'
+)
 FOLDER = '[[source]]\nname = "notes"\npath = "."\n'
 SUBSCRIBER = '[[subscriber]]\nname = "shop"\n'
 
@@ -19,7 +24,12 @@ def refusal(tmp_path: Path, content: str) -> str:
     with pytest.raises(ConfigError) as refused:
         load_settings(tmp_path, {})
     said = str(refused.value)
-    assert "\n" not in said and "Input should" not in said and "uple" not in said and "Extra inputs" not in said
+    assert (
+        "\n" not in said
+        and "Input should" not in said
+        and "uple" not in said
+        and "Extra inputs" not in said
+    )
     return said
 
 
@@ -29,30 +39,71 @@ def refusal(tmp_path: Path, content: str) -> str:
         (WEBHOOK + 'acl = "group:x"', 'source crm: acl is a list: write ["group:x"]'),
         (FOLDER + 'acl = "group:x"', 'source notes: acl is a list: write ["group:x"]'),
         (FOLDER + 'include = "*.md"', 'source notes: include is a list: write ["*.md"]'),
-        (WEBHOOK + 'exclud = ["a"]', "source crm: exclud is no setting: did you mean exclude? Known are acl, "),
-        (FOLDER + 'include = ["./guides/**"]', 'source notes: include holds a glob that nothing matches: they are relative to the top, as in include = ["guides/**"]'),
+        (
+            WEBHOOK + 'exclud = ["a"]',
+            "source crm: exclud is no setting: did you mean exclude? Known are acl, ",
+        ),
+        (
+            FOLDER + 'include = ["./guides/**"]',
+            "source notes: include holds a glob that nothing matches: they are relative to "
+            'the top, as in include = ["guides/**"]',
+        ),
         (FOLDER + 'include = ["!drafts/**"]', "source notes: include holds nothing but exceptions"),
         (FOLDER + 'exclude = [""]', "source notes: exclude holds a glob that nothing matches"),
-        (FOLDER + 'exclud = ["a"]', "source notes: exclud is no setting: did you mean exclude? Known are acl, "),
+        (
+            FOLDER + 'exclud = ["a"]',
+            "source notes: exclud is no setting: did you mean exclude? Known are acl, ",
+        ),
         (WEBHOOK + 'colour = "red"', "source crm: colour is no setting: Known are acl, "),
-        (WEBHOOK + 'path = "."', 'source crm: path is no setting of kind = "webhook", but of kind = "folder"'),
-        (FOLDER + 'preset = "s3"', 'source notes: preset is no setting of kind = "folder", but of kind = "webhook"'),
-        (WEBHOOK + 'signature = "rsa"', "source crm: signature is one of 'standard-webhooks', 'github', 'gitlab', 'hmac' or 'token' (given: 'rsa')"),
+        (
+            WEBHOOK + 'path = "."',
+            'source crm: path is no setting of kind = "webhook", but of kind = "folder"',
+        ),
+        (
+            FOLDER + 'preset = "s3"',
+            'source notes: preset is no setting of kind = "folder", but of kind = "webhook"',
+        ),
+        (
+            WEBHOOK + 'signature = "rsa"',
+            "source crm: signature is one of 'standard-webhooks', 'github', 'gitlab', 'hmac' "
+            "or 'token' (given: 'rsa')",
+        ),
         (WEBHOOK.replace("github-push", "jira"), "source crm: preset is one of 'github-push', "),
-        (WEBHOOK + "max_bytes = 0", "source crm: max_bytes has to be greater than or equal to 1 (given: 0)"),
+        (
+            WEBHOOK + "max_bytes = 0",
+            "source crm: max_bytes has to be greater than or equal to 1 (given: 0)",
+        ),
         (WEBHOOK.replace('secret_env = "S"\n', ""), "source crm: secret_env is missing"),
         (WEBHOOK.replace('"S"', "[]"), "source crm: secret_env is empty: give at least 1"),
         (WEBHOOK.replace('"crm"', '"a/b"'), "source a/b: name is a text without slashes"),
         (WEBHOOK.replace('name = "crm"\n', ""), "source number 2: name is missing"),
         (WEBHOOK + 'exclude = ["a", 5]', "source crm: exclude.2 has to be a valid string"),
         (WEBHOOK + 'metadata = "x"', "source crm: metadata is a table"),
-        (WEBHOOK.replace('preset = "github-push"', 'signature = "github"\nmap = { document_id = "id", txt = "x" }'), "source crm: map.txt is no setting: did you mean text?"),
-        (WEBHOOK.replace('preset = "github-push"', 'signature = "github"\nmap = { text = "x" }'), "source crm: map.document_id is missing"),
+        (
+            WEBHOOK.replace(
+                'preset = "github-push"',
+                'signature = "github"\nmap = { document_id = "id", txt = "x" }',
+            ),
+            "source crm: map.txt is no setting: did you mean text?",
+        ),
+        (
+            WEBHOOK.replace('preset = "github-push"', 'signature = "github"\nmap = { text = "x" }'),
+            "source crm: map.document_id is missing",
+        ),
         (WEBHOOK + 'branch = "refs/heads/x"', "source crm: branch is the name of one branch"),
         (SUBSCRIBER + "events = []", "subscriber shop: events is empty: give at least 1"),
-        (SUBSCRIBER + 'events = ["sync"]', "subscriber shop: events.1 is one of 'synced', 'deleted' or 'dead' (given: 'sync')"),
-        (SUBSCRIBER + 'event = ["synced"]', "subscriber shop: event is no setting: did you mean events? Known are "),
-        (SUBSCRIBER + "attempts = 11", "subscriber shop: attempts has to be less than or equal to 10 (given: 11)"),
+        (
+            SUBSCRIBER + 'events = ["sync"]',
+            "subscriber shop: events.1 is one of 'synced', 'deleted' or 'dead' (given: 'sync')",
+        ),
+        (
+            SUBSCRIBER + 'event = ["synced"]',
+            "subscriber shop: event is no setting: did you mean events? Known are ",
+        ),
+        (
+            SUBSCRIBER + "attempts = 11",
+            "subscriber shop: attempts has to be less than or equal to 10 (given: 11)",
+        ),
         (SUBSCRIBER + "keep_days = 0", "subscriber shop: keep_days has to be greater than 0"),
         (SUBSCRIBER + 'url = "http://x"', "subscriber shop: what is sent is signed"),
         ("[[subscriber]]\nattempts = 5", "subscriber number 1: name is missing"),
@@ -67,18 +118,33 @@ def refusal(tmp_path: Path, content: str) -> str:
         ("subscriber = [1]", "subscriber number 1 is a table: write [[subscriber]]"),
         ("jwt = true", "jwt is a table: write [jwt]"),
         ("kafka = 3\nkafka_sasl_username = 'x'", "kafka is a table: write [kafka]"),
-        (WEBHOOK.replace("secret_env", "secret_evn"), "source crm: secret_evn is no setting: did you mean secret_env?"),
+        (
+            WEBHOOK.replace("secret_env", "secret_evn"),
+            "source crm: secret_evn is no setting: did you mean secret_env?",
+        ),
         ("kafka_sasl_user = 5", "kafka_sasl_user is no setting: did you mean kafka_sasl_username?"),
         ("chunk_siez = 5", "chunk_siez is no setting: did you mean chunk_size?"),
         ('chunk_size = "many"', "LIVEDEX_CHUNK_SIZE: "),
     ],
-)  # fmt: skip
-def test_a_problem_is_told_by_name_with_what_is_allowed(tmp_path: Path, content: str, said: str) -> None:
+)
+def test_a_problem_is_told_by_name_with_what_is_allowed(
+    tmp_path: Path, content: str, said: str
+) -> None:
     assert refusal(tmp_path, content).startswith(said)
 
 
-@pytest.mark.parametrize("line", ['secret = "s3cr3t"', 'secret_env = { a = "s3cr3t" }', 'token = "s3cr3t"', 'token_env = ["s3cr3t"]'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'secret = "s3cr3t"',
+        'secret_env = { a = "s3cr3t" }',
+        'token = "s3cr3t"',
+        'token_env = ["s3cr3t"]',
+    ],
+)
 def test_what_may_be_a_secret_is_not_repeated(tmp_path: Path, line: str) -> None:
-    content = WEBHOOK.replace('secret_env = "S"\n', "") if line.startswith("secret_env") else WEBHOOK
+    content = (
+        WEBHOOK.replace('secret_env = "S"\n', "") if line.startswith("secret_env") else WEBHOOK
+    )
     assert "s3cr3t" not in refusal(tmp_path, content + line)
     assert "s3cr3t" not in refusal(tmp_path, SUBSCRIBER + line.replace("token_env", "url"))

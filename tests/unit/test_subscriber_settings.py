@@ -13,7 +13,10 @@ from livedex.pipeline.settings.subscriber import signing_keys
 
 NAMED = '[[subscriber]]\nname = "shop"\n'
 TOLD = NAMED + 'url = "https://shop.example/hook?token=hidden"\nsecret_env = "SHOP"\n'
-SECRETS = {"SHOP": "whsec_" + base64.b64encode(bytes(32)).decode(), "OLD": "whsec_" + base64.b64encode(bytes(range(24))).decode()}
+SECRETS = {
+    "SHOP": "whsec_" + base64.b64encode(bytes(32)).decode(),
+    "OLD": "whsec_" + base64.b64encode(bytes(range(24))).decode(),
+}
 
 
 def load(folder: Path, text: str) -> Settings:
@@ -28,7 +31,9 @@ def refusal(folder: Path, text: str) -> str:
     return str(refused.value)
 
 
-def test_a_subscriber_wants_everything_of_its_tenant_unless_it_says_otherwise(tmp_path: Path) -> None:
+def test_a_subscriber_wants_everything_of_its_tenant_unless_it_says_otherwise(
+    tmp_path: Path,
+) -> None:
     [shop] = load(tmp_path, TOLD).subscriber
     assert (shop.tenant, shop.events, shop.collection, shop.attempts, shop.keep_days) == (
         "default",
@@ -38,8 +43,15 @@ def test_a_subscriber_wants_everything_of_its_tenant_unless_it_says_otherwise(tm
         7,
     )
     assert signing_keys(shop, SECRETS) == (bytes(32),)
-    [reader] = load(tmp_path, NAMED + 'events = "dead"\ncollection = ["a", "b"]\ntenant = "acme"\n').subscriber
-    assert (reader.url, reader.events, reader.collection, reader.tenant) == (None, ("dead",), ("a", "b"), "acme")
+    [reader] = load(
+        tmp_path, NAMED + 'events = "dead"\ncollection = ["a", "b"]\ntenant = "acme"\n'
+    ).subscriber
+    assert (reader.url, reader.events, reader.collection, reader.tenant) == (
+        None,
+        ("dead",),
+        ("a", "b"),
+        "acme",
+    )
 
 
 def test_all_secrets_sign_while_one_is_changed(tmp_path: Path) -> None:
@@ -47,8 +59,21 @@ def test_all_secrets_sign_while_one_is_changed(tmp_path: Path) -> None:
     assert signing_keys(shop, SECRETS) == (bytes(32), bytes(range(24)))
 
 
-@pytest.mark.parametrize("value", [None, "", "  ", "whsec_", "secret", "whsec_????", "whsec_" + base64.b64encode(bytes(23)).decode()])
-def test_without_a_good_secret_nothing_is_sent_and_the_secret_is_not_repeated(tmp_path: Path, value: str | None) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "  ",
+        "whsec_",
+        "secret",
+        "whsec_????",
+        "whsec_" + base64.b64encode(bytes(23)).decode(),
+    ],
+)
+def test_without_a_good_secret_nothing_is_sent_and_the_secret_is_not_repeated(
+    tmp_path: Path, value: str | None
+) -> None:
     [shop] = load(tmp_path, TOLD).subscriber
     with pytest.raises(ConfigError) as refused:
         signing_keys(shop, {} if value is None else {"SHOP": value})
@@ -60,12 +85,18 @@ def test_without_a_good_secret_nothing_is_sent_and_the_secret_is_not_repeated(tm
 @pytest.mark.parametrize(
     ("url", "named"),
     [
-        ("http://shop.example/", "https"), ("ftp://shop.example/", "none that can be told"), ("https://user:hidden@shop.example/", "user"),
-        ("https://127.1/", "none that can be told"), ("https:///hidden", "none that can be told"), ("file:///etc/hidden", "none that can be told"),
+        ("http://shop.example/", "https"),
+        ("ftp://shop.example/", "none that can be told"),
+        ("https://user:hidden@shop.example/", "user"),
+        ("https://127.1/", "none that can be told"),
+        ("https:///hidden", "none that can be told"),
+        ("file:///etc/hidden", "none that can be told"),
         ("https://shop.example/hid den", "none that can be told"),
     ],
-)  # fmt: skip
-def test_a_url_that_cannot_be_told_refuses_to_start_and_is_not_repeated(tmp_path: Path, url: str, named: str) -> None:
+)
+def test_a_url_that_cannot_be_told_refuses_to_start_and_is_not_repeated(
+    tmp_path: Path, url: str, named: str
+) -> None:
     said = refusal(tmp_path, TOLD.replace("https://shop.example/hook?token=hidden", url))
     assert named in said
     assert "hidden" not in said
@@ -75,7 +106,9 @@ def test_plain_http_is_for_hosts_that_are_named(tmp_path: Path) -> None:
     text = TOLD.replace("https://shop.example/hook?token=hidden", "http://127.0.0.1:9000/hook")
     assert "allow_hosts" in refusal(tmp_path, text)
     assert "allow_hosts" in refusal(tmp_path, text + 'allow_hosts = ["127.0.0.1:9001"]\n')
-    assert load(tmp_path, text + 'allow_hosts = ["127.0.0.1:9000"]\n').subscriber[0].place.port == 9000
+    assert (
+        load(tmp_path, text + 'allow_hosts = ["127.0.0.1:9000"]\n').subscriber[0].place.port == 9000
+    )
 
 
 @pytest.mark.parametrize(

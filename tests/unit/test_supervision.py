@@ -39,27 +39,49 @@ ELSEWHERE = {
 """Loops that let unforeseen errors out, and who goes on after them."""
 
 WITHIN_A_CALL = {
-    "consumers/kafka/broker.py _while_led", "pipeline/runtime/tenant_shares.py _wait", "pipeline/api/sync_waiter.py wait", "pipeline/embedding/client.py send", "pipeline/store/documents/generation_backlog.py doubt", "pipeline/store/tenant_store.py _queued", "consumers/lost_records.py _pages",
-    "pipeline/store/documents/index_inspection.py documents", "livedex/cli/load_progress.py show_progress", "livedex/cli/search.py _wait_for_model",
-    "livedex/cli/subscribers.py _read", "livedex/app/catch_up.py wait_for_scan", "livedex/app/catch_up.py _wait_once", "livedex/app/catch_up.py _patiently",
-}  # fmt: skip
+    "consumers/kafka/broker.py _while_led",
+    "pipeline/runtime/tenant_shares.py _wait",
+    "pipeline/api/sync_waiter.py wait",
+    "pipeline/embedding/client.py send",
+    "pipeline/store/documents/generation_backlog.py doubt",
+    "pipeline/store/tenant_store.py _queued",
+    "consumers/lost_records.py _pages",
+    "pipeline/store/documents/index_inspection.py documents",
+    "livedex/cli/load_progress.py show_progress",
+    "livedex/cli/search.py _wait_for_model",
+    "livedex/cli/subscribers.py _read",
+    "livedex/app/catch_up.py wait_for_scan",
+    "livedex/app/catch_up.py _wait_once",
+    "livedex/app/catch_up.py _patiently",
+}
 """Loops that end with the request or command that waits for them, which is told of an error."""
 
 
 def loops() -> Iterator[tuple[str, bool]]:
-    """Every loop of a coroutine that ends at no count, and whether it survives every error by itself."""
+    """Every loop of a coroutine that ends at no count, and whether it survives every error by
+    itself.
+    """
     for folder in ("livedex", "pipeline", "consumers", "connectors"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for function in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if not isinstance(function, ast.AsyncFunctionDef):
                     continue
                 for loop in ast.walk(function):
-                    if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant | ast.UnaryOp):
-                        yield f"{path.relative_to(ROOT)} {function.name}", any(map(_catches_all, ast.walk(loop)))
+                    if isinstance(loop, ast.While) and isinstance(
+                        loop.test, ast.Constant | ast.UnaryOp
+                    ):
+                        yield (
+                            f"{path.relative_to(ROOT)} {function.name}",
+                            any(map(_catches_all, ast.walk(loop))),
+                        )
 
 
 def _catches_all(node: ast.AST) -> bool:
-    return isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Name) and node.type.id == "Exception"
+    return (
+        isinstance(node, ast.ExceptHandler)
+        and isinstance(node.type, ast.Name)
+        and node.type.id == "Exception"
+    )
 
 
 def test_every_loop_survives_any_error_or_somebody_goes_on_after_it() -> None:
@@ -102,7 +124,7 @@ async def test_work_begins_again_after_any_error_and_ends_when_it_returns(
 
 
 async def test_a_cancellation_ends_it() -> None:
-    task = asyncio.create_task(run_supervised(asyncio.Event().wait, "the work"))  # type: ignore[arg-type]
+    task = asyncio.create_task(run_supervised(asyncio.Event().wait, "the work"))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

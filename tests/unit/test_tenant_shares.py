@@ -10,10 +10,18 @@ import pytest
 
 from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.runtime import tenant_shares
-from livedex.pipeline.runtime.tenant_shares import MOST_WAITING, TenantShares, charge, in_thread, metered
+from livedex.pipeline.runtime.tenant_shares import (
+    MOST_WAITING,
+    TenantShares,
+    charge,
+    in_thread,
+    metered,
+)
 
 
-async def work(shares: TenantShares, tenant: str, took_s: float, kind: tenant_shares.Work = "read") -> float:
+async def work(
+    shares: TenantShares, tenant: str, took_s: float, kind: tenant_shares.Work = "read"
+) -> float:
     """How long a piece of work waited."""
 
     async def run() -> float:
@@ -42,7 +50,9 @@ async def test_what_one_tenant_used_delays_its_own_next_work_and_not_that_of_oth
     assert await large > 0.2
 
 
-async def test_a_tenant_stops_waiting_once_the_others_are_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tenant_stops_waiting_once_the_others_are_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tenant_shares, "ACTIVE_S", 0.2)
     shares = TenantShares(0.0001)
     await work(shares, "small", 0.0)
@@ -54,14 +64,18 @@ async def test_kinds_of_work_have_accounts_of_their_own() -> None:
     shares = TenantShares(0.01)
     await work(shares, "small", 0.0)
     await work(shares, "large", 2.0, "ingest")
-    assert await work(shares, "large", 0.0, "read") < 0.05, "a search does not wait for the documents of its own tenant"
+    assert await work(shares, "large", 0.0, "read") < 0.05, (
+        "a search does not wait for the documents of its own tenant"
+    )
 
 
 async def test_more_requests_than_may_wait_are_told_to_come_back() -> None:
     shares = TenantShares(0.0001)
     await work(shares, "small", 0.0)
     await work(shares, "large", 2.0)
-    waiting = [asyncio.create_task(shares.admit("large", "read", wait_s=30)) for _ in range(MOST_WAITING)]
+    waiting = [
+        asyncio.create_task(shares.admit("large", "read", wait_s=30)) for _ in range(MOST_WAITING)
+    ]
     await asyncio.sleep(0)
     with pytest.raises(RetryableError, match="too many requests of this tenant") as refused:
         await shares.admit("large", "read", wait_s=30)
@@ -69,11 +83,14 @@ async def test_more_requests_than_may_wait_are_told_to_come_back() -> None:
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    with pytest.raises(RetryableError):  # who was cancelled has left no trace: it waits, and for no longer than it may
+    # who was cancelled has left no trace: it waits, and for no longer than it may
+    with pytest.raises(RetryableError):
         await shares.admit("large", "read", wait_s=0.05)
 
 
-async def test_the_steps_on_the_loop_and_in_threads_are_what_is_charged_and_waiting_is_not() -> None:
+async def test_the_steps_on_the_loop_and_in_threads_are_what_is_charged_and_waiting_is_not() -> (
+    None
+):
     shares = TenantShares(0.5)
 
     async def busy() -> None:

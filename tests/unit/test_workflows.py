@@ -1,4 +1,6 @@
-"""The workflows in .github: they parse, test every Python version that the package supports, and run commands of the Makefile."""
+"""The workflows in .github: they parse, test every Python version that the package supports, and
+run commands of the Makefile.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,15 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-WORKFLOWS = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
-JOBS = [(f"{file}:{name}", job) for file, workflow in WORKFLOWS.items() for name, job in workflow["jobs"].items()]
+WORKFLOWS = {
+    path.name: yaml.safe_load(path.read_text("utf-8"))
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml"))
+}
+JOBS = [
+    (f"{file}:{name}", job)
+    for file, workflow in WORKFLOWS.items()
+    for name, job in workflow["jobs"].items()
+]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 
@@ -25,7 +34,11 @@ def steps() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def classified_versions() -> list[str]:
     """Return the Python versions that the classifiers of the package name."""
-    return re.findall(r"^Programming Language :: Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    return re.findall(
+        r"^Programming Language :: Python :: (3\.\d+)$",
+        "\n".join(PROJECT["classifiers"]),
+        re.MULTILINE,
+    )
 
 
 def test_the_test_matrix_covers_the_supported_python_versions_on_linux_and_macos() -> None:
@@ -40,7 +53,11 @@ def test_the_test_matrix_covers_the_supported_python_versions_on_linux_and_macos
 
 def test_workflows_run_the_checks_and_the_tests_with_make() -> None:
     targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-    called = {target for _, step in steps() for target in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))}
+    called = {
+        target
+        for _, step in steps()
+        for target in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))
+    }
     assert {"check", "test", "coverage", "docs", "dist"} <= called
     # The target comes with the folder.
     assert called - targets <= (set() if (ROOT / "docs").exists() else {"docs"})
@@ -48,7 +65,10 @@ def test_workflows_run_the_checks_and_the_tests_with_make() -> None:
 
 def test_a_release_waits_for_checks_and_tests() -> None:
     jobs = WORKFLOWS["release.yml"]["jobs"]
-    assert {jobs[name]["uses"] for name in ("checks", "tests")} == {"./.github/workflows/checks.yml", "./.github/workflows/tests.yml"}
+    assert {jobs[name]["uses"] for name in ("checks", "tests")} == {
+        "./.github/workflows/checks.yml",
+        "./.github/workflows/tests.yml",
+    }
     assert {"checks", "tests"} <= set(jobs["image"]["needs"]) & set(jobs["pypi"]["needs"])
 
 
@@ -67,6 +87,10 @@ def test_a_job_names_its_permissions_and_its_time_limit(name: str, job: dict[str
 def test_actions_are_pinned_by_commit_and_checkouts_keep_no_credentials() -> None:
     used = [(name, step) for name, step in steps() if "uses" in step]
     assert used
-    assert [(name, step["uses"]) for name, step in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])] == []
+    assert [
+        (name, step["uses"])
+        for name, step in used
+        if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])
+    ] == []
     checkouts = [step for _, step in used if step["uses"].startswith("actions/checkout@")]
     assert [step for step in checkouts if step["with"]["persist-credentials"] is not False] == []

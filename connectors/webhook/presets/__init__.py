@@ -1,4 +1,4 @@
-"""Senders that are known here: what their payloads mean, and how their contents are got and read."""
+"""Known webhook senders: how to read their payloads and how to fetch their content."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ class SourcePreset:
     Attributes:
         read: a payload as changes; raises RequestValidationError where it is none of the sender's.
         headers: of requests to its API, without the credential.
-        token: the header of the credential, with `{}` for the token; None: nothing is asked for one.
+        token: the header of the credential, with `{}` for the token; None: nothing is asked for
+            one.
         api: where its API is, for who does not run one of their own; None: everybody does.
         typed: whether the API says of what type a content is.
-        content: the content in what its API answers to a URL, raises DoubtfulError, RejectedError or MissingError where it is not there; None:
+        content: the content in what its API answers to a URL, raises DoubtfulError, RejectedError
+            or MissingError where it is not there; None:
             the answer is the content.
-        stays: whether its API answers itself: what another host says after a redirect is a page to log in at.
+        stays: whether its API answers itself: what another host says after a redirect is a page to
+            log in at.
         is_wrapped: whether what its API answers is larger than the content.
-        listed: the changes that have to be looked up, by what the event says of them; None: there are none.
+        listed: the changes that have to be looked up, by what the event says of them; None: there
+            are none.
         listing_headers: of the requests for these.
-        is_alike: whether what happens twice may be told by the same payload: then the id of the delivery says which one it is.
+        is_alike: whether what happens twice may be told by the same payload: then the id of the
+            delivery says which one it is.
     """
 
     read: Read
@@ -49,15 +54,37 @@ class SourcePreset:
 
 PRESETS: Mapping[Preset, SourcePreset] = {
     "github-push": SourcePreset(
-        github.read, github.HEADERS, ("Authorization", "Bearer {}"), github.API, content=github.content, listed=github.listed,
+        github.read,
+        github.HEADERS,
+        ("Authorization", "Bearer {}"),
+        github.API,
+        content=github.content,
+        listed=github.listed,
         listing_headers=github.LISTING,
     ),
     "gitlab-push": SourcePreset(
-        gitlab.read, {}, ("PRIVATE-TOKEN", "{}"), gitlab.API, content=gitlab.content, listed=gitlab.listed, payloads_repeat=True
+        gitlab.read,
+        {},
+        ("PRIVATE-TOKEN", "{}"),
+        gitlab.API,
+        content=gitlab.content,
+        listed=gitlab.listed,
+        payloads_repeat=True,
     ),
     "s3": SourcePreset(s3.read, {}, None, typed=True, stays=False),
     "confluence": SourcePreset(
-        confluence.read, {"Accept": "application/json"}, ("Authorization", "{}"), content=confluence.content, is_wrapped=True
+        confluence.read,
+        {"Accept": "application/json"},
+        ("Authorization", "{}"),
+        content=confluence.content,
+        is_wrapped=True,
     ),
-    "notion": SourcePreset(notion.read, notion.HEADERS, ("Authorization", "Bearer {}"), notion.API, content=notion.content, is_wrapped=True),
-}  # fmt: skip
+    "notion": SourcePreset(
+        notion.read,
+        notion.HEADERS,
+        ("Authorization", "Bearer {}"),
+        notion.API,
+        content=notion.content,
+        is_wrapped=True,
+    ),
+}

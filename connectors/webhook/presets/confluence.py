@@ -1,9 +1,12 @@
-"""Pages of Confluence that were written, moved to the trash, brought back or removed; their contents by the REST API.
+"""Pages of Confluence that were written, moved to the trash, brought back or removed; their
+contents by the REST API.
 
-A payload says which page, not what stands in it; the version is the time at which Confluence sent it. Confluence Cloud tells the event only by
-the address that it was registered with: a source without `event` in its payloads sees every one as a change.
+A payload says which page, not what stands in it; the version is the time at which Confluence sent
+it. Confluence Cloud tells the event only by the address that it was registered with: a source
+without `event` in its payloads sees every one as a change.
 
-Source: Atlassian, "Managing Webhooks" (Data Center), "Webhooks" (Cloud), "Confluence REST API", content.
+Source: Atlassian, "Managing Webhooks" (Data Center), "Webhooks" (Cloud), "Confluence REST API",
+content.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ _MILLISECOND_NS = 1_000_000
 
 
 class _Page(PayloadModel):
-    id: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z_-]+$")]
+    id: (
+        Annotated[int, Field(ge=0)]
+        | Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[0-9A-Za-z_-]+$")]
+    )
     title: str | None = None
     self: str | None = None
     spaceKey: str | None = None  # its name in the payload
@@ -40,7 +46,12 @@ class _Event(PayloadModel):
 
 def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     """The page that changed; nothing for comments, spaces and the like."""
-    if not isinstance(payload, dict) or not (payload.get("page") or payload.get("blog")) or "comment" in payload or "attachment" in payload:
+    if (
+        not isinstance(payload, dict)
+        or not (payload.get("page") or payload.get("blog"))
+        or "comment" in payload
+        or "attachment" in payload
+    ):
         return []
     event = validate_model(_Event, payload)
     page = event.page or event.blog
@@ -48,15 +59,26 @@ def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     gone = event.event in _GONE
     base = (source.base_url or _base(page.self)).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise refused(("page", "self"), "it does not say where this Confluence is: give the source a base_url")
+        raise refused(
+            ("page", "self"), "it does not say where this Confluence is: give the source a base_url"
+        )
     return [
         ChangeRequest(
-            DocumentId(f"{source.name}/{page.id}"), deleted=gone, url=None if gone else f"{base}/rest/api/content/{page.id}?expand=body.export_view",
-            uri=page.self, title=page.title, occurred_at_ns=event.timestamp * _MILLISECOND_NS, precision_ns=_MILLISECOND_NS,
-            delivery_id=f"{event.event} {event.timestamp}", mime_type="text/html", collection=source.collection,
-            metadata={} if gone else {**source.metadata, **({"space": page.spaceKey} if page.spaceKey else {})},
+            DocumentId(f"{source.name}/{page.id}"),
+            deleted=gone,
+            url=None if gone else f"{base}/rest/api/content/{page.id}?expand=body.export_view",
+            uri=page.self,
+            title=page.title,
+            occurred_at_ns=event.timestamp * _MILLISECOND_NS,
+            precision_ns=_MILLISECOND_NS,
+            delivery_id=f"{event.event} {event.timestamp}",
+            mime_type="text/html",
+            collection=source.collection,
+            metadata={}
+            if gone
+            else {**source.metadata, **({"space": page.spaceKey} if page.spaceKey else {})},
         )
-    ]  # fmt: skip
+    ]
 
 
 def _base(page_url: str | None) -> str:

@@ -1,9 +1,12 @@
-"""Pushes to a repository on GitHub: the paths that they touch, got by the contents API where the branch is now.
+"""Pushes to a repository on GitHub: the paths that they touch, got by the contents API where the
+branch is now.
 
-A forced push takes back commits that its payload does not name, a new branch begins with files that it does not name, and there are never more than
+A forced push takes back commits that its payload does not name, a new branch begins with files that
+it does not name, and there are never more than
 2,048 commits in one: then the trees of both ends are compared, path by path.
 
-Source: GitHub, "Webhook events and payloads", push; "REST API endpoints for repository contents"; "REST API endpoints for Git trees".
+Source: GitHub, "Webhook events and payloads", push; "REST API endpoints for repository contents";
+"REST API endpoints for Git trees".
 """
 
 from __future__ import annotations
@@ -71,17 +74,25 @@ class _Push(_Pushed):
 
 
 def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
-    """The files that a push touched; nothing for what is no push to the branch, such as the ping of a new webhook."""
+    """The files that a push touched; nothing for what is no push to the branch, such as the ping
+    of a new webhook.
+    """
     if not isinstance(payload, dict) or not {"ref", "after", "commits"} <= payload.keys():
         return []
     given = validate_model(_Push, payload)
-    if given.deleted or not matches_source(source, given.ref, given.repository.full_name, given.repository.default_branch):
+    if given.deleted or not matches_source(
+        source, given.ref, given.repository.full_name, given.repository.default_branch
+    ):
         return []
     push = _push(source, given)
     found = changes(source, push, files_after(given.commits))
     if not given.is_whole:
         asked = _Pushed.model_validate(given.model_dump())
-        found.append(lookup_request(source, push, (given.before, given.after), _tree(source, asked, given.after), asked))
+        found.append(
+            lookup_request(
+                source, push, (given.before, given.after), _tree(source, asked, given.after), asked
+            )
+        )
     return found
 
 
@@ -97,21 +108,28 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
     if is_commit(pushed.before) and not pushed.created:
         before = await _blobs(source, pushed, pushed.before, ask)
     after = await _blobs(source, pushed, pushed.after, ask)
-    differing = {path: path in after for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    differing = {
+        path: path in after
+        for path in before.keys() | after.keys()
+        if before.get(path) != after.get(path)
+    }
     return changes(source, _push(source, pushed), dict(sorted(differing.items())))
 
 
 def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
     """The file, out of what the API answers.
 
-    Files come as `application/vnd.github.raw`, whatever stands in them; so HTML is a page to log in at, and JSON says what stands there.
+    Files come as `application/vnd.github.raw`, whatever stands in them; so HTML is a page to log in
+    at, and JSON says what stands there.
 
     Raises:
         MissingError: no file stands there, but a folder or another repository.
         DoubtfulError: it is neither.
     """
     if mime_type in MARKUP:
-        raise UnexpectedResponseError("GitHub answered with a web page instead of the file: who asks may have to log in")
+        raise UnexpectedResponseError(
+            "GitHub answered with a web page instead of the file: who asks may have to log in"
+        )
     if mime_type != "application/json":
         return answer
     try:
@@ -123,7 +141,9 @@ def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
     if not _is_entry(said):
         raise UnexpectedResponseError("GitHub answered with JSON that is no file")
     if said["type"] != "file":
-        raise ContentNotFoundError(f"GitHub answered with a {str(said['type'])[:20]}: there is no such file")
+        raise ContentNotFoundError(
+            f"GitHub answered with a {str(said['type'])[:20]}: there is no such file"
+        )
     if said.get("encoding") != "base64" or not isinstance(said.get("content"), str):
         raise UnexpectedResponseError("GitHub answered with a file without its content")
     try:
@@ -136,16 +156,24 @@ def _is_entry(said: Any) -> bool:
     return isinstance(said, dict) and {"path", "sha", "type"} <= said.keys()
 
 
-async def _blobs(source: WebhookSource, pushed: _Pushed, commit: str, ask: ApiQuery) -> Mapping[str, str]:
+async def _blobs(
+    source: WebhookSource, pushed: _Pushed, commit: str, ask: ApiQuery
+) -> Mapping[str, str]:
     """The files of a commit, each with the name of its content."""
     said = await ask(_tree(source, pushed, commit))
     try:
         if said.get("truncated"):
             raise RejectedError(
-                "the repository has more files than GitHub lists at once, so what this push changed besides the files that it names is not known:"
-                " push a change of each file that is out of date, or make it smaller", reason="not_listed",
-            )  # fmt: skip
-        return {require_text(entry["path"]): f"{entry['mode']} {entry['sha']}" for entry in said["tree"] if entry["type"] == "blob"}
+                "the repository has more files than GitHub lists at once, so what this push "
+                "changed besides the files that it names is not known:"
+                " push a change of each file that is out of date, or make it smaller",
+                reason="not_listed",
+            )
+        return {
+            require_text(entry["path"]): f"{entry['mode']} {entry['sha']}"
+            for entry in said["tree"]
+            if entry["type"] == "blob"
+        }
     except (AttributeError, KeyError, TypeError) as exc:
         raise UnexpectedResponseError("GitHub answered with no tree") from exc
 
@@ -167,11 +195,18 @@ def _push(source: WebhookSource, pushed: _Pushed) -> Push:
         shown = f"{pushed.repository.html_url}/blob/{quote(branch)}/{inside}"
         return FileUrls(content + quote(branch), content + quote(pushed.after), shown)
 
-    return Push(_pushed_at(pushed), None, f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}", places)
+    return Push(
+        _pushed_at(pushed),
+        None,
+        f"{pushed.ref} {pushed.before}..{pushed.after} {pushed.repository.pushed_at}",
+        places,
+    )
 
 
 def _pushed_at(pushed: _Pushed) -> datetime | None:
-    """When GitHub took the push, or another one after it; the times of commits are the authors' own, and go back."""
+    """When GitHub took the push, or another one after it; the times of commits are the authors'
+    own, and go back.
+    """
     at = pushed.repository.pushed_at
     if isinstance(at, int):
         try:

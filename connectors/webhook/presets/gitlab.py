@@ -1,11 +1,13 @@
-"""Pushes to a project on GitLab: the paths that they touch, got by the repository files API where the branch is now.
+"""Pushes to a project on GitLab: the paths that they touch, got by the repository files API where
+the branch is now.
 
-A payload does not say when GitLab took the push, so it counts from when it arrives. It names the last 20 commits at most, and nothing of those that a
-forced push takes back, nor whether it was forced: so the ends of every push are compared. That has to succeed, but where the payload names every commit
-and GitLab says that the token lacks the scope to compare.
+A payload does not say when GitLab took the push, so it counts from when it arrives. It names the
+last 20 commits at most, and nothing of those that a forced push takes back, nor whether it was
+forced: so the ends of every push are compared. That has to succeed, but where the payload names
+every commit and GitLab says that the token lacks the scope to compare.
 
-Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from repository"; "Repositories API", "Compare branches, tags,
-or commits", "List repository tree".
+Source: GitLab, "Webhook events", push events; "Repository files API", "Get raw file from
+repository"; "Repositories API", "Compare branches, tags, or commits", "List repository tree".
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ log = logging.getLogger(__name__)
 
 API = "https://gitlab.com/api/v4"
 _PAGE, _MOST_PAGES = 100, 200
-_MOST_COMMITS = 20  # that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
+# that a payload names, the newest. Source: GitLab's documentation, "Webhook events", "Push events"
+_MOST_COMMITS = 20
 _MARKUP, _JSON = (".html", ".htm", ".xhtml"), (".json", ".jsonl", ".ipynb", ".map")
 
 
@@ -74,7 +77,11 @@ class _Push(_Pushed):
     def names_all(self) -> bool:
         """Whether it names every commit, as far as it says."""
         count = len(self.commits)
-        return count > 0 and (count < _MOST_COMMITS or count >= (self.total_commits_count or 0)) and not self.is_first
+        return (
+            count > 0
+            and (count < _MOST_COMMITS or count >= (self.total_commits_count or 0))
+            and not self.is_first
+        )
 
 
 def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
@@ -83,14 +90,19 @@ def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
         return []
     given = validate_model(_Push, payload)
     project = given.project
-    if given.checkout_sha is None or not matches_source(source, given.ref, project.path_with_namespace, project.default_branch):
+    if given.checkout_sha is None or not matches_source(
+        source, given.ref, project.path_with_namespace, project.default_branch
+    ):
         return []
     asked = _Pushed.model_validate(given.model_dump() | {"is_whole": given.names_all})
     push = _push(source, asked, given.commits)
     found = changes(source, push, files_after(given.commits))
     if not asked.before:
         return found
-    return [*found, lookup_request(source, push, (asked.before, asked.after), _question(source, asked), asked)]
+    return [
+        *found,
+        lookup_request(source, push, (asked.before, asked.after), _question(source, asked), asked),
+    ]
 
 
 async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[ChangeRequest]:
@@ -98,7 +110,8 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
 
     Raises:
         RejectedError: there are more than GitLab lists.
-        DoubtfulError: it does not list them now, or the token lacks the scope for it, and the payload did not say everything.
+        DoubtfulError: it does not list them now, or the token lacks the scope for it, and the
+        payload did not say everything.
     """
     pushed = _Pushed.model_validate(content)
     try:
@@ -107,9 +120,12 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
         if not pushed.is_whole:
             raise
         log.warning(
-            "source %s: a push is taken at its word, since its ends are not compared: commits that it took back are missed, if it was a forced one;"
-            " token_env has to name a token of the scope read_api (%s)", source.name, exc,
-        )  # fmt: skip
+            "source %s: a push is taken at its word, since its ends are not compared: "
+            "commits that it took back are missed, if it was a forced one;"
+            " token_env has to name a token of the scope read_api (%s)",
+            source.name,
+            exc,
+        )
         return []
     return changes(source, _push(source, pushed), files)
 
@@ -120,14 +136,17 @@ async def _compared(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Ma
     try:
         if said.get("compare_timeout"):
             raise UnexpectedResponseError(
-                "GitLab gave up comparing both ends of a push, so what it changed besides the files that its payload names is not known:"
+                "GitLab gave up comparing both ends of a push, so what it changed besides "
+                "the files that its payload names is not known:"
                 " push a change of each file that is out of date"
             )
         for one in said["diffs"]:
             files.setdefault(require_text(one["old_path"]), False)
             files[require_text(one["new_path"])] = not one["deleted_file"]
     except (AttributeError, KeyError, TypeError) as exc:
-        raise UnexpectedResponseError("GitLab answered with no comparison of both ends of a push") from exc
+        raise UnexpectedResponseError(
+            "GitLab answered with no comparison of both ends of a push"
+        ) from exc
     return files
 
 
@@ -137,13 +156,16 @@ async def _tree(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Mappin
     for page in range(1, _MOST_PAGES + 1):
         said = await ask(_question(source, pushed, page))
         try:
-            files |= {require_text(one["path"]): True for one in _listed(said) if one["type"] == "blob"}
+            files |= {
+                require_text(one["path"]): True for one in _listed(said) if one["type"] == "blob"
+            }
         except (KeyError, TypeError) as exc:
             raise UnexpectedResponseError("GitLab answered with no tree") from exc
         if len(said) < _PAGE:
             return files
     raise RejectedError(
-        f"a new branch has more than {_MOST_PAGES * _PAGE} files and folders: push a change of each file that is missing",
+        f"a new branch has more than {_MOST_PAGES * _PAGE} files and folders: push a change "
+        "of each file that is missing",
         reason="not_listed",
     )
 
@@ -155,22 +177,33 @@ def _listed(said: Any) -> list[Any]:
 
 
 def content(answer: bytes, mime_type: str | None, url: str = "") -> bytes:
-    """The file, which is all that the API answers with; of a type of its own only where the file is called so.
+    """The file, which is all that the API answers with; of a type of its own only where the file is
+    called so.
 
     Raises:
         DoubtfulError: it is a page to log in at, or says something else.
     """
     path = urlsplit(url).path.removesuffix("/raw").lower()
-    if (mime_type in MARKUP and not path.endswith(_MARKUP)) or (mime_type == "application/json" and not path.endswith(_JSON)):
-        raise UnexpectedResponseError(f"GitLab answered with {mime_type} instead of the file: who asks may have to log in")
+    if (mime_type in MARKUP and not path.endswith(_MARKUP)) or (
+        mime_type == "application/json" and not path.endswith(_JSON)
+    ):
+        raise UnexpectedResponseError(
+            f"GitLab answered with {mime_type} instead of the file: who asks may have to log in"
+        )
     return answer
 
 
 def _question(source: WebhookSource, pushed: _Pushed, page: int = 1) -> str:
     after = quote(pushed.after, safe="")
     if pushed.is_first:
-        return f"{_repository(source, pushed)}/tree?ref={after}&recursive=true&per_page={_PAGE}&page={page}"
-    return f"{_repository(source, pushed)}/compare?from={quote(pushed.before, safe='')}&to={after}&straight=true"
+        return (
+            f"{_repository(source, pushed)}/tree?ref={after}&recursive=true&per_page={_PAGE}&"
+            f"page={page}"
+        )
+    return (
+        f"{_repository(source, pushed)}/compare?from={quote(pushed.before, safe='')}&to={after}&"
+        "straight=true"
+    )
 
 
 def _repository(source: WebhookSource, pushed: _Pushed) -> str:

@@ -18,13 +18,19 @@ class PathFilter:
 
     def __init__(self, source: WebhookSource) -> None:
         try:
-            self._include = pathspec.GitIgnoreSpec.from_lines(source.include) if source.include else None
+            self._include = (
+                pathspec.GitIgnoreSpec.from_lines(source.include) if source.include else None
+            )
             self._exclude = pathspec.GitIgnoreSpec.from_lines(source.exclude)
         except ValueError as exc:
-            raise ConfigError(f"source {source.name}: include or exclude holds a glob without sense: {exc}") from exc
+            raise ConfigError(
+                f"source {source.name}: include or exclude holds a glob without sense: {exc}"
+            ) from exc
 
     def has(self, path: str) -> bool:
-        """Whether a path is a document's: where nothing is included by name, what can be read and does not begin with a dot."""
+        """Whether a path is a document's: where nothing is included by name, what can be read and
+        does not begin with a dot.
+        """
         if not path or path.endswith("/") or self._exclude.match_file(path):
             return False
         if self._include is not None:

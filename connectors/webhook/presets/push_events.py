@@ -1,11 +1,14 @@
 """What a push changes: every path that it touched, to be looked at where its branch is now.
 
-A push says which paths to look at, and what is found there decides: the file as the branch has it, or that it has none. So the deliveries may
-come in any order, late and again: whichever is looked at last finds what the branch holds, and what a version of a document shows is never older
-than the push that it stands for. A file that the branch lacks is deleted only if who asks is shown the commit that had it, or the one that took it
+A push says which paths to look at, and what is found there decides: the file as the branch has it,
+or that it has none. So the deliveries may come in any order, late and again: whichever is looked at
+last finds what the branch holds, and what a version of a document shows is never older than the
+push that it stands for. A file that the branch lacks is deleted only if who asks is shown the
+commit that had it, or the one that took it
 away: a repository that is hidden answers the same as one without the file.
 
-What a payload leaves out is looked up: as an event of its own, whose content is the push without its commits.
+What a payload leaves out is looked up: as an event of its own, whose content is the push without
+its commits.
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ class PayloadModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-Names = Annotated[tuple[str, ...], FailFast(), BeforeValidator(lambda given: () if given is None else given)]
+Names = Annotated[
+    tuple[str, ...], FailFast(), BeforeValidator(lambda given: () if given is None else given)
+]
 
 
 class Commit(PayloadModel):
-    """A commit of a push; a renamed file is removed under its old name and added under its new one."""
+    """A commit of a push; a rename removes the old name and adds the new one."""
 
     timestamp: AwareDatetime
     added: Names = ()
@@ -82,7 +87,8 @@ class Push:
     """A push.
 
     Attributes:
-        at: when the system took it, known to the second, and no earlier than it was; None: it counts from when it arrives.
+        at: when the system took it, known to the second, and no earlier than it was; None: it
+            counts from when it arrives.
         changed_at: when the last of its commits was made, where that is all that is said.
         name: of the push: the same for what comes again.
         places: of a path.
@@ -95,7 +101,9 @@ class Push:
 
 
 def matches_source(source: WebhookSource, ref: str, repository: str, default_branch: str) -> bool:
-    """Whether a source wants a push to this branch of this repository; forges tell no names of repositories apart by their case."""
+    """Whether a source wants a push to this branch of this repository; forges tell no names of
+    repositories apart by their case.
+    """
     if source.repository is not None and source.repository.casefold() != repository.casefold():
         return False
     return ref == BRANCH_PREFIX + (source.branch or default_branch)
@@ -136,15 +144,25 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
     found = []
     for path, there in files.items():
         document_id = f"{source.name}/{path}"
-        if not paths.has(path) or not _may_be(path) or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        if (
+            not paths.has(path)
+            or not _may_be(path)
+            or len(document_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES
+        ):
             continue
         at = push.places(path)
         found.append(
             ChangeRequest(
-                DocumentId(document_id), deleted=not there, url=at.now, gone_if_missing=True, seen_at=at.then if there else None,
-                uri=at.shown, metadata=dict(source.metadata), **_of_push(source, push),
+                DocumentId(document_id),
+                deleted=not there,
+                url=at.now,
+                gone_if_missing=True,
+                seen_at=at.then if there else None,
+                uri=at.shown,
+                metadata=dict(source.metadata),
+                **_of_push(source, push),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -153,8 +171,11 @@ def _may_be(path: str) -> bool:
     return "\x00" not in path and not _NO_NAMES.intersection(path.split("/"))
 
 
-def lookup_request(source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: PayloadModel) -> ChangeRequest:
-    """What has to be looked up of a push. Its event is called as no file can be, and unlike those of other pushes: a topic that is compacted keeps each.
+def lookup_request(
+    source: WebhookSource, push: Push, ends: tuple[str, str], url: str, asked: PayloadModel
+) -> ChangeRequest:
+    """What has to be looked up of a push. Its event is called as no file can be, and unlike those
+    of other pushes: a topic that is compacted keeps each.
 
     Args:
         ends: the commits that the push began and ended with.
@@ -174,5 +195,9 @@ def lookup_request(source: WebhookSource, push: Push, ends: tuple[str, str], url
 def _of_push(source: WebhookSource, push: Push) -> dict[str, Any]:
     at_ns = None if push.at is None else epoch_ns(push.at.replace(microsecond=0))
     return {
-        "at_ns": at_ns, "exact_ns": _SECOND_NS, "delivery_id": push.name, "collection": source.collection, "changed_at": push.at or push.changed_at,
-    }  # fmt: skip
+        "at_ns": at_ns,
+        "exact_ns": _SECOND_NS,
+        "delivery_id": push.name,
+        "collection": source.collection,
+        "changed_at": push.at or push.changed_at,
+    }

@@ -1,10 +1,12 @@
 """Notifications of a bucket on S3 or MinIO: objects that were written, and objects that are gone.
 
-An object is asked for at the place that the source names as `base_url`, else at the one that MinIO says in its notification, else at AWS. With
-a token (`ACCESS_KEY_ID:SECRET_ACCESS_KEY`) the URL is signed, for `base_url` or AWS and nowhere else. The library that keeps large contents
-signs it, and does not fetch it: what it connects to cannot be looked at.
+An object is asked for at the place that the source names as `base_url`, else at the one that MinIO
+says in its notification, else at AWS. With a token (`ACCESS_KEY_ID:SECRET_ACCESS_KEY`) the URL is
+signed, for `base_url` or AWS and nowhere else. The library that keeps large contents signs it, and
+does not fetch it: what it connects to cannot be looked at.
 
-Source: Amazon S3, "Event message structure", "Authenticating requests: using query parameters"; MinIO, "Bucket notifications".
+Source: Amazon S3, "Event message structure", "Authenticating requests: using query parameters";
+MinIO, "Bucket notifications".
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from livedex.pipeline.ingest.timestamps import epoch_ns, precision_ns
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
-_WRITTEN = re.compile(r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|CompleteMultipartUpload|Completed)")
+_WRITTEN = re.compile(
+    r"(?:s3:)?Object(?:Created|Restore):(?:Put|Post|Copy|CompleteMultipartUpload|Completed)"
+)
 _GONE = re.compile(r"(?:s3:)?(?:ObjectRemoved|LifecycleExpiration):(?:Delete|DeleteMarkerCreated)")
 _ORIGIN = "x-minio-origin-endpoint"
 _AWS = re.compile(r"(?P<bucket>[a-z0-9.-]+)\.s3\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
@@ -76,33 +80,55 @@ def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
         raise refused(("Records",), "it is a list")
     paths = PathFilter(source)
     found = (
-        _change(source, paths, validate_model(_Record, record, ("Records", n)), ("Records", n, "s3", "object", "key"))
+        _change(
+            source,
+            paths,
+            validate_model(_Record, record, ("Records", n)),
+            ("Records", n, "s3", "object", "key"),
+        )
         for n, record in enumerate(records)
     )
     return [change for change in found if change is not None]
 
 
-def _change(source: WebhookSource, paths: PathFilter, record: _Record, place: tuple[str | int, ...]) -> ChangeRequest | None:
+def _change(
+    source: WebhookSource, paths: PathFilter, record: _Record, place: tuple[str | int, ...]
+) -> ChangeRequest | None:
     written, gone = _WRITTEN.fullmatch(record.eventName), _GONE.fullmatch(record.eventName)
     key = _key(record.s3.object.key, place)
     document_id = f"{source.name}/{key}"
     if source.repository not in (None, record.s3.bucket.name):
         return None
-    if not (written or gone) or not paths.has(key) or "\x00" in key or len(document_id.encode()) > MAX_ID_BYTES:
+    if (
+        not (written or gone)
+        or not paths.has(key)
+        or "\x00" in key
+        or len(document_id.encode()) > MAX_ID_BYTES
+    ):
         return None
     item, (at_ns, exact_ns) = record.s3.object, _when(record)
     url = None if gone else _url(source, record, key)
     return ChangeRequest(
-        DocumentId(document_id), deleted=bool(gone), url=url, uri=url, occurred_at_ns=at_ns, precision_ns=exact_ns, changed_at=record.eventTime,
-        delivery_id=f"{record.eventName} {item.sequencer} {item.eTag}", mime_type=_mime_type(item.contentType), collection=source.collection,
+        DocumentId(document_id),
+        deleted=bool(gone),
+        url=url,
+        uri=url,
+        occurred_at_ns=at_ns,
+        precision_ns=exact_ns,
+        changed_at=record.eventTime,
+        delivery_id=f"{record.eventName} {item.sequencer} {item.eTag}",
+        mime_type=_mime_type(item.contentType),
+        collection=source.collection,
         metadata={} if gone else dict(source.metadata),
-    )  # fmt: skip
+    )
 
 
 def _when(record: _Record) -> tuple[int, int]:
-    """When it happened, and how exactly that is known, in nanoseconds: events of one object in one millisecond are told apart by the sequencer.
+    """When it happened, and how exactly that is known, in nanoseconds: events of one object in one
+    millisecond are told apart by the sequencer.
 
-    MinIO's is the time itself. Of AWS' only the order is known, so its last digits say where in the millisecond.
+    MinIO's is the time itself. Of AWS' only the order is known, so its last digits say where in the
+    millisecond.
     """
     at_ns, exact_ns = epoch_ns(record.eventTime), precision_ns(record.eventTime)
     if not _SEQUENCER.fullmatch(record.s3.object.sequencer):
@@ -130,24 +156,35 @@ def _url(source: WebhookSource, record: _Record, key: str) -> str:
 
 
 def object_of(source: WebhookSource, url: str) -> tuple[str, str, dict[str, Any]] | None:
-    """Bucket, key and where the bucket is, for a URL at the place that the source's token is for; None for every other."""
+    """Bucket, key and where the bucket is, for a URL at the place that the source's token is for;
+    None for every other.
+    """
     place = parse_url(url)
     if source.base_url is None:
         found = _AWS.fullmatch(place.host)
         if found is None or place.scheme != "https":
             return None
         bucket = found["bucket"]
-        return bucket, unquote(place.path[1:]), {"region": found["region"], "virtual_hosted_style_request": "." not in bucket}
+        return (
+            bucket,
+            unquote(place.path[1:]),
+            {"region": found["region"], "virtual_hosted_style_request": "." not in bucket},
+        )
     base = parse_url(source.base_url)
     above = base.path.rstrip("/") + "/"
     if place.origin != base.origin or not place.path.startswith(above):
         return None
     bucket, _, key = place.path.removeprefix(above).partition("/")
-    return unquote(bucket), unquote(key), {"endpoint": source.base_url.rstrip("/"), "region": _REGION}
+    return (
+        unquote(bucket),
+        unquote(key),
+        {"endpoint": source.base_url.rstrip("/"), "region": _REGION},
+    )
 
 
 def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
-    """The URL of an object with a signature that holds for a while; None: it is not at the place that the token is for.
+    """The URL of an object with a signature that holds for a while; None: it is not at the place
+    that the token is for.
 
     Raises:
         RejectedError: the key has a form that cannot be signed.
@@ -158,7 +195,13 @@ def signed(source: WebhookSource, url: str, token: SecretStr) -> str | None:
     bucket, key, where = found
     key_id, _, secret = token.get_secret_value().partition(":")
     try:
-        store = S3Store(bucket, access_key_id=key_id, secret_access_key=secret, client_options={"allow_http": True}, **where)
+        store = S3Store(
+            bucket,
+            access_key_id=key_id,
+            secret_access_key=secret,
+            client_options={"allow_http": True},
+            **where,
+        )
         made = parse_url(sign(store, "GET", key, expires_in=_SIGNED_FOR))
     except (BaseError, TypeError, ValueError) as exc:
         raise RejectedError(_UNSIGNABLE, reason="not_fetched") from exc

@@ -1,7 +1,8 @@
 """Large content in object storage, until the event that names it has ended.
 
-Keys are `SHA-256 of the tenant / SHA-256 of the document / version-SHA-256 of the content`: however a name is written, it cannot reach the
-place of another tenant or document, and none is too long. Whose an object is is found by hashing the names that there are.
+Keys are `SHA-256 of the tenant / SHA-256 of the document / version-SHA-256 of the content`: however
+a name is written, it cannot reach the place of another tenant or document, and none is too long.
+Whose an object is is found by hashing the names that there are.
 """
 
 from __future__ import annotations
@@ -59,21 +60,29 @@ class ObjectBlobStore:
         except OutageError as exc:
             log.warning("documents above the inline limit have to wait: %s", exc)
 
-    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
+    async def put(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes
+    ) -> None:
         sha256 = await asyncio.to_thread(_sha256, content)
         await self._storage.write(
-            _key(tenant_id, document_id, version, sha256), content, f"content of {shorten_id(document_id)} v{version}"
+            _key(tenant_id, document_id, version, sha256),
+            content,
+            f"content of {shorten_id(document_id)} v{version}",
         )
 
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
+    async def get(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
+    ) -> bytes:
         content = await self._storage.read(
-            _key(tenant_id, document_id, version, sha256), f"content of {shorten_id(document_id)} v{version}"
+            _key(tenant_id, document_id, version, sha256),
+            f"content of {shorten_id(document_id)} v{version}",
         )
         if content is None:
             return await self._postgres_blobs.get(tenant_id, document_id, version, sha256)
         if await asyncio.to_thread(_sha256, content) != sha256:
             raise RejectedError(
-                f"the content of {shorten_id(document_id)} v{version} is damaged, {len(content)} bytes: send the document again",
+                f"the content of {shorten_id(document_id)} v{version} is damaged, "
+                f"{len(content)} bytes: send the document again",
                 reason="content_missing",
             )
         return content
@@ -81,13 +90,23 @@ class ObjectBlobStore:
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
         what = f"content of {shorten_id(document_id)} up to v{version}"
         await self._postgres_blobs.discard(tenant_id, document_id, version)
-        found = _parse_objects(await self._storage.stored(_document_prefix(tenant_id, document_id), what))
-        await self._storage.remove([content.key for content in found if content.version <= version], what)
+        found = _parse_objects(
+            await self._storage.stored(_document_prefix(tenant_id, document_id), what)
+        )
+        await self._storage.remove(
+            [content.key for content in found if content.version <= version], what
+        )
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:
         what = "contents of a tenant"
         await self._postgres_blobs.discard_tenant(tenant_id)
-        await self._storage.remove([content.key for content in _parse_objects(await self._storage.stored(_hash(tenant_id), what))], what)
+        await self._storage.remove(
+            [
+                content.key
+                for content in _parse_objects(await self._storage.stored(_hash(tenant_id), what))
+            ],
+            what,
+        )
 
     async def clear_ended(self, late_hours: float) -> None:
         await self._postgres_blobs.clear_ended(late_hours)
@@ -101,15 +120,24 @@ class ObjectBlobStore:
         late = datetime.now(UTC) - timedelta(hours=late_hours)
         for tenant_id in await self._database.tenants():
             if contents := of_tenants.get(_hash(tenant_id)):
-                await self._storage.remove(await self._obsolete_keys(tenant_id, contents, late), what)
+                await self._storage.remove(
+                    await self._obsolete_keys(tenant_id, contents, late), what
+                )
 
-    async def _obsolete_keys(self, tenant_id: TenantId, contents: Sequence[_BlobObject], late: datetime) -> list[str]:
-        """The keys of contents that no event can name any more: the state of their documents decides, not their age alone."""
+    async def _obsolete_keys(
+        self, tenant_id: TenantId, contents: Sequence[_BlobObject], late: datetime
+    ) -> list[str]:
+        """The keys of contents that no event can name any more: the state of their documents
+        decides, not their age alone.
+        """
         async with self._database.tenant(tenant_id, "clear ended contents") as connection:
             rows = await connection.fetch(
-                sql("ended_contents"), tenant_id, [bytes.fromhex(content.document) for content in contents],
-                [content.version for content in contents], [content.modified < late for content in contents],
-            )  # fmt: skip
+                sql("ended_contents"),
+                tenant_id,
+                [bytes.fromhex(content.document) for content in contents],
+                [content.version for content in contents],
+                [content.modified < late for content in contents],
+            )
         return [contents[row["place"] - 1].key for row in rows]
 
 
@@ -132,4 +160,8 @@ def _sha256(content: bytes) -> str:
 def _parse_objects(stored: Sequence[StoredObject]) -> list[_BlobObject]:
     """What of the stored is content; what else stands there is none of ours."""
     matches = ((found, _KEY.fullmatch(found.key)) for found in stored)
-    return [_BlobObject(found.key, m[1], m[2], int(m[3]), found.modified) for found, m in matches if m is not None]
+    return [
+        _BlobObject(found.key, m[1], m[2], int(m[3]), found.modified)
+        for found, m in matches
+        if m is not None
+    ]

@@ -1,4 +1,6 @@
-"""Object storage through one library: write, read, list, remove, with bounded patience and errors that say what to do."""
+"""Object storage through one library: write, read, list, remove, with bounded patience and errors
+that say what to do.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ if TYPE_CHECKING:
 _PROBE_PREFIX = "probe"
 _PROBE_MAX_AGE = timedelta(hours=1)
 _DELETE_CONCURRENCY = 16
-_ENDPOINTS = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
+_ENDPOINTS = (
+    "AWS_ENDPOINT",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AZURE_ENDPOINT",
+    "AZURE_STORAGE_ENDPOINT",
+)
 _ERRORS = (BaseError, OSError, ValueError)  # of the library; OSError holds TimeoutError
 
 
@@ -66,7 +74,8 @@ class StoredObject:
 
 
 class ObjectStorage:
-    """Objects below one place. Every method may raise OutageError: the storage is away for everybody, or refuses everybody.
+    """Objects below one place. Every method may raise OutageError: the storage is away for
+    everybody, or refuses everybody.
 
     Credentials come from the environment, as the library reads it, when the storage is first used.
     """
@@ -80,7 +89,8 @@ class ObjectStorage:
         """Write, read, list and remove a probe.
 
         Raises:
-            ConfigError: the place, the credentials or their rights do not allow it; one line that says what to do.
+            ConfigError: the place, the credentials or their rights do not allow it; one line that
+            says what to do.
             OutageError: it does not answer now.
         """
         key = f"{_PROBE_PREFIX}/{uuid.uuid4().hex}"
@@ -90,7 +100,13 @@ class ObjectStorage:
             await (await self._store.get_async(key)).bytes_async()
             probes = await self._list(_PROBE_PREFIX)
             await self._store.delete_async(key)
-            await self._remove([probe.key for probe in probes if probe.modified < datetime.now(UTC) - _PROBE_MAX_AGE])
+            await self._remove(
+                [
+                    probe.key
+                    for probe in probes
+                    if probe.modified < datetime.now(UTC) - _PROBE_MAX_AGE
+                ]
+            )
 
     async def write(self, key: str, content: bytes, what: str) -> None:
         """Keep an object, whole or not at all; returns once it is durable.
@@ -100,7 +116,8 @@ class ObjectStorage:
         """
         async with self._asking(what):
             await self._check_folder()
-            await self._store.put_async(key, content, use_multipart=False)  # parts that are never completed would stay and be paid for
+            # parts that are never completed would stay and be paid for
+            await self._store.put_async(key, content, use_multipart=False)
             if self._folder is not None:
                 await asyncio.to_thread(self._folder.settle, key)
 
@@ -150,7 +167,11 @@ class ObjectStorage:
         retry: RetryConfig = {
             "max_retries": p.retries,
             "retry_timeout": timedelta(seconds=p.retry_s),
-            "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2},
+            "backoff": {
+                "init_backoff": timedelta(seconds=0.1),
+                "max_backoff": timedelta(seconds=5),
+                "base": 2,
+            },
         }
         prefix = place.path or None
         if place.kind == "s3":
@@ -177,9 +198,13 @@ class ObjectStorage:
 
     @asynccontextmanager
     async def _asking(self, what: str, *, at_start: bool = False) -> AsyncIterator[None]:
-        """Bound the time, and turn the library's errors into Livedex's, without what the library tells of requests and answers."""
+        """Bound the time, and turn the library's errors into Livedex's, without what the library
+        tells of requests and answers.
+        """
         try:
-            async with asyncio.timeout(self._patience.start_s if at_start else self._patience.total_s):
+            async with asyncio.timeout(
+                self._patience.start_s if at_start else self._patience.total_s
+            ):
                 yield
         except _ERRORS as exc:
             found = classify_error(exc)

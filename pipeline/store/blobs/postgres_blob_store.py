@@ -11,7 +11,9 @@ from livedex.pipeline.store.postgres.statements import sql
 
 
 class PostgresBlobStore:
-    """`livedex.pipeline.store.protocol.BlobStore` in the table `blobs`; sync_document discards what older versions left, and maintenance the rest."""
+    """`livedex.pipeline.store.protocol.BlobStore` in the table `blobs`; sync_document discards
+    what older versions left, and maintenance the rest.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -19,21 +21,42 @@ class PostgresBlobStore:
     async def check(self) -> None:
         """Nothing to find out: the database was there before."""
 
-    async def put(self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes) -> None:
-        async with self._database.tenant(tenant_id, f"content of {shorten_id(document_id)} v{version}") as connection:
-            await connection.execute(sql("put_blob"), tenant_id, document_id, version, hashlib.sha256(content).digest(), content)
+    async def put(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes
+    ) -> None:
+        async with self._database.tenant(
+            tenant_id, f"content of {shorten_id(document_id)} v{version}"
+        ) as connection:
+            await connection.execute(
+                sql("put_blob"),
+                tenant_id,
+                document_id,
+                version,
+                hashlib.sha256(content).digest(),
+                content,
+            )
 
-    async def get(self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str) -> bytes:
-        async with self._database.tenant(tenant_id, f"content of {shorten_id(document_id)} v{version}") as connection:
-            content = await connection.fetchval(sql("get_blob"), tenant_id, document_id, version, bytes.fromhex(sha256))
+    async def get(
+        self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
+    ) -> bytes:
+        async with self._database.tenant(
+            tenant_id, f"content of {shorten_id(document_id)} v{version}"
+        ) as connection:
+            content = await connection.fetchval(
+                sql("get_blob"), tenant_id, document_id, version, bytes.fromhex(sha256)
+            )
         if content is None:
             raise RejectedError(
-                f"the content of {shorten_id(document_id)} v{version} is gone: send the document again", reason="content_missing"
+                f"the content of {shorten_id(document_id)} v{version} is gone: send the "
+                "document again",
+                reason="content_missing",
             )
         return bytes(content)
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
-        async with self._database.tenant(tenant_id, f"content of {shorten_id(document_id)} v{version}") as connection:
+        async with self._database.tenant(
+            tenant_id, f"content of {shorten_id(document_id)} v{version}"
+        ) as connection:
             await connection.execute(sql("discard_blobs"), tenant_id, document_id, version)
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:

@@ -1,4 +1,6 @@
-"""Rights and deletes from when they are accepted: in the transaction that an acceptance waits for, before the queue that the change goes through."""
+"""Rights and deletes from when they are accepted: in the transaction that an acceptance waits for,
+before the queue that the change goes through.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,11 @@ from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import AccessUpdate
 
 
-async def apply_access_updates(database: Database, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
-    """Let the rights of versions hold, and hide deleted documents; see `VectorStore.apply_access_updates`.
+async def apply_access_updates(
+    database: Database, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
+) -> None:
+    """Let the rights of versions hold, and hide deleted documents; see
+    `VectorStore.apply_access_updates`.
 
     Args:
         guarded: of documents of one tenant; several of one document count together.
@@ -26,7 +31,9 @@ async def apply_access_updates(database: Database, tenant_id: TenantId, guarded:
         fence = each.fence
         if fence.digest[0]:
             gone[each.document_id] = max(fence, gone.get(each.document_id, fence), key=_fence_key)
-        elif each.document_id not in said or _fence_key(said[each.document_id].fence) < _fence_key(fence):
+        elif each.document_id not in said or _fence_key(said[each.document_id].fence) < _fence_key(
+            fence
+        ):
             said[each.document_id] = each
     names = sorted({*said, *gone})
     if not names:
@@ -35,10 +42,18 @@ async def apply_access_updates(database: Database, tenant_id: TenantId, guarded:
     deletes = [gone.get(name) for name in names]
     async with database.tenant(tenant_id, f"guard {len(names)} documents") as connection:
         await connection.execute(
-            sql("guard_documents"), tenant_id, names, [f and f.version for f in fences], [f and f.digest for f in fences],
-            [None if name not in said or (acl := said[name].acl) is None else list(acl) for name in names],
-            [f and f.version for f in deletes], [f and f.digest for f in deletes],
-        )  # fmt: skip
+            sql("guard_documents"),
+            tenant_id,
+            names,
+            [f and f.version for f in fences],
+            [f and f.digest for f in fences],
+            [
+                None if name not in said or (acl := said[name].acl) is None else list(acl)
+                for name in names
+            ],
+            [f and f.version for f in deletes],
+            [f and f.digest for f in deletes],
+        )
 
 
 def _fence_key(fence: Fence) -> tuple[int, bytes]:
@@ -51,6 +66,8 @@ class PostgresAccessUpdater:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
+    async def apply_access_updates(
+        self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
+    ) -> None:
         """Let them hold; see `guard_documents`."""
         await apply_access_updates(self._database, tenant_id, guarded)

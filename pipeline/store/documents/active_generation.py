@@ -21,11 +21,17 @@ class ActiveGeneration:
     Args:
         model_id: of the embedder.
         dimensions: as configured, or None for what the model has.
-        ask: asks the model for its dimensions; raises OutageError or RetryableError while it does not answer.
+        ask: asks the model for its dimensions; raises OutageError or RetryableError while it does
+            not answer.
     """
 
     def __init__(
-        self, database: Database, store: VectorStore, model_id: str, dimensions: int | None, ask: Callable[[], Awaitable[int]]
+        self,
+        database: Database,
+        store: VectorStore,
+        model_id: str,
+        dimensions: int | None,
+        ask: Callable[[], Awaitable[int]],
     ) -> None:
         self._database = database
         self._store = store
@@ -41,13 +47,17 @@ class ActiveGeneration:
         async with self._database.system("find generation") as connection:
             row = await connection.fetchrow(sql("find_generation"), self._model_id, self.dimensions)
         if row is not None:
-            self.generation_id, self.dimensions = GenerationId(row["generation_id"]), row["dimensions"]
+            self.generation_id, self.dimensions = (
+                GenerationId(row["generation_id"]),
+                row["dimensions"],
+            )
 
     async def active(self) -> GenerationId:
         """The active generation, made when this is its first use.
 
         Raises:
-            OutageError, RetryableError: the model cannot be asked now, the settings do not fit it, or the database is away. A wrong setting is no
+            OutageError, RetryableError: the model cannot be asked now, the settings do not fit it,
+            or the database is away. A wrong setting is no
                 document's fault: it stops the stages and is shown in the health until it is mended.
         """
         if self.generation_id is not None:
@@ -61,16 +71,22 @@ class ActiveGeneration:
         """As `active`, for a start that should be refused where the settings do not fit the model.
 
         Raises:
-            ConfigError: the model has other dimensions than configured, or more than can be indexed.
-            OutageError, RetryableError: the model cannot be asked now, or the database is away.
+            ConfigError: the model has other dimensions than configured, or more than can be
+            indexed. OutageError, RetryableError: the model cannot be asked now, or the database is
+            away.
         """
         async with self._asking:
             if self.generation_id is None:
-                if self._refusal is not None and time.monotonic() - self._refusal[0] < _RETRY_AFTER_S:
+                if (
+                    self._refusal is not None
+                    and time.monotonic() - self._refusal[0] < _RETRY_AFTER_S
+                ):
                     raise self._refusal[1]  # whoever else waits need not ask the model again
                 try:
                     dimensions = await self._ask()
-                    self.generation_id = await self._store.ensure_generation(self._model_id, dimensions)
+                    self.generation_id = await self._store.ensure_generation(
+                        self._model_id, dimensions
+                    )
                 except ConfigError as exc:
                     self._refusal = (time.monotonic(), exc)
                     raise

@@ -1,7 +1,8 @@
 """From the rows a document has to the rows it should have, with as few changes as possible.
 
-Rows that show the same passage in the same order stay where they are (a longest increasing run of old places); everything else is
-taken out or put in between, at sparse positions, so that an insert renumbers nothing.
+Rows that show the same passage in the same order stay where they are (a longest increasing run of
+old places); everything else is taken out or put in between, at sparse positions, so that an insert
+renumbers nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ def diff_chunks(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> ChunkD
         above = old[kept[end]].position if end < len(new) else None
         positions = _positions_between(below, above, end - at)
         if positions is None:
-            return ChunkDiff([row.position for row in old], [ChunkRow(POSITION_STEP * (i + 1), entry) for i, entry in enumerate(new)])
+            return ChunkDiff(
+                [row.position for row in old],
+                [ChunkRow(POSITION_STEP * (i + 1), entry) for i, entry in enumerate(new)],
+            )
         swap.insert += [ChunkRow(p, entry) for p, entry in zip(positions, new[at:end], strict=True)]
         below = positions[-1]
         at = end
@@ -79,14 +83,21 @@ def _matching_rows(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> dic
     while head < min(len(old), len(new)) and old[head].entry.passage_id == new[head].passage_id:
         head += 1
     tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail].entry.passage_id == new[-1 - tail].passage_id:
+    while (
+        tail < min(len(old), len(new)) - head
+        and old[-1 - tail].entry.passage_id == new[-1 - tail].passage_id
+    ):
         tail += 1
     kept = {i: i for i in range(head)}
     kept |= {len(new) - 1 - i: len(old) - 1 - i for i in range(tail)}
     places: dict[int, list[int]] = defaultdict(list)
     for i in range(len(old) - tail - 1, head - 1, -1):
         places[old[i].entry.passage_id].append(i)
-    pairs = [(j, places[new[j].passage_id].pop()) for j in range(head, len(new) - tail) if places.get(new[j].passage_id)]
+    pairs = [
+        (j, places[new[j].passage_id].pop())
+        for j in range(head, len(new) - tail)
+        if places.get(new[j].passage_id)
+    ]
     kept.update(_longest_increasing_subsequence(pairs))
     return kept
 

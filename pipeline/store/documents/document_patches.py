@@ -1,7 +1,8 @@
-"""Patches in the store: a version with the passages of the one that it changes, and with other attributes.
+"""Patches in the store: a version with the passages of the one that it changes, and with other
+attributes.
 
-The one that it changes is the newest that is known below it: under way (its manifest is copied), or visible (its chunks are). So nothing is embedded
-for it that would not be embedded anyhow.
+The one that it changes is the newest that is known below it: under way (its manifest is copied), or
+visible (its chunks are). So nothing is embedded for it that would not be embedded anyhow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any, Literal
 
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.merge_patch import patch_attributes
-from livedex.pipeline.model import Attributes, DocumentId, Fence, ManifestEntry, PassageId, TenantId, shorten_id
+from livedex.pipeline.model import (
+    Attributes,
+    DocumentId,
+    Fence,
+    ManifestEntry,
+    PassageId,
+    TenantId,
+    shorten_id,
+)
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.document_sync import acl_column, version_columns
 from livedex.pipeline.store.documents.manifests import insert_entries, read_manifests
@@ -29,7 +38,8 @@ class DocumentPatcher:
         self._database = database
 
     async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> PatchOutcome:
-        """Accept a version that changes the one before it, and keep its manifest; visible is none of it.
+        """Accept a version that changes the one before it, and keep its manifest; visible is none
+        of it.
 
         Args:
             base: the version, without content; its attributes are those of the event.
@@ -39,22 +49,41 @@ class DocumentPatcher:
             `waits` where that version is not known yet.
 
         Raises:
-            RejectedError: the version that it changes is among the dead letters, or what comes out is too much.
+            RejectedError: the version that it changes is among the dead letters, or what comes out
+            is too much.
         """
         tenant_id, document_id, fence = base.tenant_id, base.document_id, base.fence
         mine = (fence.version, fence.digest)
-        async with self._database.tenant(tenant_id, f"patch {shorten_id(document_id)} v{fence.version}", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"patch {shorten_id(document_id)} v{fence.version}", durable=False
+        ) as connection:
             row = await connection.fetchrow(sql("lock_for_patch"), tenant_id, document_id)
-            if row is None or max(row["version"] or -1, row["pending_version"] or -1, row["dead_version"] or -1) < builds_on:
+            if (
+                row is None
+                or max(
+                    row["version"] or -1, row["pending_version"] or -1, row["dead_version"] or -1
+                )
+                < builds_on
+            ):
                 return "waits"
-            pending = None if row["pending_version"] is None else (row["pending_version"], row["pending_digest"])
-            if (row["version"] is not None and (row["version"], row["digest"]) >= mine) or (pending is not None and pending > mine):
+            pending = (
+                None
+                if row["pending_version"] is None
+                else (row["pending_version"], row["pending_digest"])
+            )
+            if (row["version"] is not None and (row["version"], row["digest"]) >= mine) or (
+                pending is not None and pending > mine
+            ):
                 return "superseded"
             if pending == mine:
                 return "kept"
-            if row["dead_version"] is not None and row["dead_version"] > (pending[0] if pending else row["version"] or -1):
+            if row["dead_version"] is not None and row["dead_version"] > (
+                pending[0] if pending else row["version"] or -1
+            ):
                 raise RejectedError(
-                    f"{shorten_id(document_id)} v{fence.version} changes v{row['dead_version']}, which is among the dead letters: replay that one first, or drop it",
+                    f"{shorten_id(document_id)} v{fence.version} changes "
+                    f"v{row['dead_version']}, which is among the dead letters: replay that "
+                    "one first, or drop it",
                     reason="base_dead",
                 )
             if pending is not None:
@@ -82,31 +111,55 @@ def _check_metadata_size(draft: Draft) -> None:
     size = len(orjson.dumps(dict(draft.attributes.metadata)))
     if size > _MAX_METADATA_BYTES:
         raise RejectedError(
-            f"{shorten_id(draft.document_id)} v{draft.fence.version}: its metadata would have {size} bytes as JSON, at most {_MAX_METADATA_BYTES}",
+            f"{shorten_id(draft.document_id)} v{draft.fence.version}: its metadata would "
+            f"have {size} bytes as JSON, at most {_MAX_METADATA_BYTES}",
             reason="too_large",
         )
 
 
-async def _base_from_manifest(connection: Connection, base: Draft, fence: Fence) -> tuple[Draft, Sequence[ManifestEntry]] | None:
-    """The version under way with another fence; None where it is a delete, or its manifest is not there."""
+async def _base_from_manifest(
+    connection: Connection, base: Draft, fence: Fence
+) -> tuple[Draft, Sequence[ManifestEntry]] | None:
+    """The version under way with another fence; None where it is a delete, or its manifest is not
+    there.
+    """
     manifests = await read_manifests(connection, base.tenant_id, [(base.document_id, fence)])
     found = manifests.get((base.document_id, fence))
     if found is None or found[0].outcome == "deleted":
         return None
     draft, entries = found
-    return replace(draft, fence=base.fence, accepted_at=base.accepted_at, arrival=base.arrival), entries
+    return replace(
+        draft, fence=base.fence, accepted_at=base.accepted_at, arrival=base.arrival
+    ), entries
 
 
-async def _base_from_document(connection: Connection, base: Draft, row: Any) -> tuple[Draft, Sequence[ManifestEntry]]:
+async def _base_from_document(
+    connection: Connection, base: Draft, row: Any
+) -> tuple[Draft, Sequence[ManifestEntry]]:
     """The visible version with another fence."""
     chunks = await connection.fetch(sql("read_chunks"), base.tenant_id, [row["doc_id"]])
-    entries = [ManifestEntry(PassageId(chunk[2]), chunk[3], chunk[4], tuple(chunk[5])) for chunk in chunks]
+    entries = [
+        ManifestEntry(PassageId(chunk[2]), chunk[3], chunk[4], tuple(chunk[5])) for chunk in chunks
+    ]
     attributes = Attributes(
-        row["collection"], row["source"], row["title"], row["uri"], row["mime_type"], row["metadata"], row["changed_at"],
+        row["collection"],
+        row["source"],
+        row["title"],
+        row["uri"],
+        row["mime_type"],
+        row["metadata"],
+        row["changed_at"],
         None if row["acl"] is None else tuple(row["acl"]),
-    )  # fmt: skip
+    )
     work = PassageCounts(reused=len({entry.passage_id for entry in entries}))
-    return replace(base, outcome=row["state"], attributes=attributes, cut=row["cut"], error=row["error"], work=work), entries
+    return replace(
+        base,
+        outcome=row["state"],
+        attributes=attributes,
+        cut=row["cut"],
+        error=row["error"],
+        work=work,
+    ), entries
 
 
 async def _accept(connection: Connection, draft: Draft) -> None:
@@ -114,6 +167,19 @@ async def _accept(connection: Connection, draft: Draft) -> None:
     versions: list[tuple[DocumentId, Fence]] = [(draft.document_id, draft.fence)]
     tenant_id: TenantId = draft.tenant_id
     await connection.execute(
-        sql("accept_documents"), tenant_id, *version_columns(versions), [a.collection], [a.source], [a.title], [a.uri], [a.mime_type],
-        [dict(a.metadata)], [a.changed_at], [draft.accepted_at], acl_column([a]), [arrived.at], [arrived.partition], [arrived.offset],
-    )  # fmt: skip
+        sql("accept_documents"),
+        tenant_id,
+        *version_columns(versions),
+        [a.collection],
+        [a.source],
+        [a.title],
+        [a.uri],
+        [a.mime_type],
+        [dict(a.metadata)],
+        [a.changed_at],
+        [draft.accepted_at],
+        acl_column([a]),
+        [arrived.at],
+        [arrived.partition],
+        [arrived.offset],
+    )

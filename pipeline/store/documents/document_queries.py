@@ -33,7 +33,8 @@ class DocumentView:
         error: what to do, where the state is one without text, or `dead`.
         changed_at: when it changed at its source, never after `synced_at`.
         source_state: `orphaned` where no setting names its source any more.
-        acl: the principals that may read it, None: everybody of the tenant. Whoever reads on somebody's behalf is told only of those.
+        acl: the principals that may read it, None: everybody of the tenant. Whoever reads on
+            somebody's behalf is told only of those.
     """
 
     document_id: DocumentId
@@ -72,7 +73,7 @@ class ChunkView:
 
 @dataclass(frozen=True, slots=True)
 class ChunksView:
-    """The chunks of one version of a document, in order; `version` None where nothing is visible."""
+    """The chunks of one document version in order; `version` is None if none is visible."""
 
     document_id: DocumentId
     version: int | None
@@ -95,7 +96,8 @@ class CollectionView:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What became of an accepted change; None where it is not known, or means nothing in this state.
+    """What became of an accepted change; None where it is not known, or means nothing in this
+    state.
 
     Attributes:
         attempts: of one that is dead, over its replays.
@@ -117,7 +119,8 @@ class SyncReport:
 
 
 class DocumentQueries:
-    """What is known of a tenant's documents, as far as somebody may read them: others are as if they were not there.
+    """What is known of a tenant's documents, as far as somebody may read them: others are as if
+    they were not there.
 
     Every method may raise OutageError and RetryableError.
     """
@@ -130,14 +133,23 @@ class DocumentQueries:
         if not _is_storable_name(document_id):
             return None
         async with self._database.read_transaction(reader, "read a document") as connection:
-            row = await connection.fetchrow(sql("read_document"), reader.tenant_id, document_id, principals_parameter(reader))
+            row = await connection.fetchrow(
+                sql("read_document"), reader.tenant_id, document_id, principals_parameter(reader)
+            )
         return _document(row, reader) if row is not None and row["state"] is not None else None
 
     async def page(
-        self, reader: Reader, *, collection: str | None = None, source: str | None = None, state: str | None = None, limit: int = 100,
+        self,
+        reader: Reader,
+        *,
+        collection: str | None = None,
+        source: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
         cursor: str | None = None,
-    ) -> tuple[list[DocumentView], str | None]:  # fmt: skip
-        """A page of documents in the order of their ids: what is there all the while is seen exactly once.
+    ) -> tuple[list[DocumentView], str | None]:
+        """A page of documents in the order of their ids: what is there all the while is seen
+        exactly once.
 
         Args:
             collection, source, state: only documents with these; None for all.
@@ -151,11 +163,20 @@ class DocumentQueries:
             RejectedError: the cursor is none that a page gave.
         """
         above = "" if cursor is None else _read_cursor(cursor)
-        if not all(_is_storable_name(value) for value in (collection, source, state) if value is not None):
+        if not all(
+            _is_storable_name(value) for value in (collection, source, state) if value is not None
+        ):
             return [], None
         async with self._database.read_transaction(reader, "list documents") as connection:
             rows = await connection.fetch(
-                sql("page_documents"), reader.tenant_id, above, collection, source, state, limit + 1, principals_parameter(reader)
+                sql("page_documents"),
+                reader.tenant_id,
+                above,
+                collection,
+                source,
+                state,
+                limit + 1,
+                principals_parameter(reader),
             )
         documents = [_document(row, reader) for row in rows[:limit]]
         return documents, _make_cursor(documents[-1].document_id) if len(rows) > limit else None
@@ -165,15 +186,28 @@ class DocumentQueries:
         if not _is_storable_name(document_id):
             return None
         async with self._database.read_transaction(reader, "read chunks") as connection:
-            rows = await connection.fetch(sql("read_document_chunks"), reader.tenant_id, document_id, principals_parameter(reader))
+            rows = await connection.fetch(
+                sql("read_document_chunks"),
+                reader.tenant_id,
+                document_id,
+                principals_parameter(reader),
+            )
         if not rows or rows[0]["state"] is None:
             return None
-        return ChunksView(document_id, _visible_version(rows[0]), _chunks_with_offsets(rows) if rows[0]["content"] is not None else [])
+        return ChunksView(
+            document_id,
+            _visible_version(rows[0]),
+            _chunks_with_offsets(rows) if rows[0]["content"] is not None else [],
+        )
 
     async def collections(self, reader: Reader) -> list[CollectionView]:
-        """Every collection by name, with the number of its documents that may be read; the default one is always there."""
+        """Every collection by name, with the number of its documents that may be read; the default
+        one is always there.
+        """
         async with self._database.read_transaction(reader, "list collections") as connection:
-            rows = await connection.fetch(sql("read_collections"), reader.tenant_id, None, principals_parameter(reader))
+            rows = await connection.fetch(
+                sql("read_collections"), reader.tenant_id, None, principals_parameter(reader)
+            )
         found = [CollectionView(**row) for row in rows]
         if all(collection.name != DEFAULT_COLLECTION for collection in found):
             found.append(CollectionView(DEFAULT_COLLECTION, 0, None))
@@ -184,36 +218,52 @@ class DocumentQueries:
         if not _is_storable_name(name):
             return None
         async with self._database.read_transaction(reader, "read a collection") as connection:
-            row = await connection.fetchrow(sql("read_collections"), reader.tenant_id, name, principals_parameter(reader))
+            row = await connection.fetchrow(
+                sql("read_collections"), reader.tenant_id, name, principals_parameter(reader)
+            )
         if row is not None:
             return CollectionView(**row)
         return CollectionView(name, 0, None) if name == DEFAULT_COLLECTION else None
 
     async def sync_state(self, reader: Reader, document_id: DocumentId, version: int) -> SyncState:
-        """What became of an accepted version of a document; one of which nothing is known yet is pending."""
+        """What became of an accepted version of a document; one of which nothing is known yet is
+        pending.
+        """
         async with self._database.read_transaction(reader, "read progress") as connection:
-            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader))
+            row = await connection.fetchrow(
+                sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader)
+            )
         return _sync_state(version, row)
 
-    async def sync_report(self, reader: Reader, document_id: DocumentId, version: int) -> SyncReport:
+    async def sync_report(
+        self, reader: Reader, document_id: DocumentId, version: int
+    ) -> SyncReport:
         """What became of an accepted version of a document, and what it took."""
         async with self._database.read_transaction(reader, "read what a change took") as connection:
-            row = await connection.fetchrow(sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader))
+            row = await connection.fetchrow(
+                sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader)
+            )
         state = _sync_state(version, row)
         if state == "dead":
             return SyncReport(state, attempts=row["attempts"], error=row["dead_error"])
         if state == "synced":
-            return SyncReport(state, error=row["error"], chunks=row["chunk_count"], **(row["work"] or {}))
+            return SyncReport(
+                state, error=row["error"], chunks=row["chunk_count"], **(row["work"] or {})
+            )
         return SyncReport(state)
 
 
 def _sync_state(version: int, row: Any) -> SyncState:
     if row is None:
         return "pending"
-    return _compare_versions(version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"])
+    return _compare_versions(
+        version, visible=row["version"], dead=row["dead_version"], under_way=row["pending_version"]
+    )
 
 
-def _compare_versions(version: int, *, visible: int | None, dead: int | None, under_way: int | None) -> SyncState:
+def _compare_versions(
+    version: int, *, visible: int | None, dead: int | None, under_way: int | None
+) -> SyncState:
     if visible == version:
         return "synced"
     if visible is not None and visible > version:
@@ -241,17 +291,32 @@ def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
     if changed_at is not None and synced_at is not None:
         changed_at = min(changed_at, synced_at)  # a source's clock may be ahead of the database's
     return DocumentView(
-        document_id=row["document_id"], state=cast(DocumentState, row["state"]), version=version, pending_version=row["pending_version"],
-        chunk_count=row["chunk_count"], collection=row["collection"], source=row["source"], title=row["title"], uri=row["uri"],
-        mime_type=row["mime_type"], metadata=row["metadata"], error=row["dead_error"] if row["state"] == "dead" else row["error"],
-        changed_at=changed_at, synced_at=synced_at, acl=_visible_principals(row["acl"], reader),
+        document_id=row["document_id"],
+        state=cast(DocumentState, row["state"]),
+        version=version,
+        pending_version=row["pending_version"],
+        chunk_count=row["chunk_count"],
+        collection=row["collection"],
+        source=row["source"],
+        title=row["title"],
+        uri=row["uri"],
+        mime_type=row["mime_type"],
+        metadata=row["metadata"],
+        error=row["dead_error"] if row["state"] == "dead" else row["error"],
+        changed_at=changed_at,
+        synced_at=synced_at,
+        acl=_visible_principals(row["acl"], reader),
         source_state="orphaned" if row["orphaned"] else None,
-    )  # fmt: skip
+    )
 
 
 def _visible_principals(acl: Sequence[str] | None, reader: Reader) -> Sequence[str] | None:
     """Who may read a document, as far as its reader is to know."""
-    return acl if acl is None or reader.principals is None else [principal for principal in acl if principal in reader.principals]
+    return (
+        acl
+        if acl is None or reader.principals is None
+        else [principal for principal in acl if principal in reader.principals]
+    )
 
 
 def _chunks_with_offsets(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:
@@ -270,9 +335,24 @@ def _make_cursor(document_id: DocumentId) -> str:
 
 def _read_cursor(cursor: str) -> str:
     try:
-        body = orjson.loads(base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        body = orjson.loads(
+            base64.b64decode(
+                cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True
+            )
+        )
     except ValueError as exc:
-        raise RejectedError("the cursor is none that a page gave: begin with the first page", reason="invalid_cursor") from exc
-    if not (isinstance(body, list) and len(body) == 1 and isinstance(body[0], str) and _is_storable_name(body[0])):
-        raise RejectedError("the cursor is none that a page gave: begin with the first page", reason="invalid_cursor")
+        raise RejectedError(
+            "the cursor is none that a page gave: begin with the first page",
+            reason="invalid_cursor",
+        ) from exc
+    if not (
+        isinstance(body, list)
+        and len(body) == 1
+        and isinstance(body[0], str)
+        and _is_storable_name(body[0])
+    ):
+        raise RejectedError(
+            "the cursor is none that a page gave: begin with the first page",
+            reason="invalid_cursor",
+        )
     return body[0]

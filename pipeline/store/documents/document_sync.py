@@ -1,7 +1,8 @@
 """Swapping what is visible of documents for other versions, many in one transaction.
 
-Invariants: the rows of documents are locked in the order of their ids before anything of them is touched; the version fence stands in the
-statement that writes; what lost leaves no trace but the end of its manifest.
+Invariants: the rows of documents are locked in the order of their ids before anything of them is
+touched; the version fence stands in the statement that writes; what lost leaves no trace but the
+end of its manifest.
 """
 
 from __future__ import annotations
@@ -16,14 +17,24 @@ from pgvector import HalfVector
 
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.notifications import notification_of_version
-from livedex.pipeline.model import Attributes, DocumentId, GenerationId, ManifestEntry, PassageId, TenantId, shorten_id
+from livedex.pipeline.model import (
+    Attributes,
+    DocumentId,
+    GenerationId,
+    ManifestEntry,
+    PassageId,
+    TenantId,
+    shorten_id,
+)
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
 from livedex.pipeline.store.documents.manifests import read_manifests
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import Draft, SyncResult, VersionKey
 
-CHARACTERS_PER_TOKEN = 4  # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of English
+# Source: OpenAI, "What are tokens and how to count them": one token is about four characters of
+# English
+CHARACTERS_PER_TOKEN = 4
 SYNC_ENDED_CHANNEL = "livedex_ended"
 
 
@@ -32,10 +43,16 @@ def sync_ended_payload(tenant_id: str, document_id: str) -> str:
     return hashlib.sha256(f"{tenant_id}\x00{document_id}".encode()).hexdigest()
 
 
-def version_columns(versions: Iterable[VersionKey]) -> tuple[list[DocumentId], list[int], list[bytes]]:
+def version_columns(
+    versions: Iterable[VersionKey],
+) -> tuple[list[DocumentId], list[int], list[bytes]]:
     """Documents, versions and digests, as statements take them."""
     found = list(versions)
-    return [document_id for document_id, _ in found], [fence.version for _, fence in found], [fence.digest for _, fence in found]
+    return (
+        [document_id for document_id, _ in found],
+        [fence.version for _, fence in found],
+        [fence.digest for _, fence in found],
+    )
 
 
 def acl_column(attributes: Iterable[Attributes]) -> list[list[str] | None]:
@@ -44,16 +61,30 @@ def acl_column(attributes: Iterable[Attributes]) -> list[list[str] | None]:
 
 
 async def sync_versions(
-    connection: Connection, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId | None
+    connection: Connection,
+    tenant_id: TenantId,
+    versions: Sequence[VersionKey],
+    generation_id: GenerationId | None,
 ) -> list[SyncResult | Exception]:
     """See `VectorStore.sync_documents`."""
     manifests = await read_manifests(connection, tenant_id, versions)
     stored: dict[str, Any] = {}
     if len(versions) > 1 or not manifests:
-        rows = await connection.fetch(sql("lock_documents"), tenant_id, [document_id for document_id, _ in versions])
+        rows = await connection.fetch(
+            sql("lock_documents"), tenant_id, [document_id for document_id, _ in versions]
+        )
         stored = {row["document_id"]: row for row in rows}
-    done = dict(zip(manifests, await apply_versions(connection, tenant_id, list(manifests.values()), generation_id), strict=True))
-    return [done.get(version) or _without_manifest(version, stored.get(version[0])) for version in versions]
+    done = dict(
+        zip(
+            manifests,
+            await apply_versions(connection, tenant_id, list(manifests.values()), generation_id),
+            strict=True,
+        )
+    )
+    return [
+        done.get(version) or _without_manifest(version, stored.get(version[0]))
+        for version in versions
+    ]
 
 
 def _without_manifest(version: VersionKey, stored: Any) -> SyncResult | Exception:
@@ -61,26 +92,41 @@ def _without_manifest(version: VersionKey, stored: Any) -> SyncResult | Exceptio
     if stored is not None:
         mine = (fence.version, fence.digest)
         if (stored["version"], stored["digest"]) == mine:
-            return SyncResult(current=True)  # delivered again: nobody may have been told the first time
+            # delivered again: nobody may have been told the first time
+            return SyncResult(current=True)
         if stored["version"] is not None and (stored["version"], stored["digest"]) >= mine:
             return SyncResult(current=False)
-        if stored["pending_version"] is not None and (stored["pending_version"], stored["pending_digest"]) > mine:
+        if (
+            stored["pending_version"] is not None
+            and (stored["pending_version"], stored["pending_digest"]) > mine
+        ):
             return SyncResult(current=False)
-    return RejectedError(f"{shorten_id(document_id)} v{fence.version} has no manifest: send the document again", reason="no_manifest")
+    return RejectedError(
+        f"{shorten_id(document_id)} v{fence.version} has no manifest: send the document again",
+        reason="no_manifest",
+    )
 
 
 async def insert_vectors(
-    connection: Connection, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]]
+    connection: Connection,
+    tenant_id: TenantId,
+    generation_id: GenerationId,
+    vectors: Mapping[PassageId, NDArray[np.float32]],
 ) -> None:
     """Keep vectors, in the order of their passages; one that is there stays."""
     ids = sorted(vectors)
-    await connection.execute(sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids])
+    await connection.execute(
+        sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids]
+    )
 
 
 async def apply_versions(
-    connection: Connection, tenant_id: TenantId, manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]], generation_id: GenerationId | None,
+    connection: Connection,
+    tenant_id: TenantId,
+    manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]],
+    generation_id: GenerationId | None,
     vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
-) -> list[SyncResult]:  # fmt: skip
+) -> list[SyncResult]:
     """Make versions the visible ones where nothing newer is.
 
     Args:
@@ -97,30 +143,55 @@ async def apply_versions(
         await connection.execute(sql("discard_manifests"), tenant_id, *version_columns(lost))
     won = [draft for draft, _ in manifests if draft.document_id in numbers]
     if won:
-        had = [(fenced[draft.document_id]["collection"], fenced[draft.document_id]["source"]) for draft in won]
+        had = [
+            (fenced[draft.document_id]["collection"], fenced[draft.document_id]["source"])
+            for draft in won
+        ]
         told = [
             notification_of_version(draft.outcome, draft.attributes, before, keep=draft.keep)
             for draft, before in zip(won, had, strict=True)
         ]
         await connection.execute(
-            sql("end_syncs"), tenant_id, *version_columns(map(_version_key, won)), [draft.attributes.collection for draft in won],
-            [sync_ended_payload(tenant_id, draft.document_id) for draft in won], [kind for kind, _ in told], [data for _, data in told],
+            sql("end_syncs"),
+            tenant_id,
+            *version_columns(map(_version_key, won)),
+            [draft.attributes.collection for draft in won],
+            [sync_ended_payload(tenant_id, draft.document_id) for draft in won],
+            [kind for kind, _ in told],
+            [data for _, data in told],
             [collection for collection, _ in had],
-        )  # fmt: skip
-    shown = {numbers[draft.document_id]: entries for draft, entries in manifests if draft.document_id in numbers and not draft.keep}
+        )
+    shown = {
+        numbers[draft.document_id]: entries
+        for draft, entries in manifests
+        if draft.document_id in numbers and not draft.keep
+    }
     swaps = await _write_chunk_diffs(connection, tenant_id, shown) if shown else {}
     if vectors and generation_id is not None:
         await insert_vectors(connection, tenant_id, generation_id, vectors)
-    await _save_work(connection, tenant_id, [draft for draft in won if not draft.keep and draft.work is not None], numbers, swaps)
-    if generation_id is not None and any(shown.values()):  # the model may have been changed since the embed stage had it
+    await _save_work(
+        connection,
+        tenant_id,
+        [draft for draft in won if not draft.keep and draft.work is not None],
+        numbers,
+        swaps,
+    )
+    # the model may have been changed since the embed stage had it
+    if generation_id is not None and any(shown.values()):
         await connection.execute(
-            sql("doubt_generation", generation_id), tenant_id, [number for number, entries in shown.items() if entries]
+            sql("doubt_generation", generation_id),
+            tenant_id,
+            [number for number, entries in shown.items() if entries],
         )
     return [_result(draft, entries, numbers, swaps) for draft, entries in manifests]
 
 
 async def _save_work(
-    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], numbers: dict[DocumentId, int], swaps: dict[int, ChunkDiff]
+    connection: Connection,
+    tenant_id: TenantId,
+    drafts: Sequence[Draft],
+    numbers: dict[DocumentId, int],
+    swaps: dict[int, ChunkDiff],
 ) -> None:
     """Note what versions took, for who asks."""
     if not drafts:
@@ -128,12 +199,14 @@ async def _save_work(
     of = [numbers[draft.document_id] for draft in drafts]
     work = [
         {
-            "embedded": draft.work.new, "reused": draft.work.reused, "deleted": len(swaps[number].delete),
+            "embedded": draft.work.new,
+            "reused": draft.work.reused,
+            "deleted": len(swaps[number].delete),
             "tokens": -(-draft.work.characters // CHARACTERS_PER_TOKEN),
         }
         for draft, number in zip(drafts, of, strict=True)
         if draft.work is not None
-    ]  # fmt: skip
+    ]
     await connection.execute(sql("note_work"), tenant_id, of, work)
 
 
@@ -141,7 +214,12 @@ def _version_key(draft: Draft) -> VersionKey:
     return draft.document_id, draft.fence
 
 
-def _result(draft: Draft, entries: Sequence[ManifestEntry], numbers: dict[DocumentId, int], swaps: dict[int, ChunkDiff]) -> SyncResult:
+def _result(
+    draft: Draft,
+    entries: Sequence[ManifestEntry],
+    numbers: dict[DocumentId, int],
+    swaps: dict[int, ChunkDiff],
+) -> SyncResult:
     number = numbers.get(draft.document_id)
     if number is None:
         return SyncResult(current=False)
@@ -163,18 +241,34 @@ async def _apply_fence(
     rows = []
     if kept:
         rows += await connection.fetch(
-            sql("fence_keeping_chunks"), tenant_id, *version_columns(map(_version_key, kept)), [draft.outcome for draft in kept],
-            [draft.error for draft in kept], acl_column(draft.attributes for draft in kept),
-        )  # fmt: skip
+            sql("fence_keeping_chunks"),
+            tenant_id,
+            *version_columns(map(_version_key, kept)),
+            [draft.outcome for draft in kept],
+            [draft.error for draft in kept],
+            acl_column(draft.attributes for draft in kept),
+        )
     if shown:
         drafts = [draft for draft, _ in shown]
         of = [draft.attributes for draft in drafts]
         rows += await connection.fetch(
-            sql("fence_documents"), tenant_id, *version_columns(map(_version_key, drafts)), [draft.outcome for draft in drafts], [a.collection for a in of],
-            [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
-            [a.changed_at for a in of], [draft.cut for draft in drafts], [len(entries) for _, entries in shown],
-            [draft.error for draft in drafts], generation_id, acl_column(of),
-        )  # fmt: skip
+            sql("fence_documents"),
+            tenant_id,
+            *version_columns(map(_version_key, drafts)),
+            [draft.outcome for draft in drafts],
+            [a.collection for a in of],
+            [a.source for a in of],
+            [a.title for a in of],
+            [a.uri for a in of],
+            [a.mime_type for a in of],
+            [dict(a.metadata) for a in of],
+            [a.changed_at for a in of],
+            [draft.cut for draft in drafts],
+            [len(entries) for _, entries in shown],
+            [draft.error for draft in drafts],
+            generation_id,
+            acl_column(of),
+        )
     return {DocumentId(row["document_id"]): row for row in rows}
 
 
@@ -183,11 +277,17 @@ async def _write_chunk_diffs(
 ) -> dict[int, ChunkDiff]:
     """Make the rows of documents, by their numbers, what their manifests say."""
     old: dict[int, list[ChunkRow]] = {number: [] for number in shown}
-    for number, position, passage, gap, length, heading in await connection.fetch(sql("read_chunks"), tenant_id, list(shown)):
-        old[number].append(ChunkRow(position, ManifestEntry(PassageId(passage), gap, length, tuple(heading))))
+    for number, position, passage, gap, length, heading in await connection.fetch(
+        sql("read_chunks"), tenant_id, list(shown)
+    ):
+        old[number].append(
+            ChunkRow(position, ManifestEntry(PassageId(passage), gap, length, tuple(heading)))
+        )
     swaps = {number: diff_chunks(old[number], entries) for number, entries in shown.items()}
     gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
-    new = [(number, row, row.entry.passage_id) for number, plan in swaps.items() for row in plan.insert]
+    new = [
+        (number, row, row.entry.passage_id) for number, plan in swaps.items() for row in plan.insert
+    ]
     moved = [(number, row, None) for number, plan in swaps.items() for row in plan.update]
     if gone or new or moved:
         await connection.execute(
@@ -201,11 +301,18 @@ async def _write_chunk_diffs(
 
 
 def _chunk_columns(rows: Sequence[tuple[int, ChunkRow, PassageId | None]]) -> tuple[list[Any], ...]:
-    """Rows as `change_chunks` takes them; `heading` is the place in a list that has every path once."""
+    """Rows as `change_chunks` takes them; `heading` is the place in a list that has every path
+    once.
+    """
     places: dict[tuple[str, ...], int] = {}
     of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row, _ in rows]
     entries = [row.entry for _, row, _ in rows]
     return (
-        [number for number, _, _ in rows], [row.position for _, row, _ in rows], [passage for _, _, passage in rows],
-        [entry.gap for entry in entries], [entry.length for entry in entries], of, [list(path) for path in places],
-    )  # fmt: skip
+        [number for number, _, _ in rows],
+        [row.position for _, row, _ in rows],
+        [passage for _, _, passage in rows],
+        [entry.gap for entry in entries],
+        [entry.length for entry in entries],
+        of,
+        [list(path) for path in places],
+    )

@@ -11,41 +11,92 @@ from livedex.pipeline.store.protocol import CachedContent, DraftChunk, Extracted
 
 
 class FetchedContentCache:
-    """`livedex.pipeline.stages.remote_content.ContentCache` on PostgreSQL. Every method may raise OutageError and RetryableError."""
+    """`livedex.pipeline.stages.remote_content.ContentCache` on PostgreSQL.
+
+    Every method may raise OutageError and RetryableError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def is_ended(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival) -> bool:
-        """Whether a version is the visible one, or a newer one is known, or it arrived before a delete without a version."""
-        async with self._database.tenant(tenant_id, f"look up {shorten_id(document_id)} v{fence.version}") as connection:
+    async def is_ended(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival
+    ) -> bool:
+        """Whether a version is the visible one, or a newer one is known, or it arrived before a
+        delete without a version.
+        """
+        async with self._database.tenant(
+            tenant_id, f"look up {shorten_id(document_id)} v{fence.version}"
+        ) as connection:
             return bool(
-                await connection.fetchval(sql("is_ended"), tenant_id, document_id, fence.version, fence.digest, arrival.at, arrival.place)
+                await connection.fetchval(
+                    sql("is_ended"),
+                    tenant_id,
+                    document_id,
+                    fence.version,
+                    fence.digest,
+                    arrival.at,
+                    arrival.place,
+                )
             )
 
-    async def recall(self, tenant_id: TenantId, document_id: DocumentId, basis: bytes) -> CachedContent | None:
+    async def recall(
+        self, tenant_id: TenantId, document_id: DocumentId, basis: bytes
+    ) -> CachedContent | None:
         """What is known of the content that the visible version was made of."""
-        async with self._database.tenant(tenant_id, f"recall the content of {shorten_id(document_id)}") as connection:
+        async with self._database.tenant(
+            tenant_id, f"recall the content of {shorten_id(document_id)}"
+        ) as connection:
             row = await connection.fetchrow(sql("recall_fetched"), tenant_id, document_id, basis)
         if row is None:
             return None
-        validator = CacheValidator(row["place"], etag=row["etag"], last_modified=row["last_modified"])
-        return CachedContent(validator, row["made"], row["outcome"], row["error"], ExtractedMetadata(**row["own"]))
+        validator = CacheValidator(
+            row["place"], etag=row["etag"], last_modified=row["last_modified"]
+        )
+        return CachedContent(
+            validator, row["made"], row["outcome"], row["error"], ExtractedMetadata(**row["own"])
+        )
 
-    async def remember(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, basis: bytes, known: CachedContent) -> None:
+    async def remember(
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        basis: bytes,
+        known: CachedContent,
+    ) -> None:
         """Keep what is known of the content that a version is made of."""
         own, validator = known.own, known.validator
         async with self._database.tenant(
-            tenant_id, f"remember the content of {shorten_id(document_id)} v{fence.version}", durable=False
+            tenant_id,
+            f"remember the content of {shorten_id(document_id)} v{fence.version}",
+            durable=False,
         ) as connection:
             await connection.execute(
-                sql("remember_fetched"), tenant_id, document_id, fence.version, fence.digest, basis, validator.place, validator.etag,
-                validator.last_modified, known.chunks_digest, known.outcome, known.error,
+                sql("remember_fetched"),
+                tenant_id,
+                document_id,
+                fence.version,
+                fence.digest,
+                basis,
+                validator.place,
+                validator.etag,
+                validator.last_modified,
+                known.chunks_digest,
+                known.outcome,
+                known.error,
                 {"title": own.title, "mime_type": own.mime_type, "metadata": dict(own.metadata)},
-            )  # fmt: skip
+            )
 
-    async def visible_pieces(self, tenant_id: TenantId, document_id: DocumentId) -> Sequence[DraftChunk]:
+    async def visible_pieces(
+        self, tenant_id: TenantId, document_id: DocumentId
+    ) -> Sequence[DraftChunk]:
         """The pieces of the visible version, in order."""
-        async with self._database.tenant(tenant_id, f"read the pieces of {shorten_id(document_id)}") as connection:
+        async with self._database.tenant(
+            tenant_id, f"read the pieces of {shorten_id(document_id)}"
+        ) as connection:
             rows = await connection.fetch(sql("visible_pieces"), tenant_id, document_id)
-        return [DraftChunk(row["hash"], row["content"], row["gap"], tuple(row["heading"])) for row in rows]
+        return [
+            DraftChunk(row["hash"], row["content"], row["gap"], tuple(row["heading"]))
+            for row in rows
+        ]

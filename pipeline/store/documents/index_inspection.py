@@ -77,14 +77,21 @@ class IndexInspection:
         self.tenant_id = tenant_id
 
     async def documents(self) -> AsyncIterator[list[StoredDocument]]:
-        """Every document, tombstones included, page by page in the order of their ids; each as it was at one moment."""
+        """Every document, tombstones included, page by page in the order of their ids; each as it
+        was at one moment.
+        """
         after = ""
         while True:
             async with self._database.tenant(self.tenant_id, "inspect documents") as connection:
-                rows = await connection.fetch(sql("shown_documents"), self.tenant_id, after, PAGE_DOCUMENTS)
+                rows = await connection.fetch(
+                    sql("shown_documents"), self.tenant_id, after, PAGE_DOCUMENTS
+                )
             if not rows:
                 return
-            yield [_document(list(group)) for _, group in groupby(rows, key=lambda row: row["document_id"])]
+            yield [
+                _document(list(group))
+                for _, group in groupby(rows, key=lambda row: row["document_id"])
+            ]
             after = rows[-1]["document_id"]
 
     async def find_wrong_keyword_entries(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
@@ -92,39 +99,68 @@ class IndexInspection:
         faulty: set[PassageId] = set()
         for ids in _batches(list(contents)):
             words, exact = _keyword_columns([contents[i] for i in ids])
-            async with self._database.tenant(self.tenant_id, "inspect the keyword index") as connection:
-                rows = await connection.fetch(sql("faulty_words"), self.tenant_id, ids, words, exact, self._config)
+            async with self._database.tenant(
+                self.tenant_id, "inspect the keyword index"
+            ) as connection:
+                rows = await connection.fetch(
+                    sql("faulty_words"), self.tenant_id, ids, words, exact, self._config
+                )
             faulty |= {PassageId(row[0]) for row in rows}
         return faulty
 
-    async def vectors(self, passages: Sequence[PassageId], generation: GenerationId, dimensions: int) -> dict[PassageId, bool]:
-        """Of the passages that have a vector, whether it can be one: of the right dimensions, finite and of length 1."""
+    async def vectors(
+        self, passages: Sequence[PassageId], generation: GenerationId, dimensions: int
+    ) -> dict[PassageId, bool]:
+        """Of the passages that have a vector, whether it can be one: of the right dimensions,
+        finite and of length 1.
+        """
         found: dict[PassageId, bool] = {}
         for ids in _batches(passages):
             async with self._database.tenant(self.tenant_id, "inspect vectors") as connection:
                 rows = await connection.fetch(sql("vector_shapes", generation), self.tenant_id, ids)
             found |= {
-                PassageId(row["passage_id"]): row["dimensions"] == dimensions and abs(row["norm"] - 1) <= _NORM_TOLERANCE for row in rows
+                PassageId(row["passage_id"]): row["dimensions"] == dimensions
+                and abs(row["norm"] - 1) <= _NORM_TOLERANCE
+                for row in rows
             }
         return found
 
     async def find_orphan_chunks(self) -> list[tuple[int, int]]:
         """Chunks without a document: the number that they name, and how many they are."""
         async with self._database.tenant(self.tenant_id, "look for orphans") as connection:
-            return [(row["doc_id"], row["chunks"]) for row in await connection.fetch(sql("orphan_chunks"), self.tenant_id)]
+            return [
+                (row["doc_id"], row["chunks"])
+                for row in await connection.fetch(sql("orphan_chunks"), self.tenant_id)
+            ]
 
     async def rewrite_passages(self, contents: Sequence[str]) -> None:
-        """Write these texts over what stands under their hashes, with their entries in the keyword index."""
+        """Write these texts over what stands under their hashes, with their entries in the keyword
+        index.
+        """
         by_hash = {hashlib.sha256(content.encode()).digest(): content for content in contents}
         for hashes in _batches(sorted(by_hash)):
             texts = [by_hash[hash_] for hash_ in hashes]
             words, exact = _keyword_columns(texts)
-            async with self._database.tenant(self.tenant_id, f"restore {len(texts)} passages") as connection:
-                await connection.execute(sql("restore_passages"), self.tenant_id, hashes, texts, words, exact, self._config)
+            async with self._database.tenant(
+                self.tenant_id, f"restore {len(texts)} passages"
+            ) as connection:
+                await connection.execute(
+                    sql("restore_passages"),
+                    self.tenant_id,
+                    hashes,
+                    texts,
+                    words,
+                    exact,
+                    self._config,
+                )
 
     async def contents(self, passages: Sequence[PassageId]) -> list[tuple[PassageId, str]]:
-        """The texts of passages, in the order of their numbers; those that are not there are left out."""
-        async with self._database.tenant(self.tenant_id, f"read {len(passages)} passages") as connection:
+        """The texts of passages, in the order of their numbers; those that are not there are left
+        out.
+        """
+        async with self._database.tenant(
+            self.tenant_id, f"read {len(passages)} passages"
+        ) as connection:
             rows = await connection.fetch(sql("passage_contents"), self.tenant_id, list(passages))
         return [(PassageId(row["passage_id"]), row["content"]) for row in rows]
 
@@ -141,7 +177,9 @@ class IndexInspection:
         await self._execute("count chunks", sql("count_chunks_again"), list(documents))
 
     async def reset_files(self, source: str, documents: Sequence[DocumentId]) -> None:
-        """Forget that the files of these documents were published, so that the next scan does so again."""
+        """Forget that the files of these documents were published, so that the next scan does so
+        again.
+        """
         await self._execute("forget files", sql("forget_files"), source, list(documents))
 
     async def _execute(self, what: str, statement: str, *arguments: Any) -> None:
@@ -151,12 +189,25 @@ class IndexInspection:
 
 def _document(rows: Sequence[Any]) -> StoredDocument:
     d = rows[0]
-    attributes = Attributes(d["collection"], d["source"], d["title"], d["uri"], d["mime_type"], d["metadata"], acl=_acl(d["acl"]))
+    attributes = Attributes(
+        d["collection"],
+        d["source"],
+        d["title"],
+        d["uri"],
+        d["mime_type"],
+        d["metadata"],
+        acl=_acl(d["acl"]),
+    )
     return StoredDocument(
-        DocumentId(d["document_id"]), d["state"], d["under_way"], d["is_dead"],
-        d["is_dead"] or d["is_coming"] or (d["state"] or "deleted") != "deleted", attributes, d["chunk_count"],
+        DocumentId(d["document_id"]),
+        d["state"],
+        d["under_way"],
+        d["is_dead"],
+        d["is_dead"] or d["is_coming"] or (d["state"] or "deleted") != "deleted",
+        attributes,
+        d["chunk_count"],
         tuple(_chunk(row) for row in rows if row["position"] is not None),
-    )  # fmt: skip
+    )
 
 
 def _acl(value: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -164,7 +215,14 @@ def _acl(value: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _chunk(row: Any) -> StoredChunk:
-    return StoredChunk(PassageId(row["passage_id"]), row["gap"], row["length"], tuple(row["heading"]), row["hash"], row["content"])
+    return StoredChunk(
+        PassageId(row["passage_id"]),
+        row["gap"],
+        row["length"],
+        tuple(row["heading"]),
+        row["hash"],
+        row["content"],
+    )
 
 
 def _keyword_columns(contents: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -176,9 +234,16 @@ def _batches(items: Sequence[Any]) -> list[list[Any]]:
     return [list(items[i : i + _BATCH_PASSAGES]) for i in range(0, len(items), _BATCH_PASSAGES)]
 
 
-async def hashes_with_vector(connection: Connection, tenant_id: TenantId, generation: GenerationId, hashes: Sequence[bytes]) -> set[bytes]:
+async def hashes_with_vector(
+    connection: Connection, tenant_id: TenantId, generation: GenerationId, hashes: Sequence[bytes]
+) -> set[bytes]:
     """Which of these passages have a vector, and so need not be embedded."""
     found: set[bytes] = set()
     for batch in _batches(hashes):
-        found |= {row[0] for row in await connection.fetch(sql("hashes_with_vector", generation), tenant_id, batch)}
+        found |= {
+            row[0]
+            for row in await connection.fetch(
+                sql("hashes_with_vector", generation), tenant_id, batch
+            )
+        }
     return found

@@ -1,4 +1,6 @@
-"""Manifests as rows: written by the chunk stage, read by the sync stage, gone once their version is visible."""
+"""Manifests as rows: written by the chunk stage, read by the sync stage, gone once their version
+is visible.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import Draft, PassageCounts, VersionKey
 
 
-async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft, Sequence[PassageId]]]) -> None:
+async def insert_manifests(
+    connection: Connection, drafts: Sequence[tuple[Draft, Sequence[PassageId]]]
+) -> None:
     """Write manifests; the same again changes nothing.
 
     Args:
@@ -26,7 +30,9 @@ async def insert_manifests(connection: Connection, drafts: Sequence[tuple[Draft,
         await connection.executemany(sql("insert_manifest"), rows)
 
 
-async def insert_entries(connection: Connection, draft: Draft, entries: Sequence[ManifestEntry]) -> None:
+async def insert_entries(
+    connection: Connection, draft: Draft, entries: Sequence[ManifestEntry]
+) -> None:
     """Write a manifest whose passages are there already; the same again changes nothing.
 
     Args:
@@ -48,36 +54,75 @@ def _row(draft: Draft, passage_ids: Sequence[PassageId]) -> tuple[Any, ...]:
 def _manifest_row(draft: Draft, entries: Sequence[ManifestEntry]) -> tuple[Any, ...]:
     paths = list(dict.fromkeys(entry.heading for entry in entries))
     index = {path: i for i, path in enumerate(paths)}
-    headings = {"paths": [list(path) for path in paths], "of": [index[entry.heading] for entry in entries]}
+    headings = {
+        "paths": [list(path) for path in paths],
+        "of": [index[entry.heading] for entry in entries],
+    }
     return (
-        draft.tenant_id, draft.document_id, draft.fence.version, draft.fence.digest, draft.outcome, draft.keep, draft.cut,
-        draft.error, _encode_attributes(draft.attributes) | ({} if draft.work is None else {"work": asdict(draft.work)}), [entry.passage_id for entry in entries], [entry.gap for entry in entries],
-        [entry.length for entry in entries], headings, draft.accepted_at,
-    )  # fmt: skip
+        draft.tenant_id,
+        draft.document_id,
+        draft.fence.version,
+        draft.fence.digest,
+        draft.outcome,
+        draft.keep,
+        draft.cut,
+        draft.error,
+        _encode_attributes(draft.attributes)
+        | ({} if draft.work is None else {"work": asdict(draft.work)}),
+        [entry.passage_id for entry in entries],
+        [entry.gap for entry in entries],
+        [entry.length for entry in entries],
+        headings,
+        draft.accepted_at,
+    )
 
 
 async def read_manifests(
     connection: Connection, tenant_id: TenantId, versions: Sequence[VersionKey]
 ) -> dict[VersionKey, tuple[Draft, tuple[ManifestEntry, ...]]]:
-    """The manifests of versions, each with its entries in order; those that are not there are left out."""
-    documents, fences = [document_id for document_id, _ in versions], [fence for _, fence in versions]
-    rows = await connection.fetch(
-        sql("read_manifests"), tenant_id, documents, [fence.version for fence in fences], [fence.digest for fence in fences]
+    """The manifests of versions, each with its entries in order; those that are not there are left
+    out.
+    """
+    documents, fences = (
+        [document_id for document_id, _ in versions],
+        [fence for _, fence in versions],
     )
-    return {(DocumentId(row["document_id"]), Fence(row["version"], row["digest"])): _manifest(tenant_id, row) for row in rows}
+    rows = await connection.fetch(
+        sql("read_manifests"),
+        tenant_id,
+        documents,
+        [fence.version for fence in fences],
+        [fence.digest for fence in fences],
+    )
+    return {
+        (DocumentId(row["document_id"]), Fence(row["version"], row["digest"])): _manifest(
+            tenant_id, row
+        )
+        for row in rows
+    }
 
 
 def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[ManifestEntry, ...]]:
     paths = [tuple(path) for path in row["headings"]["paths"]]
     entries = tuple(
         ManifestEntry(PassageId(passage), gap, length, paths[path])
-        for passage, gap, length, path in zip(row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True)
+        for passage, gap, length, path in zip(
+            row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True
+        )
     )
     work = row["attributes"].pop("work", None)  # those of an older release have none
     draft = Draft(
-        tenant_id, DocumentId(row["document_id"]), Fence(row["version"], row["digest"]), row["outcome"], _decode_attributes(row["attributes"]),
-        row["accepted_at"], cut=row["cut"], keep=row["keep"], error=row["error"], work=None if work is None else PassageCounts(**work),
-    )  # fmt: skip
+        tenant_id,
+        DocumentId(row["document_id"]),
+        Fence(row["version"], row["digest"]),
+        row["outcome"],
+        _decode_attributes(row["attributes"]),
+        row["accepted_at"],
+        cut=row["cut"],
+        keep=row["keep"],
+        error=row["error"],
+        work=None if work is None else PassageCounts(**work),
+    )
     return draft, entries
 
 
@@ -85,13 +130,22 @@ def _encode_attributes(a: Attributes) -> dict[str, Any]:
     changed_at = a.changed_at.isoformat() if a.changed_at else None
     acl = None if a.acl is None else list(a.acl)
     return {
-        "collection": a.collection, "source": a.source, "title": a.title, "uri": a.uri, "mime_type": a.mime_type, "metadata": dict(a.metadata),
-        "changed_at": changed_at, "acl": acl,
-    }  # fmt: skip
+        "collection": a.collection,
+        "source": a.source,
+        "title": a.title,
+        "uri": a.uri,
+        "mime_type": a.mime_type,
+        "metadata": dict(a.metadata),
+        "changed_at": changed_at,
+        "acl": acl,
+    }
 
 
 def _decode_attributes(value: dict[str, Any]) -> Attributes:
-    changed_at, acl = value.pop("changed_at"), value.pop("acl", None)  # those of an older release have no rights
+    # those of an older release have no rights
+    changed_at, acl = value.pop("changed_at"), value.pop("acl", None)
     return Attributes(
-        **value, changed_at=datetime.fromisoformat(changed_at) if changed_at else None, acl=None if acl is None else tuple(acl)
+        **value,
+        changed_at=datetime.fromisoformat(changed_at) if changed_at else None,
+        acl=None if acl is None else tuple(acl),
     )

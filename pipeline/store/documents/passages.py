@@ -14,7 +14,8 @@ from livedex.pipeline.store.keyword_analyzer import analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import Draft, DraftChunk
 
-_INLINE_ANALYSIS_LIMIT = 8  # pieces whose words are found faster (70 us each) than another thread begins with it
+# pieces whose words are found faster (70 us each) than another thread begins with it
+_INLINE_ANALYSIS_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class StoredPassages:
     Attributes:
         numbers: of all of them, by their hashes.
         new: those that were not known until now.
-        lacking: those without a vector in the generation that was named; those that are new, where none was.
+        lacking: those without a vector in the generation that was named; those that are new, where
+            none was.
     """
 
     numbers: dict[bytes, PassageId]
@@ -32,15 +34,24 @@ class StoredPassages:
     lacking: set[bytes]
 
 
-async def find_passages(connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes]) -> dict[bytes, PassageId]:
+async def find_passages(
+    connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes]
+) -> dict[bytes, PassageId]:
     """Which passages are known, by their hash."""
-    return {row["hash"]: PassageId(row["passage_id"]) for row in await _look_up(connection, tenant_id, hashes, None)}
+    return {
+        row["hash"]: PassageId(row["passage_id"])
+        for row in await _look_up(connection, tenant_id, hashes, None)
+    }
 
 
 async def save_passages(
-    connection: Connection, tenant_id: TenantId, drafts: Sequence[Draft], config: str, generation_id: GenerationId | None = None,
+    connection: Connection,
+    tenant_id: TenantId,
+    drafts: Sequence[Draft],
+    config: str,
+    generation_id: GenerationId | None = None,
     begin: Callable[[Sequence[str]], None] | None = None,
-) -> StoredPassages:  # fmt: skip
+) -> StoredPassages:
     """Insert what is not known of some drafts' passages; none of them is cleared away from now on.
 
     Args:
@@ -53,7 +64,9 @@ async def save_passages(
     lacking: set[bytes] = set()
 
     async def look_up(hashes: Iterable[bytes]) -> None:
-        for hash_, passage_id, _, lacks in await _look_up_and_retain(connection, tenant_id, hashes, generation_id):
+        for hash_, passage_id, _, lacks in await _look_up_and_retain(
+            connection, tenant_id, hashes, generation_id
+        ):
             numbers[hash_] = PassageId(passage_id)
             if lacks:
                 lacking.add(hash_)
@@ -72,32 +85,50 @@ async def save_passages(
 
 
 async def _look_up(
-    connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes], generation_id: GenerationId | None
+    connection: Connection,
+    tenant_id: TenantId,
+    hashes: Iterable[bytes],
+    generation_id: GenerationId | None,
 ) -> list[asyncpg.Record]:
-    """Hash and number of known passages, whether they wait to be cleared away, and whether they lack a vector."""
+    """Hash and number of known passages, whether they wait to be cleared away, and whether they
+    lack a vector.
+    """
     name = "existing_passages" if generation_id is None else "existing_passages_and_vectors"
-    rows: list[asyncpg.Record] = await connection.fetch(sql(name, generation_id), tenant_id, sorted(hashes))
+    rows: list[asyncpg.Record] = await connection.fetch(
+        sql(name, generation_id), tenant_id, sorted(hashes)
+    )
     return rows
 
 
 async def _look_up_and_retain(
-    connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes], generation_id: GenerationId | None
+    connection: Connection,
+    tenant_id: TenantId,
+    hashes: Iterable[bytes],
+    generation_id: GenerationId | None,
 ) -> list[asyncpg.Record]:
     """As `_look_up`; none of what is found is cleared away from now on."""
     found = await _look_up(connection, tenant_id, hashes, generation_id)
     if any(row["unused"] for row in found):
         await connection.execute(sql("keep_used"), tenant_id, list(hashes))
-        return await _look_up(connection, tenant_id, hashes, generation_id)  # without those that were cleared away before that
+        # without those that were cleared away before that
+        return await _look_up(connection, tenant_id, hashes, generation_id)
     return found
 
 
-async def _insert(connection: Connection, tenant_id: TenantId, pieces: Sequence[DraftChunk], config: str) -> dict[bytes, PassageId]:
+async def _insert(
+    connection: Connection, tenant_id: TenantId, pieces: Sequence[DraftChunk], config: str
+) -> dict[bytes, PassageId]:
     def find_words() -> list[tuple[str, list[str]]]:
         return [piece.words or analyze_text(piece.content) for piece in pieces]
 
     words = find_words() if len(pieces) <= _INLINE_ANALYSIS_LIMIT else await in_thread(find_words)
     rows = await connection.fetch(
-        sql("insert_passages"), tenant_id, [piece.hash for piece in pieces], [piece.content for piece in pieces],
-        [text for text, _ in words], ["\x1f".join(exact) for _, exact in words], config,
-    )  # fmt: skip
+        sql("insert_passages"),
+        tenant_id,
+        [piece.hash for piece in pieces],
+        [piece.content for piece in pieces],
+        [text for text, _ in words],
+        ["\x1f".join(exact) for _, exact in words],
+        config,
+    )
     return {row["hash"]: PassageId(row["passage_id"]) for row in rows}

@@ -1,8 +1,9 @@
 """The store on PostgreSQL with pgvector.
 
-Invariants: the version fence stands in the statement that writes; documents are locked in the order of their ids and before anything else,
-passages are inserted in the order of their hashes, vectors in the order of their numbers, so that two transactions never wait for each
-other in a circle; a document's row is locked before its chunks are touched.
+Invariants: the version fence stands in the statement that writes; documents are locked in the order
+of their ids and before anything else, passages are inserted in the order of their hashes, vectors
+in the order of their numbers, so that two transactions never wait for each other in a circle; a
+document's row is locked before its chunks are touched.
 """
 
 from __future__ import annotations
@@ -16,14 +17,38 @@ from numpy.typing import NDArray
 
 from livedex.pipeline.embedding.vectors import MAX_DIMENSIONS
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.model import Arrival, Attributes, DocumentId, Fence, GenerationId, ManifestEntry, PassageId, TenantId, shorten_id
+from livedex.pipeline.model import (
+    Arrival,
+    Attributes,
+    DocumentId,
+    Fence,
+    GenerationId,
+    ManifestEntry,
+    PassageId,
+    TenantId,
+    shorten_id,
+)
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.access_updates import apply_access_updates
-from livedex.pipeline.store.documents.document_sync import acl_column, apply_versions, insert_vectors, sync_versions, version_columns
+from livedex.pipeline.store.documents.document_sync import (
+    acl_column,
+    apply_versions,
+    insert_vectors,
+    sync_versions,
+    version_columns,
+)
 from livedex.pipeline.store.documents.manifests import insert_manifests
 from livedex.pipeline.store.documents.passages import find_passages, save_passages
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import AccessUpdate, Draft, MissingVectors, PassageCounts, PreparedVersion, SyncResult, VersionKey
+from livedex.pipeline.store.protocol import (
+    AccessUpdate,
+    Draft,
+    MissingVectors,
+    PassageCounts,
+    PreparedVersion,
+    SyncResult,
+    VersionKey,
+)
 
 
 class PgVectorStore:
@@ -41,47 +66,82 @@ class PgVectorStore:
     async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
         if not 1 <= dimensions <= MAX_DIMENSIONS:
             raise ConfigError(
-                f"{model_id} has {dimensions} dimensions, pgvector indexes at most {MAX_DIMENSIONS}: choose another LIVEDEX_EMBEDDER, or set LIVEDEX_DIMENSIONS "
+                f"{model_id} has {dimensions} dimensions, pgvector indexes at most "
+                f"{MAX_DIMENSIONS}: choose another LIVEDEX_EMBEDDER, or set "
+                "LIVEDEX_DIMENSIONS "
                 "lower where the model can shorten its vectors (text-embedding-3-…)"
             )
         async with self._database.system(f"generation of {model_id}") as connection:
-            return GenerationId(await connection.fetchval(sql("ensure_generation"), model_id, dimensions))
+            return GenerationId(
+                await connection.fetchval(sql("ensure_generation"), model_id, dimensions)
+            )
 
     async def accept(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, attributes: Attributes, accepted_at: datetime,
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        attributes: Attributes,
+        accepted_at: datetime,
         arrival: Arrival | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at, arrival=arrival)
-        async with self._database.tenant(tenant_id, f"accept {shorten_id(document_id)} v{fence.version}", durable=False) as connection:
+        async with self._database.tenant(
+            tenant_id, f"accept {shorten_id(document_id)} v{fence.version}", durable=False
+        ) as connection:
             return bool(await self._accept(connection, [draft]))
 
     async def _accept(self, connection: Connection, drafts: Sequence[Draft]) -> set[DocumentId]:
         """Which of some documents' versions are the newest now."""
         of, arrivals = [draft.attributes for draft in drafts], [draft.arrived for draft in drafts]
         rows = await connection.fetch(
-            sql("accept_documents"), drafts[0].tenant_id, *version_columns((d.document_id, d.fence) for d in drafts), [a.collection for a in of],
-            [a.source for a in of], [a.title for a in of], [a.uri for a in of], [a.mime_type for a in of], [dict(a.metadata) for a in of],
-            [a.changed_at for a in of], [draft.accepted_at for draft in drafts], acl_column(of),
-            [a.at for a in arrivals], [a.partition for a in arrivals], [a.offset for a in arrivals],
-        )  # fmt: skip
+            sql("accept_documents"),
+            drafts[0].tenant_id,
+            *version_columns((d.document_id, d.fence) for d in drafts),
+            [a.collection for a in of],
+            [a.source for a in of],
+            [a.title for a in of],
+            [a.uri for a in of],
+            [a.mime_type for a in of],
+            [dict(a.metadata) for a in of],
+            [a.changed_at for a in of],
+            [draft.accepted_at for draft in drafts],
+            acl_column(of),
+            [a.at for a in arrivals],
+            [a.partition for a in arrivals],
+            [a.offset for a in arrivals],
+        )
         return {DocumentId(row["document_id"]) for row in rows}
 
-    async def delete_arrived_before(self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival) -> int | None:
-        async with self._database.tenant(tenant_id, f"delete {shorten_id(document_id)}") as connection:
-            found: int | None = await connection.fetchval(sql("clear_before"), tenant_id, document_id, arrival.at, arrival.place)
+    async def delete_arrived_before(
+        self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival
+    ) -> int | None:
+        async with self._database.tenant(
+            tenant_id, f"delete {shorten_id(document_id)}"
+        ) as connection:
+            found: int | None = await connection.fetchval(
+                sql("clear_before"), tenant_id, document_id, arrival.at, arrival.place
+            )
         return found
 
-    async def apply_access_updates(self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]) -> None:
+    async def apply_access_updates(
+        self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
+    ) -> None:
         await apply_access_updates(self._database, tenant_id, guarded)
 
-    async def existing_hashes(self, tenant_id: TenantId, hashes: Sequence[bytes]) -> Mapping[bytes, PassageId]:
+    async def existing_hashes(
+        self, tenant_id: TenantId, hashes: Sequence[bytes]
+    ) -> Mapping[bytes, PassageId]:
         async with self._database.tenant(tenant_id, "look up passages") as connection:
             return await find_passages(connection, tenant_id, hashes)
 
     async def save_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
         tenant_id, first = drafts[0].tenant_id, drafts[0]
         async with self._database.tenant(
-            tenant_id, f"{len(drafts)} manifests from {shorten_id(first.document_id)} v{first.fence.version} on", durable=False
+            tenant_id,
+            f"{len(drafts)} manifests from {shorten_id(first.document_id)} "
+            f"v{first.fence.version} on",
+            durable=False,
         ) as connection:
             current = await self._accept(connection, drafts)
             kept = [draft for draft in drafts if draft.document_id in current]
@@ -92,42 +152,88 @@ class PgVectorStore:
                 lengths = {piece.hash: len(piece.content) for piece in draft.pieces}
                 own = lengths.keys() & new
                 found[draft.document_id] = len(own)
-                counted.append(replace(draft, work=PassageCounts(len(own), len(lengths) - len(own), sum(lengths[each] for each in own))))
+                counted.append(
+                    replace(
+                        draft,
+                        work=PassageCounts(
+                            len(own), len(lengths) - len(own), sum(lengths[each] for each in own)
+                        ),
+                    )
+                )
                 new -= own  # new to the first that shows it
-            await insert_manifests(connection, [(draft, [stored.numbers[piece.hash] for piece in draft.pieces]) for draft in counted])
+            await insert_manifests(
+                connection,
+                [
+                    (draft, [stored.numbers[piece.hash] for piece in draft.pieces])
+                    for draft in counted
+                ],
+            )
         return [found.get(draft.document_id) for draft in drafts]
 
     async def prepare(
-        self, draft: Draft, generation_id: GenerationId, begin: Callable[[Sequence[str]], None] | None = None
+        self,
+        draft: Draft,
+        generation_id: GenerationId,
+        begin: Callable[[Sequence[str]], None] | None = None,
     ) -> PreparedVersion | None:
         tenant_id = draft.tenant_id
         what = f"prepare {shorten_id(draft.document_id)} v{draft.fence.version}"
         async with self._database.tenant(tenant_id, what, durable=False) as connection:
             if not await self._accept(connection, [draft]):
                 return None
-            stored = await save_passages(connection, tenant_id, [draft], self._config, generation_id, begin)
+            stored = await save_passages(
+                connection, tenant_id, [draft], self._config, generation_id, begin
+            )
         texts = {piece.hash: piece.content for piece in draft.pieces}
         missing = [(stored.numbers[hash_], texts[hash_]) for hash_ in stored.lacking]
-        entries = [ManifestEntry(stored.numbers[piece.hash], piece.gap, len(piece.content), piece.heading) for piece in draft.pieces]
-        return PreparedVersion(draft, generation_id, tuple(entries), len(stored.new), sorted(missing))
+        entries = [
+            ManifestEntry(stored.numbers[piece.hash], piece.gap, len(piece.content), piece.heading)
+            for piece in draft.pieces
+        ]
+        return PreparedVersion(
+            draft, generation_id, tuple(entries), len(stored.new), sorted(missing)
+        )
 
-    async def sync_prepared(self, prepared: PreparedVersion, vectors: Mapping[PassageId, NDArray[np.float32]] | None = None) -> SyncResult:
+    async def sync_prepared(
+        self,
+        prepared: PreparedVersion,
+        vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+    ) -> SyncResult:
         draft = prepared.draft
-        async with self._database.tenant(draft.tenant_id, f"sync {shorten_id(draft.document_id)} v{draft.fence.version}") as connection:
-            done = await apply_versions(connection, draft.tenant_id, [(draft, prepared.entries)], prepared.generation_id, vectors)
+        async with self._database.tenant(
+            draft.tenant_id, f"sync {shorten_id(draft.document_id)} v{draft.fence.version}"
+        ) as connection:
+            done = await apply_versions(
+                connection,
+                draft.tenant_id,
+                [(draft, prepared.entries)],
+                prepared.generation_id,
+                vectors,
+            )
         return done[0]
 
     async def missing_vectors(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId,
     ) -> MissingVectors | None:
-        return (await self.missing_vectors_batch(tenant_id, [(document_id, fence)], generation_id))[0]
+        return (await self.missing_vectors_batch(tenant_id, [(document_id, fence)], generation_id))[
+            0
+        ]
 
     async def missing_vectors_batch(
         self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId
     ) -> list[MissingVectors | None]:
-        what = f"passages of {len(versions)} manifests from {versions[0][0]} v{versions[0][1].version} on"
+        what = (
+            f"passages of {len(versions)} manifests from {versions[0][0]} "
+            f"v{versions[0][1].version} on"
+        )
         async with self._database.tenant(tenant_id, what) as connection:
-            rows = await connection.fetch(sql("missing_vectors", generation_id), tenant_id, *version_columns(versions))
+            rows = await connection.fetch(
+                sql("missing_vectors", generation_id), tenant_id, *version_columns(versions)
+            )
         missing: dict[int, MissingVectors] = {}
         for place, passage_id, content in rows:
             of_manifest = missing.setdefault(place, [])
@@ -136,13 +242,24 @@ class PgVectorStore:
         return [missing.get(place) for place in range(1, len(versions) + 1)]
 
     async def upsert_vectors(
-        self, tenant_id: TenantId, generation_id: GenerationId, vectors: Mapping[PassageId, NDArray[np.float32]], *, durable: bool = True
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        vectors: Mapping[PassageId, NDArray[np.float32]],
+        *,
+        durable: bool = True,
     ) -> None:
-        async with self._database.tenant(tenant_id, f"keep {len(vectors)} vectors", durable=durable) as connection:
+        async with self._database.tenant(
+            tenant_id, f"keep {len(vectors)} vectors", durable=durable
+        ) as connection:
             await insert_vectors(connection, tenant_id, generation_id, vectors)
 
     async def sync_document(
-        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        document_id: DocumentId,
+        fence: Fence,
+        generation_id: GenerationId | None,
     ) -> SyncResult:
         done = (await self.sync_documents(tenant_id, [(document_id, fence)], generation_id))[0]
         if isinstance(done, Exception):
@@ -150,16 +267,23 @@ class PgVectorStore:
         return done
 
     async def sync_documents(
-        self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId | None
+        self,
+        tenant_id: TenantId,
+        versions: Sequence[VersionKey],
+        generation_id: GenerationId | None,
     ) -> list[SyncResult | Exception]:
         what = f"sync {len(versions)} documents from {versions[0][0]} v{versions[0][1].version} on"
         async with self._database.tenant(tenant_id, what) as connection:
             return await sync_versions(connection, tenant_id, versions, generation_id)
 
-    async def delete_document(self, tenant_id: TenantId, document_id: DocumentId, fence: Fence) -> SyncResult:
+    async def delete_document(
+        self, tenant_id: TenantId, document_id: DocumentId, fence: Fence
+    ) -> SyncResult:
         now = datetime.now().astimezone()
         await self.accept(tenant_id, document_id, fence, Attributes(), now)
-        async with self._database.tenant(tenant_id, f"delete {shorten_id(document_id)} v{fence.version}") as connection:
+        async with self._database.tenant(
+            tenant_id, f"delete {shorten_id(document_id)} v{fence.version}"
+        ) as connection:
             draft = Draft(tenant_id, document_id, fence, "deleted", Attributes(), now)
             return (await apply_versions(connection, tenant_id, [(draft, ())], None))[0]
 

@@ -20,16 +20,25 @@ MAX_INDEXED_DIMENSIONS = 4000  # of HNSW over halfvec; Source: pgvector's README
 
 def index_name(generation_id: GenerationId | None) -> str:
     """The index of a generation; without one, a name that no index has."""
-    return "vectors_none_by_nearness" if generation_id is None else f"vectors_{int(generation_id)}_by_nearness"
+    return (
+        "vectors_none_by_nearness"
+        if generation_id is None
+        else f"vectors_{int(generation_id)}_by_nearness"
+    )
 
 
-async def vector_index_is_valid(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:
+async def vector_index_is_valid(
+    connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId
+) -> bool:
     """Whether the index stands and is complete."""
     return bool(await connection.fetchval(sql("vector_index_is_valid"), index_name(generation_id)))
 
 
-async def maintain_vector_index(owner_url: str, generation_id: GenerationId, threshold_rows: int) -> bool:
-    """Build the index when the generation holds enough vectors; a build that was broken off is done again.
+async def maintain_vector_index(
+    owner_url: str, generation_id: GenerationId, threshold_rows: int
+) -> bool:
+    """Build the index when the generation holds enough vectors; a build that was broken off is done
+    again.
 
     Two that run at the same moment are safe: the second leaves it to the first.
 
@@ -47,9 +56,9 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
         connection = await connect(owner_url, application_name="livedex")
         try:
             await set_search_path(connection)
-            if await vector_index_is_valid(connection, generation_id) or not await _reaches_threshold(
-                connection, generation_id, threshold_rows
-            ):
+            if await vector_index_is_valid(
+                connection, generation_id
+            ) or not await _reaches_threshold(connection, generation_id, threshold_rows):
                 return False
             if not await connection.fetchval("select pg_try_advisory_lock($1::bigint)", _LOCK_KEY):
                 return False
@@ -58,11 +67,15 @@ async def maintain_vector_index(owner_url: str, generation_id: GenerationId, thr
             await connection.close()
 
 
-async def _reaches_threshold(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int) -> bool:
+async def _reaches_threshold(
+    connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int
+) -> bool:
     return bool(await connection.fetchval(sql("vectors_reach"), generation_id, rows))
 
 
-async def _build(connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId) -> bool:
+async def _build(
+    connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId
+) -> bool:
     if await vector_index_is_valid(connection, generation_id):
         return False
     await connection.execute(sql("drop_vector_index", generation_id))  # what a broken build left

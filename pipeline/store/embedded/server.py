@@ -1,7 +1,9 @@
-"""PostgreSQL out of a wheel, in the data directory: started when nobody has, stopped by the last one who uses it.
+"""PostgreSQL out of a wheel, in the data directory: started when nobody has, stopped by the last
+one who uses it.
 
-Every process that uses it holds a shared lock on `postgres.lock`; whoever ends and gets the lock exclusively is the last and stops it.
-A server that a killed process left behind is taken over as it is. Nothing of the shell decides how the server is reached.
+Every process that uses it holds a shared lock on `postgres.lock`; whoever ends and gets the lock
+exclusively is the last and stops it. A server that a killed process left behind is taken over as it
+is. Nothing of the shell decides how the server is reached.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from livedex.pipeline.store.embedded.binaries import (
     system_user,
 )
 from livedex.pipeline.store.embedded.shutdown import KILL_TIMEOUT_S, stop_server
-from livedex.pipeline.store.embedded.socket_directory import create_socket_directory, remove_socket_directory
+from livedex.pipeline.store.embedded.socket_directory import (
+    create_socket_directory,
+    remove_socket_directory,
+)
 from livedex.pipeline.store.postgres.conninfo import EmbeddedUrl
 
 DATABASE = "livedex"
@@ -60,7 +65,8 @@ _SETTINGS = {
     "timezone": "UTC",
 }
 
-_children: dict[Path, subprocess.Popen[bytes]] = {}  # servers that this process started, to reap them
+# servers that this process started, to reap them
+_children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 @asynccontextmanager
@@ -97,7 +103,9 @@ def is_initialised(data: Path) -> bool:
 
 
 def _url(sockets: Path, database: str) -> EmbeddedUrl:
-    return EmbeddedUrl(f"postgresql://{OWNER_ROLE}@/{database}?host={sockets}&port={_PORT}&sslmode=disable")
+    return EmbeddedUrl(
+        f"postgresql://{OWNER_ROLE}@/{database}?host={sockets}&port={_PORT}&sslmode=disable"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,9 @@ def _ensure_running(home: Path) -> Path:
         reachable = account is None or can_traverse(home, account)
         if not reachable and not sys.platform.startswith("linux"):
             raise ConfigError(
-                f"PostgreSQL does not run as root, and its user {account.pw_name if account else ''} cannot reach {home}: choose another --data DIR"
+                "PostgreSQL does not run as root, and its user "
+                f"{account.pw_name if account else ''} cannot reach {home}: choose another "
+                "--data DIR"
             )
         programs = binary_directory(account)
         if not (home / "PG_VERSION").exists():
@@ -141,15 +151,28 @@ def _create_directory(path: Path, account: pwd.struct_passwd | None) -> None:
         os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
-def _initialise(home: Path, programs: Path, account: pwd.struct_passwd | None, reachable: bool) -> None:
+def _initialise(
+    home: Path, programs: Path, account: pwd.struct_passwd | None, reachable: bool
+) -> None:
     making = home.with_name("postgres.new")
     if making.is_symlink() or making.exists():
         subprocess.run(["rm", "-rf", str(making)], check=True)  # a start that was killed half-way
     _create_directory(making, account)
     run_binary(
-        programs / "initdb", "-D", making if reachable else _WORKING_DIRECTORY, "-U", OWNER_ROLE, "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin",
-        "--builtin-locale=C.UTF-8", "--locale=C", "--no-instructions", account=account, folder=making,
-    )  # fmt: skip
+        programs / "initdb",
+        "-D",
+        making if reachable else _WORKING_DIRECTORY,
+        "-U",
+        OWNER_ROLE,
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--locale=C",
+        "--no-instructions",
+        account=account,
+        folder=making,
+    )
     making.rename(home)
 
 
@@ -158,9 +181,16 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
     if dead := _children.pop(home, None):
         dead.poll()
     left = _read_pid_file(home)
-    sockets = create_socket_directory(home, account, reachable=reachable, left=None if left is None else left.sockets)
+    sockets = create_socket_directory(
+        home, account, reachable=reachable, left=None if left is None else left.sockets
+    )
     try:
-        _launch(home, [str(programs / "postgres"), "-D", str(home) if reachable else _WORKING_DIRECTORY], sockets, account)
+        _launch(
+            home,
+            [str(programs / "postgres"), "-D", str(home) if reachable else _WORKING_DIRECTORY],
+            sockets,
+            account,
+        )
     except BaseException:
         if left is None or left.sockets != sockets:
             remove_socket_directory(sockets, home, account)
@@ -168,19 +198,30 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
     return sockets
 
 
-def _launch(home: Path, command: list[str], sockets: Path, account: pwd.struct_passwd | None) -> None:
-    """Run the server; once more when it ends at once, as it may when what a killed one left is still being cleared away."""
+def _launch(
+    home: Path, command: list[str], sockets: Path, account: pwd.struct_passwd | None
+) -> None:
+    """Run the server; once more when it ends at once, as it may when what a killed one left is
+    still being cleared away.
+    """
     settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
     for is_last in (False, True):
         for stale in (home / "postmaster.pid", sockets / f".s.PGSQL.{_PORT}.lock"):
-            stale.unlink(missing_ok=True)  # `_ready_server` looked; what was killed may be a zombie still
+            # `_ready_server` looked; what was killed may be a zombie still
+            stale.unlink(missing_ok=True)
         with _open_log(log) as out:
             process = subprocess.Popen(
-                [*command, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=home, start_new_session=True, env=environment_without_libpq(),
+                [*command, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=home,
+                start_new_session=True,
+                env=environment_without_libpq(),
                 **subprocess_user(account),
-            )  # fmt: skip
+            )
         if _wait_until_ready(home, process):
             _children[home] = process
             return
@@ -192,9 +233,13 @@ def _launch(home: Path, command: list[str], sockets: Path, account: pwd.struct_p
 
 
 def _open_log(log: Path) -> BinaryIO:
-    """The server's log to write to; its folder is the server's user's, who may not lead us elsewhere."""
+    """The server's log to write to; its folder is the server's user's, who may not lead us
+    elsewhere.
+    """
     try:
-        return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab")
+        return os.fdopen(
+            os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab"
+        )
     except OSError as exc:
         raise ConfigError(f"{log} cannot be written ({exc.strerror}): remove it") from exc
 
@@ -219,7 +264,9 @@ def _ensure_database(sockets: Path) -> None:
 
         connection = await connect(_url(sockets, "postgres"))
         try:
-            if not await connection.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
+            if not await connection.fetchval(
+                "select exists (select from pg_database where datname = $1)", DATABASE
+            ):
                 await connection.execute(f'create database "{DATABASE}"')
         finally:
             await connection.close()
@@ -230,7 +277,9 @@ def _ensure_database(sockets: Path) -> None:
 def _read_pid_file(home: Path) -> _Server | None:
     """What a server wrote down at its start, whether it runs or not."""
     try:
-        lines = (home / "postmaster.pid").read_text("utf-8", "surrogateescape").rstrip("\n").split("\n")
+        lines = (
+            (home / "postmaster.pid").read_text("utf-8", "surrogateescape").rstrip("\n").split("\n")
+        )
         return _Server(
             int(lines[0]), lines[-1].strip(), Path(lines[-4])
         )  # counted from its end: the second is a path, which may have line breaks
@@ -245,13 +294,19 @@ def _running_server(home: Path) -> _Server | None:
         if server is None:
             return None
         process = psutil.Process(server.pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE or process.cwd() != str(home) else server
+        return (
+            None
+            if process.status() == psutil.STATUS_ZOMBIE or process.cwd() != str(home)
+            else server
+        )
     except psutil.Error:
         return None
 
 
 def _ready_server(home: Path) -> _Server | None:
-    """The server that runs on this directory and takes connections; one that is starting is waited for."""
+    """The server that runs on this directory and takes connections; one that is starting is waited
+    for.
+    """
     end = time.monotonic() + _START_TIMEOUT_S
     server = _running_server(home)
     while server is not None and server.state != "ready" and time.monotonic() < end:

@@ -15,7 +15,8 @@ KILL_TIMEOUT_S = 3.0
 
 
 def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
-    """Ask for a fast shutdown; one that a frozen process holds up, or that takes too long, becomes an immediate one, and then a kill.
+    """Ask for a fast shutdown; one that a frozen process holds up, or that takes too long, becomes
+    an immediate one, and then a kill.
 
     Nothing is lost by it: the server recovers at its next start, as after a crash.
 
@@ -29,7 +30,8 @@ def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -
             break
     else:
         return
-    server.send_signal(signal.SIGQUIT)  # an immediate shutdown, after which the server kills what does not end within 5 s
+    # an immediate shutdown, after which the server kills what does not end within 5 s
+    server.send_signal(signal.SIGQUIT)
     if _wait_for_exit(server, child, _IMMEDIATE_SHUTDOWN_TIMEOUT_S):
         return
     for process in [*server.children(recursive=True), server]:
@@ -38,7 +40,9 @@ def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -
     _wait_for_exit(server, child, KILL_TIMEOUT_S)
 
 
-def _wait_for_exit(server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float) -> bool:
+def _wait_for_exit(
+    server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float
+) -> bool:
     """Whether the server ends within so many seconds."""
     try:
         if child and child.pid == server.pid:
@@ -53,6 +57,8 @@ def _wait_for_exit(server: psutil.Process, child: subprocess.Popen[bytes] | None
 def _is_stopped(server: psutil.Process) -> bool:
     """Whether a process of the server is stopped by a signal, so that it can end nothing."""
     try:
-        return any(process.status() == psutil.STATUS_STOPPED for process in [server, *server.children()])
+        return any(
+            process.status() == psutil.STATUS_STOPPED for process in [server, *server.children()]
+        )
     except psutil.NoSuchProcess:
         return False

@@ -1,4 +1,6 @@
-"""What the driver needs to be told so that a connection is what its parameters say; those that it cannot keep are refused by name."""
+"""What the driver needs to be told so that a connection is what its parameters say; those that it
+cannot keep are refused by name.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +21,59 @@ _PORT = "5432"
 _SOCKET_DIRECTORIES = ("/run/postgresql", "/var/run/postgresql", "/tmp")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _TLS_FILES = ("sslrootcert", "sslcrl", "sslcert", "sslkey")
-_TLS_PARAMETERS = (*_TLS_FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version")
+_TLS_PARAMETERS = (
+    *_TLS_FILES,
+    "sslpassword",
+    "ssl_min_protocol_version",
+    "ssl_max_protocol_version",
+)
 _SUPPORTED_VALUES = {
-    "channel_binding": {"disable", "prefer"}, "gssencmode": {"disable", "prefer"}, "gssdelegation": {"0"}, "sslcertmode": {"allow"}, "sslsni": {"1"},
-    "sslcompression": {"0", "1"}, "replication": {"false", "off", "no", "0"}, "min_protocol_version": {"3.0"},
-    "max_protocol_version": {"3.0", "3.2", "latest"}, "client_encoding": {"utf8", "utf-8", "unicode", "auto"}, "gsslib": {"gssapi"},
-    "target_session_attrs": {"any", "primary", "read-write"}, "load_balance_hosts": {"disable", "random"}, "sslnegotiation": {"postgres", "direct"},
-    "sslmode": set(_SSL_MODES), "keepalives": {"0", "1"}, "ssl_min_protocol_version": {"tlsv1.2", "tlsv1.3"},
+    "channel_binding": {"disable", "prefer"},
+    "gssencmode": {"disable", "prefer"},
+    "gssdelegation": {"0"},
+    "sslcertmode": {"allow"},
+    "sslsni": {"1"},
+    "sslcompression": {"0", "1"},
+    "replication": {"false", "off", "no", "0"},
+    "min_protocol_version": {"3.0"},
+    "max_protocol_version": {"3.0", "3.2", "latest"},
+    "client_encoding": {"utf8", "utf-8", "unicode", "auto"},
+    "gsslib": {"gssapi"},
+    "target_session_attrs": {"any", "primary", "read-write"},
+    "load_balance_hosts": {"disable", "random"},
+    "sslnegotiation": {"postgres", "direct"},
+    "sslmode": set(_SSL_MODES),
+    "keepalives": {"0", "1"},
+    "ssl_min_protocol_version": {"tlsv1.2", "tlsv1.3"},
     "ssl_max_protocol_version": {"tlsv1.2", "tlsv1.3"},
-}  # fmt: skip
-"""The values that can be kept; every other one asks for what the driver cannot do, or Livedex cannot work with."""
+}
+"""The values that can be kept; every other one asks for what the driver cannot do, or Livedex
+cannot work with.
+"""
 _ADVICE = {
-    "channel_binding": "write channel_binding=prefer, with sslmode=verify-full for a server that proves who it is",
+    "channel_binding": "write channel_binding=prefer, with sslmode=verify-full for a server "
+    "that proves who it is",
     "target_session_attrs": "Livedex writes; write read-write",
-    "gssencmode": "write gssencmode=disable, and sslmode=require for a connection that nobody else reads",
+    "gssencmode": "write gssencmode=disable, and sslmode=require for a connection that "
+    "nobody else reads",
     "client_encoding": "Livedex speaks UTF-8; leave it out",
 }
 _UNSUPPORTED_PARAMETERS = frozenset(
-    "require_auth requirepeer sslcrldir sslkeylogfile scram_client_key scram_server_key oauth_issuer oauth_client_id oauth_client_secret oauth_scope".split()
+    "require_auth requirepeer sslcrldir sslkeylogfile scram_client_key scram_server_key "
+    "oauth_issuer oauth_client_id oauth_client_secret oauth_scope".split()
 )
-_INTEGER_PARAMETERS = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
+_INTEGER_PARAMETERS = (
+    "connect_timeout",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
 
 
 def asyncpg_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of `asyncpg.connect`; all that it would look for in the environment is among them.
+    """Return the arguments of `asyncpg.connect`; all that it would look for in the environment is
+    among them.
 
     Args:
         parameters: under libpq's names, see `connection_parameters`.
@@ -57,20 +88,33 @@ def asyncpg_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]
     database = parameters.get("dbname") or user
     timeout = int(parameters.get("connect_timeout", CONNECT_TIMEOUT_S))
     found: dict[str, Any] = {
-        "host": [host for host, _ in hosts], "port": [int(port) for _, port in hosts], "user": user, "database": database,
-        "password": _password(parameters, database, user), "passfile": os.devnull, "timeout": timeout * len(hosts) if timeout > 0 else None,
-        "target_session_attrs": parameters.get("target_session_attrs", "any"), "krbsrvname": parameters.get("krbsrvname", "postgres"),
-        "gsslib": parameters.get("gsslib", "gssapi"), "direct_tls": parameters.get("sslnegotiation") == "direct", **_tls(parameters, hosts),
-    }  # fmt: skip
+        "host": [host for host, _ in hosts],
+        "port": [int(port) for _, port in hosts],
+        "user": user,
+        "database": database,
+        "password": _password(parameters, database, user),
+        "passfile": os.devnull,
+        "timeout": timeout * len(hosts) if timeout > 0 else None,
+        "target_session_attrs": parameters.get("target_session_attrs", "any"),
+        "krbsrvname": parameters.get("krbsrvname", "postgres"),
+        "gsslib": parameters.get("gsslib", "gssapi"),
+        "direct_tls": parameters.get("sslnegotiation") == "direct",
+        **_tls(parameters, hosts),
+    }
     name = (
-        parameters.get("application_name") or settings.get("application_name") or parameters.get("fallback_application_name") or "livedex"
+        parameters.get("application_name")
+        or settings.get("application_name")
+        or parameters.get("fallback_application_name")
+        or "livedex"
     )
     options = {"options": parameters["options"]} if parameters.get("options") else {}
     return {**found, "server_settings": {**options, **settings, "application_name": name}}
 
 
 def server_location(parameters: Mapping[str, str]) -> str:
-    """Return where a connection leads, for people: hosts and ports, database and user, and nothing secret."""
+    """Return where a connection leads, for people: hosts and ports, database and user, and nothing
+    secret.
+    """
     try:
         places = ", ".join(f"{host}:{port}" for host, port in _hosts(parameters)[:4])
     except ConfigError:
@@ -82,14 +126,20 @@ def server_location(parameters: Mapping[str, str]) -> str:
 def _check_values(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if name in _UNSUPPORTED_PARAMETERS:
-            raise ConfigError(f"{name} of the database connection cannot be kept by the driver: leave it out")
+            raise ConfigError(
+                f"{name} of the database connection cannot be kept by the driver: leave it out"
+            )
         if name in _SUPPORTED_VALUES and value.lower() not in _SUPPORTED_VALUES[name]:
             known = ", ".join(sorted(_SUPPORTED_VALUES[name]))
             raise ConfigError(
-                f"{name}={value} of the database connection cannot be kept: {_ADVICE.get(name, f'what can be is {known}; or leave it out')}"
+                f"{name}={value} of the database connection cannot be kept: "
+                f"{_ADVICE.get(name, f'what can be is {known}; or leave it out')}"
             )
         if name in _INTEGER_PARAMETERS and not value.removeprefix("-").isdecimal():
-            raise ConfigError(f"{name} of the database connection is no whole number: write seconds (tcp_user_timeout: milliseconds)")
+            raise ConfigError(
+                f"{name} of the database connection is no whole number: write seconds "
+                "(tcp_user_timeout: milliseconds)"
+            )
 
 
 def _hosts(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -97,26 +147,44 @@ def _hosts(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
     addresses = parameters["hostaddr"].split(",") if parameters.get("hostaddr") else names
     ports = parameters.get("port", "").split(",")
     if parameters.get("host") and len(addresses) != len(names):
-        raise ConfigError(f"hostaddr of the database connection has {len(addresses)} addresses for {len(names)} hosts: give one for each")
+        raise ConfigError(
+            f"hostaddr of the database connection has {len(addresses)} addresses for "
+            f"{len(names)} hosts: give one for each"
+        )
     if len(ports) not in (1, len(addresses)):
-        raise ConfigError(f"port of the database connection has {len(ports)} ports for {len(addresses)} hosts: give one, or one for each")
+        raise ConfigError(
+            f"port of the database connection has {len(ports)} ports for {len(addresses)} "
+            "hosts: give one, or one for each"
+        )
     ports = ports * len(addresses) if len(ports) == 1 else ports
     found = []
     for address, port in zip(addresses, ports, strict=True):
         if port and not (port.isdecimal() and 0 < int(port) < 65536):
             raise ConfigError("port of the database connection is no number from 1 to 65535")
         if address.startswith("@"):
-            raise ConfigError("host of the database connection is an abstract socket, which the driver cannot use: name a folder or a host")
+            raise ConfigError(
+                "host of the database connection is an abstract socket, which the driver "
+                "cannot use: name a folder or a host"
+            )
         found += [(host, port or _PORT) for host in ([address] if address else _default_hosts())]
-    if parameters.get("hostaddr") and parameters.get("host") and parameters.get("sslmode") == "verify-full":
-        raise ConfigError("hostaddr of the database connection cannot be kept with sslmode=verify-full: leave hostaddr out")
+    if (
+        parameters.get("hostaddr")
+        and parameters.get("host")
+        and parameters.get("sslmode") == "verify-full"
+    ):
+        raise ConfigError(
+            "hostaddr of the database connection cannot be kept with sslmode=verify-full: "
+            "leave hostaddr out"
+        )
     if parameters.get("load_balance_hosts") == "random":
         random.shuffle(found)
     return found
 
 
 def _default_hosts() -> list[str]:
-    sockets = [folder for folder in _SOCKET_DIRECTORIES if Path(folder, f".s.PGSQL.{_PORT}").exists()]
+    sockets = [
+        folder for folder in _SOCKET_DIRECTORIES if Path(folder, f".s.PGSQL.{_PORT}").exists()
+    ]
     return [*sockets[:1], "localhost"]
 
 
@@ -124,7 +192,10 @@ def _system_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        raise ConfigError("the database connection has no user, and this process no name: write postgresql://USER@HOST/DATABASE") from None
+        raise ConfigError(
+            "the database connection has no user, and this process no name: write "
+            "postgresql://USER@HOST/DATABASE"
+        ) from None
 
 
 def _password(parameters: Mapping[str, str], database: str, user: str) -> str:
@@ -139,22 +210,51 @@ def _password(parameters: Mapping[str, str], database: str, user: str) -> str:
 
 
 def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[str, Any]:
-    """How the driver encrypts. It takes files only in a URL, which therefore holds these and nothing else."""
+    """How the driver encrypts.
+
+    It takes files only in a URL, which therefore holds these and nothing else.
+    """
     root = parameters.get("sslrootcert", "")
     mode = parameters.get("sslmode", "verify-full" if root == "system" else "prefer")
     strict = _SSL_MODES.index(mode) >= _SSL_MODES.index("require")
     if parameters.get("sslnegotiation") == "direct" and not strict:
-        raise ConfigError("sslnegotiation=direct of the database connection needs sslmode=require, verify-ca or verify-full")
+        raise ConfigError(
+            "sslnegotiation=direct of the database connection needs sslmode=require, "
+            "verify-ca or verify-full"
+        )
     if mode == "disable" or all(host.startswith("/") for host, _ in hosts):
         return {"ssl": "disable", "direct_tls": False}
     if root == "system":
         if mode != "verify-full":
-            raise ConfigError(f"sslrootcert=system of the database connection needs sslmode=verify-full, and not {mode}")
+            raise ConfigError(
+                "sslrootcert=system of the database connection needs sslmode=verify-full, "
+                f"and not {mode}"
+            )
         return {"ssl": ssl.create_default_context()}
-    if mode.startswith("verify") and not root and not (Path.home() / ".postgresql" / "root.crt").exists():
-        raise ConfigError(f"sslmode={mode} of the database connection needs sslrootcert: name the file of the authority, or system")
+    if (
+        mode.startswith("verify")
+        and not root
+        and not (Path.home() / ".postgresql" / "root.crt").exists()
+    ):
+        raise ConfigError(
+            f"sslmode={mode} of the database connection needs sslrootcert: name the file of "
+            "the authority, or system"
+        )
     for name in _TLS_FILES:
-        if parameters.get(name) and strict | (name in ("sslcert", "sslkey")) and not os.access(parameters[name], os.R_OK):
-            raise ConfigError(f"{name} of the database connection names a file that cannot be read: {parameters[name]}")
-    query = {"sslmode": mode, **{name: parameters[name] for name in _TLS_PARAMETERS if parameters.get(name)}}
-    return {"dsn": "postgresql://?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())}
+        if (
+            parameters.get(name)
+            and strict | (name in ("sslcert", "sslkey"))
+            and not os.access(parameters[name], os.R_OK)
+        ):
+            raise ConfigError(
+                f"{name} of the database connection names a file that cannot be read: "
+                f"{parameters[name]}"
+            )
+    query = {
+        "sslmode": mode,
+        **{name: parameters[name] for name in _TLS_PARAMETERS if parameters.get(name)},
+    }
+    return {
+        "dsn": "postgresql://?"
+        + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    }

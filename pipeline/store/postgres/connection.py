@@ -1,4 +1,6 @@
-"""Opens connections to PostgreSQL: the one way for the pool, the queue, who listens and who migrates."""
+"""Opens connections to PostgreSQL: the one way for the pool, the queue, who listens and who
+migrates.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from livedex.pipeline.store.postgres.conninfo import EmbeddedUrl, parse_conninfo
 from livedex.pipeline.store.postgres.session_limits import enable_tcp_keepalive
 
 AsyncpgConnection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-_KEEPALIVE_OPTIONS = {"keepalives_idle": "TCP_KEEPIDLE", "keepalives_interval": "TCP_KEEPINTVL", "keepalives_count": "TCP_KEEPCNT"}
+_KEEPALIVE_OPTIONS = {
+    "keepalives_idle": "TCP_KEEPIDLE",
+    "keepalives_interval": "TCP_KEEPINTVL",
+    "keepalives_count": "TCP_KEEPCNT",
+}
 _SESSION_DEFAULTS = {"search_path": "public"}
 """Of every session. Where the schema is follows from no setting of the role or the database."""
 
@@ -35,7 +41,8 @@ def check_database_url(url: str, setting: str) -> None:
         setting: where it comes from.
 
     Raises:
-        ConfigError: it cannot be read, or asks for what cannot be kept; the message names the setting and the parameter.
+        ConfigError: it cannot be read, or asks for what cannot be kept; the message names the
+        setting and the parameter.
     """
     try:
         asyncpg_arguments(database_parameters(url), {})
@@ -70,7 +77,9 @@ async def connect(url: str, **settings: str) -> AsyncpgConnection:
     return await connection_factory(url, settings)()
 
 
-def connection_factory(url: str, settings: Mapping[str, str]) -> Callable[..., Awaitable[AsyncpgConnection]]:
+def connection_factory(
+    url: str, settings: Mapping[str, str]
+) -> Callable[..., Awaitable[AsyncpgConnection]]:
     """Return a function that opens connections, for pools; a password file is read anew each time.
 
     Args:
@@ -80,7 +89,11 @@ def connection_factory(url: str, settings: Mapping[str, str]) -> Callable[..., A
     async def opened(*_: Any, **more: Any) -> AsyncpgConnection:
         parameters = database_parameters(url)
         arguments = asyncpg_arguments(parameters, {**_SESSION_DEFAULTS, **settings})
-        kept = {name: value for name, value in more.items() if name in ("loop", "connection_class", "record_class", "command_timeout")}
+        kept = {
+            name: value
+            for name, value in more.items()
+            if name in ("loop", "connection_class", "record_class", "command_timeout")
+        }
         connection = await asyncpg.connect(**arguments, **kept)
         enable_tcp_keepalive(connection)
         _apply_socket_parameters(connection, parameters)
@@ -90,14 +103,20 @@ def connection_factory(url: str, settings: Mapping[str, str]) -> Callable[..., A
 
 
 def _apply_socket_parameters(connection: AsyncpgConnection, parameters: Mapping[str, str]) -> None:
-    """Set what the parameters say of the socket, beyond what is set for every one; the driver has no argument for it."""
+    """Set what the parameters say of the socket, beyond what is set for every one; the driver has
+    no argument for it.
+    """
     transport = getattr(connection, "_transport", None)
     opened = None if transport is None else transport.get_extra_info("socket")
     if opened is None or opened.family == socket.AF_UNIX:
         return
     if parameters.get("keepalives") == "0":
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 0)
-    names = {name: getattr(socket, option) for name, option in _KEEPALIVE_OPTIONS.items() if hasattr(socket, option)}
+    names = {
+        name: getattr(socket, option)
+        for name, option in _KEEPALIVE_OPTIONS.items()
+        if hasattr(socket, option)
+    }
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         names["tcp_user_timeout"] = socket.TCP_USER_TIMEOUT
     for name, option in names.items():

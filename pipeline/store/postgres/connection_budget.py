@@ -1,4 +1,6 @@
-"""How many connections to the database a process may hold, and what it uses them for; the server is asked how many it has left."""
+"""How many connections to the database a process may hold, and what it uses them for; the server
+is asked how many it has left.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,14 @@ _MIN_POOL, _MIN_PUBLISHING = 2, 1
 
 _CAPACITY_SQL = """
 select current_setting('max_connections')::int as most,
-       current_setting('superuser_reserved_connections')::int + coalesce(current_setting('reserved_connections', true)::int, 0) as reserved,
+       current_setting('superuser_reserved_connections')::int +
+         coalesce(current_setting('reserved_connections', true)::int, 0) as reserved,
        (select coalesce(sum(numbackends), 0)::int from pg_catalog.pg_stat_database) - 1 as used,
-       coalesce((select nullif(r.rolconnlimit, -1) - (select count(*) from pg_catalog.pg_stat_activity a where a.usesysid = r.oid)::int + 1
+       coalesce((select nullif(r.rolconnlimit, -1) - (select count(*)
+         from pg_catalog.pg_stat_activity a where a.usesysid = r.oid)::int + 1
                  from pg_catalog.pg_roles r where r.rolname = session_user), 1000000) as of_role,
-       coalesce((select nullif(d.datconnlimit, -1) - s.numbackends + 1 from pg_catalog.pg_database d join pg_catalog.pg_stat_database s on s.datid = d.oid
+       coalesce((select nullif(d.datconnlimit, -1) - s.numbackends + 1
+         from pg_catalog.pg_database d join pg_catalog.pg_stat_database s on s.datid = d.oid
                  where d.datname = current_database()), 1000000) as of_database"""
 
 
@@ -29,10 +34,12 @@ class ConnectionNeeds:
 
     Attributes:
         who: the process, for errors, such as `livedex up`.
-        stages: that consume the queue of the database; each holds one connection to fetch and one to listen.
+        stages: that consume the queue of the database; each holds one connection to fetch and one
+            to listen.
         listeners: other connections that listen.
         publishes: whether it publishes to the queue.
-        builds: whether it opens one at times to migrate or to build an index; always so at its start.
+        builds: whether it opens one at times to migrate or to build an index; always so at its
+            start.
     """
 
     who: str
@@ -102,7 +109,9 @@ def command_budget(connections: int, most: int | None) -> ConnectionBudget:
     return ConnectionBudget(max(1, min(connections, most - 2)), 1)
 
 
-def allocate_connections(needs: ConnectionNeeds, room: ServerCapacity, most: int | None) -> ConnectionBudget:
+def allocate_connections(
+    needs: ConnectionNeeds, room: ServerCapacity, most: int | None
+) -> ConnectionBudget:
     """Return how a process divides the connections that it may have.
 
     Args:
@@ -113,15 +122,20 @@ def allocate_connections(needs: ConnectionNeeds, room: ServerCapacity, most: int
     """
     if most is not None and most < needs.minimum:
         raise ConfigError(
-            f"LIVEDEX_MAX_CONNECTIONS is {most}, and {needs.who} needs at least {needs.minimum}: set it higher, or leave it out"
+            f"LIVEDEX_MAX_CONNECTIONS is {most}, and {needs.who} needs at least "
+            f"{needs.minimum}: set it higher, or leave it out"
         )
     if room.free < needs.minimum:
         raise ConfigError(
-            f"PostgreSQL has {max(room.free, 0)} connections left (max_connections {room.most}, {room.reserved} reserved, {room.used} in use) and {needs.who}"
-            f" needs at least {needs.minimum}: raise max_connections, end what uses them, or give this login and database a higher limit"
+            f"PostgreSQL has {max(room.free, 0)} connections left (max_connections "
+            f"{room.most}, {room.reserved} reserved, {room.used} in use) and {needs.who}"
+            f" needs at least {needs.minimum}: raise max_connections, end what uses them, or "
+            "give this login and database a higher limit"
         )
     allowed = (
-        min(most, room.free) if most is not None else min(DEFAULT_MAX_CONNECTIONS, max(room.free - _RESERVED_FOR_COMMANDS, needs.minimum))
+        min(most, room.free)
+        if most is not None
+        else min(DEFAULT_MAX_CONNECTIONS, max(room.free - _RESERVED_FOR_COMMANDS, needs.minimum))
     )
     rest = allowed - needs.fixed
     if not needs.publishes and not needs.stages:

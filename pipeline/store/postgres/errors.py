@@ -1,7 +1,9 @@
-"""Tell errors that mean "the database cannot be used now" from errors about a statement or its values.
+"""Tell errors that mean "the database cannot be used now" from errors about a statement or its
+values.
 
-Every part that talks to PostgreSQL asks here: the store, the queue, background loops, listeners. What it calls an outage costs no document an attempt: it is
-waited for, told in the health, and over by itself. Source of the codes: PostgreSQL's manual, appendix "PostgreSQL Error Codes".
+Every part that talks to PostgreSQL asks here: the store, the queue, background loops, listeners.
+What it calls an outage costs no document an attempt: it is waited for, told in the health, and over
+by itself. Source of the codes: PostgreSQL's manual, appendix "PostgreSQL Error Codes".
 """
 
 from __future__ import annotations
@@ -38,16 +40,20 @@ _SQLSTATE_CLASSES = {
     "XX": "it failed internally",
 }
 _STATEMENT_ERRORS = frozenset({"57014"})
-"""Of these classes, what ends one statement and says nothing about the next one (`statement_timeout`, a cancel)."""
+"""Of these classes, what ends one statement and says nothing about the next one
+(`statement_timeout`, a cancel).
+"""
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def outage_reason(error: BaseException | None) -> str | None:
-    """Return why the database cannot be used now, or None where the error is about a statement or its values.
+    """Return why the database cannot be used now, or None where the error is about a statement or
+    its values.
 
     Args:
-        error: of asyncpg, of SQLAlchemy (the driver's error is looked for in it), or of the operating system.
+        error: of asyncpg, of SQLAlchemy (the driver's error is looked for in it), or of the
+            operating system.
 
     Returns:
         A few words without ids, values, names and addresses, fit for whoever asks.

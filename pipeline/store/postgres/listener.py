@@ -16,9 +16,13 @@ _RECONNECT_DELAY_S = 1.0
 
 
 @asynccontextmanager
-async def listen(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> AsyncIterator[None]:
+async def listen(
+    url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]
+) -> AsyncIterator[None]:
     """Listen to a channel for as long as the block lasts; see `keep_listening`."""
-    task = asyncio.create_task(listen_forever(url, channel, told, began), name=f"listen to {channel}")
+    task = asyncio.create_task(
+        listen_forever(url, channel, told, began), name=f"listen to {channel}"
+    )
     try:
         yield
     finally:
@@ -27,7 +31,11 @@ async def listen(url: str, channel: str, told: Callable[[str], None], began: Cal
 
 
 async def listen_forever(
-    url: str, channel: str, told: Callable[[str], None], began: Callable[[], None], ended: Callable[[], None] = lambda: None
+    url: str,
+    channel: str,
+    told: Callable[[str], None],
+    began: Callable[[], None],
+    ended: Callable[[], None] = lambda: None,
 ) -> None:
     """Listen to a channel until cancelled.
 
@@ -42,19 +50,25 @@ async def listen_forever(
             await _listen_once(url, channel, told, began)
         except Exception as exc:
             if outage_reason(exc) is None:
-                log.exception("listening to %s ended in a way that nobody foresaw; it begins again", channel)
+                log.exception(
+                    "listening to %s ended in a way that nobody foresaw; it begins again", channel
+                )
         finally:
             ended()
         await asyncio.sleep(_RECONNECT_DELAY_S)
 
 
-async def _listen_once(url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]) -> None:
+async def _listen_once(
+    url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]
+) -> None:
     """Pass on what is told until the connection ends."""
     ended = asyncio.Event()
     connection = await connect(url, application_name="livedex-listening")
     try:
         connection.add_termination_listener(lambda _: ended.set())
-        await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: told(str(payload)))
+        await connection.add_listener(
+            channel, lambda _connection, _pid, _channel, payload: told(str(payload))
+        )
         began()
         await ended.wait()
     finally:

@@ -14,7 +14,9 @@ log = logging.getLogger(__name__)
 _FIELD = re.compile(r"((?:[^:\\]|\\.)*)(?::|$)", re.DOTALL)
 
 
-def find_password(file: Path, hosts: Sequence[tuple[str, str]], database: str, user: str, *, named: bool) -> str | None:
+def find_password(
+    file: Path, hosts: Sequence[tuple[str, str]], database: str, user: str, *, named: bool
+) -> str | None:
     """Return the password of the first line that fits, or None.
 
     Args:
@@ -29,15 +31,26 @@ def find_password(file: Path, hosts: Sequence[tuple[str, str]], database: str, u
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         if named:
-            raise ConfigError(f"passfile={file} cannot be read ({type(exc).__name__}): name a file that can") from exc
+            raise ConfigError(
+                f"passfile={file} cannot be read ({type(exc).__name__}): name a file that can"
+            ) from exc
         return None
     if mode & 0o077:
-        log.warning("the password file %s is not used, since others may read it: chmod 600 it", file)
+        log.warning(
+            "the password file %s is not used, since others may read it: chmod 600 it", file
+        )
         return None
-    entries = [fields for line in lines if line and not line.startswith("#") and len(fields := _fields(line)) == 5]
+    entries = [
+        fields
+        for line in lines
+        if line and not line.startswith("#") and len(fields := _fields(line)) == 5
+    ]
     found = {_first_match(entries, host, port, database, user) for host, port in hosts}
     if len(found) > 1:
-        raise ConfigError(f"passfile={file} has different passwords for the hosts: give all hosts of a connection the same one")
+        raise ConfigError(
+            f"passfile={file} has different passwords for the hosts: give all hosts of a "
+            "connection the same one"
+        )
     return found.pop() if found else None
 
 
@@ -50,12 +63,18 @@ def _fields(line: str) -> list[str]:
             return []
         fields.append(found[1])
         at = found.end()
-    return [re.sub(r"\\(.)", r"\1", field) if field != "*" else "*" for field in [*fields, line[at:]]]
+    return [
+        re.sub(r"\\(.)", r"\1", field) if field != "*" else "*" for field in [*fields, line[at:]]
+    ]
 
 
-def _first_match(entries: Sequence[Sequence[str]], host: str, port: str, database: str, user: str) -> str | None:
+def _first_match(
+    entries: Sequence[Sequence[str]], host: str, port: str, database: str, user: str
+) -> str | None:
     names = {host, "localhost"} if host.startswith("/") else {host}
     for wanted, *others, password in entries:
-        if (wanted == "*" or wanted in names) and all(w in ("*", value) for w, value in zip(others, (port, database, user), strict=True)):
+        if (wanted == "*" or wanted in names) and all(
+            w in ("*", value) for w, value in zip(others, (port, database, user), strict=True)
+        ):
             return password
     return None

@@ -1,7 +1,8 @@
-"""How much of the database the reads of one tenant may take, so that one tenant's worst queries leave room for those of others.
+"""How much of the database the reads of one tenant may take, so that one tenant's worst queries
+leave room for those of others.
 
-A tenant that reads alone may use every connection but one; beside others it has half of them. Who finds none free waits in the line of its
-credential, and the credentials of a tenant take turns.
+A tenant that reads alone may use every connection but one; beside others it has half of them. Who
+finds none free waits in the line of its credential, and the credentials of a tenant take turns.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class ReadLimiter:
         clock: seconds, monotonic.
     """
 
-    def __init__(self, connections: int, *, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, connections: int, *, wait_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._connections = connections
         self._wait_s = wait_s
         self._clock = clock
@@ -50,7 +53,9 @@ class ReadLimiter:
     def share(self, tenant_id: TenantId) -> int:
         """Return how many reads of a tenant may be under way at once."""
         recently = self._clock() - _ACTIVE_WINDOW_S
-        shared = any(other.last_s > recently for name, other in self._accounts.items() if name != tenant_id)
+        shared = any(
+            other.last_s > recently for name, other in self._accounts.items() if name != tenant_id
+        )
         return max(1, self._connections // 2 if shared else self._connections - 1)
 
     @asynccontextmanager
@@ -102,7 +107,9 @@ class ReadLimiter:
                 if not line:
                     del account.lines[who]
             if isinstance(exc, TimeoutError):
-                raise RetryableError("too many reads of this tenant are under way", retry_after_s=2) from exc
+                raise RetryableError(
+                    "too many reads of this tenant are under way", retry_after_s=2
+                ) from exc
             raise
         finally:
             account.waiting -= 1

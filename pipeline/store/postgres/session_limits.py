@@ -1,7 +1,9 @@
-"""How long a session of a process that stands still, or cannot be reached, may keep anything from others.
+"""How long a session of a process that stands still, or cannot be reached, may keep anything from
+others.
 
-A frozen process, or one behind a network that was cut, says nothing: its connections look alive for two hours. So the server ends a transaction
-that waits for its client, which frees its locks, and both ends ask each other on idle connections.
+A frozen process, or one behind a network that was cut, says nothing: its connections look alive for
+two hours. So the server ends a transaction that waits for its client, which frees its locks, and
+both ends ask each other on idle connections.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ UNREACHABLE_AFTER_S = _IDLE_S + _INTERVAL_S * _COUNT
 """After so many seconds without an answer the other end counts as gone."""
 
 SESSION_SETTINGS: dict[str, str] = {
-    "idle_in_transaction_session_timeout": "20s",  # no transaction waits for anything but the database
+    # no transaction waits for anything but the database
+    "idle_in_transaction_session_timeout": "20s",
     "tcp_keepalives_idle": str(_IDLE_S),
     "tcp_keepalives_interval": str(_INTERVAL_S),
     "tcp_keepalives_count": str(_COUNT),
@@ -22,13 +25,17 @@ SESSION_SETTINGS: dict[str, str] = {
 """For each session of the application, at connect."""
 
 _OPTIONS = (
-    ("TCP_KEEPIDLE", _IDLE_S), ("TCP_KEEPALIVE", _IDLE_S), ("TCP_KEEPINTVL", _INTERVAL_S), ("TCP_KEEPCNT", _COUNT),
+    ("TCP_KEEPIDLE", _IDLE_S),
+    ("TCP_KEEPALIVE", _IDLE_S),
+    ("TCP_KEEPINTVL", _INTERVAL_S),
+    ("TCP_KEEPCNT", _COUNT),
     ("TCP_USER_TIMEOUT", UNREACHABLE_AFTER_S * 1000),
-)  # fmt: skip
+)
 
 
 def enable_tcp_keepalive(connection: Any) -> None:
-    """Let the operating system find out whether the server behind a connection can still be reached.
+    """Let the operating system find out whether the server behind a connection can still be
+    reached.
 
     Args:
         connection: of asyncpg; one on a socket of this machine is left as it is.

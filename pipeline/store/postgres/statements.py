@@ -1,7 +1,8 @@
 """Named SQL statements from `.sql` files.
 
-A block begins with `-- name: the_name`; the comment lines below it document each parameter (`-- $1 type, meaning`).
-`{vectors}` stands for the table of a generation: a number is the only thing that is ever put into SQL as text.
+A block begins with `-- name: the_name`; the comment lines below it document each parameter (`-- $1
+type, meaning`). `{vectors}` stands for the table of a generation: a number is the only thing that
+is ever put into SQL as text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _NAME = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
 def all_statements() -> dict[str, str]:
     """Every statement by its name."""
     found: dict[str, str] = {}
-    for file in sorted(resources.files("livedex.pipeline.store").joinpath("sql").iterdir(), key=lambda f: f.name):
+    for file in sorted(
+        resources.files("livedex.pipeline.store").joinpath("sql").iterdir(), key=lambda f: f.name
+    ):
         if not file.name.endswith(".sql"):
             continue
         parts = _NAME.split(file.read_text("utf-8"))

@@ -1,4 +1,7 @@
-"""The two roles of an installation. Roles belong to the whole server, so installations on one server need different ones."""
+"""The two roles of an installation.
+
+Roles belong to the whole server, so installations on one server need different ones.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class DatabaseRoles:
         return f"{self.prefix}_definer"
 
     def render(self, sql: str) -> str:
-        """Return the text of a migration for these roles; migrations are written for those of the default."""
+        """Return the text of a migration for these roles; migrations are written for those of the
+        default.
+        """
         return _NAMES.sub(lambda found: f"{self.prefix}_{found[1]}", sql)
 
 

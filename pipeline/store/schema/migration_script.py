@@ -8,7 +8,8 @@ from livedex.pipeline.store.schema.sql_text import dollar_quoted
 
 _SET_SEARCH_PATH = """\
 select set_config('search_path', 'public' || coalesce((
-    select ', ' || quote_ident(n.nspname) from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+    select ', ' || quote_ident(n.nspname) from pg_extension e join pg_namespace n
+      on n.oid = e.extnamespace
     where e.extname = 'vector' and n.nspname <> 'public'), ''), {local});
 """
 _DO_BLOCK = """\
@@ -17,14 +18,20 @@ do {body};
 
 
 def migration_script(roles: DatabaseRoles = DEFAULT_ROLES) -> str:
-    """Return everything that `migrate` would run on an empty database; run again, it applies what is missing and nothing twice."""
+    """Return everything that `migrate` would run on an empty database; run again, it applies what
+    is missing and nothing twice.
+    """
     path = _SET_SEARCH_PATH.format(local="false")
-    parts = [f"-- prepare\nselect set_config('search_path', 'public', false);\n{roles.render(BOOTSTRAP_SQL)}{path}"]
+    parts = [
+        "-- prepare\nselect set_config('search_path', 'public', false);\n"
+        f"{roles.render(BOOTSTRAP_SQL)}{path}"
+    ]
     for m in all_migrations():
         body = f"""
 begin
     if exists (select from migrations where number = {m.number} and sha256 <> '{m.sha256}') then
-        raise exception '{m.name} was changed after it was applied: restore it and add a new migration instead';
+        raise exception
+            '{m.name} was changed after it was applied: restore it and add a new migration instead';
     end if;
     if not exists (select from migrations where number = {m.number}) then
         execute {dollar_quoted(roles.render(m.sql))};

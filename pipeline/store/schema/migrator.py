@@ -1,6 +1,7 @@
 """Bring the schema up to date: numbered `.sql` files, each run once in a transaction of its own.
 
-Two processes that start at once are safe: the second waits for the first one's advisory lock and then finds nothing to do.
+Two processes that start at once are safe: the second waits for the first one's advisory lock and
+then finds nothing to do.
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.store.postgres.connection import connect, database_location
 from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, DatabaseRoles
 from livedex.pipeline.store.schema.privileges import MissingRolesError, SchemaPrivileges
-from livedex.pipeline.store.schema.version_checks import check_pgvector_version, check_server_version, pgvector_schema, set_search_path
+from livedex.pipeline.store.schema.version_checks import (
+    check_pgvector_version,
+    check_server_version,
+    pgvector_schema,
+    set_search_path,
+)
 
 log = logging.getLogger(__name__)
 
 APPLICATION_ROLE = DEFAULT_ROLES.application
 MIGRATION_LOCK_KEY = 7_205_759_403_792_794
 _SET_IDLE_TIMEOUTS = (
-    "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"  # of a process that is frozen meanwhile
+    # of a process that is frozen meanwhile
+    "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"
 )
 _RESET_IDLE_TIMEOUTS = "reset idle_session_timeout; reset idle_in_transaction_session_timeout"
 
@@ -43,7 +50,8 @@ begin
     end if;
     foreach wanted in array array['livedex_app', 'livedex_definer'] loop
         if not (select rolsuper from pg_roles where rolname = current_user)
-           and not (pg_has_role(current_user, wanted, 'usage') and pg_has_role(current_user, wanted, 'set')) then
+           and not (pg_has_role(current_user, wanted, 'usage') and pg_has_role(current_user,
+             wanted, 'set')) then
             execute format('grant %I to %I with inherit true, set true', wanted, current_user);
         end if;
     end loop;
@@ -84,14 +92,20 @@ class Migration:
 @cache
 def all_migrations() -> list[Migration]:
     """Every migration, in order."""
-    files = sorted((f for f in resources.files("livedex.migrations").iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    files = sorted(
+        (f for f in resources.files("livedex.migrations").iterdir() if f.name.endswith(".sql")),
+        key=lambda f: f.name,
+    )
     return [Migration(int(f.name.split("_")[0]), f.name, f.read_text("utf-8")) for f in files]
 
 
 @cache
 def granted_privileges(roles: DatabaseRoles) -> SchemaPrivileges:
     """Return what all migrations together grant."""
-    return SchemaPrivileges([roles.render(script) for script in [BOOTSTRAP_SQL, *(m.sql for m in all_migrations())]], roles)
+    return SchemaPrivileges(
+        [roles.render(script) for script in [BOOTSTRAP_SQL, *(m.sql for m in all_migrations())]],
+        roles,
+    )
 
 
 @asynccontextmanager
@@ -108,14 +122,18 @@ async def open_connection(url: str, setting: str) -> AsyncIterator[asyncpg.Conne
         connection = await connect(url)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
         why = str(exc) if isinstance(exc, asyncpg.PostgresError) else type(exc).__name__
-        raise ConfigError(f"the database does not answer ({why}) at {database_location(url)}: check {setting}") from exc
+        raise ConfigError(
+            f"the database does not answer ({why}) at {database_location(url)}: check {setting}"
+        ) from exc
     try:
         yield connection
     finally:
         await connection.close()
 
 
-async def migrate(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES) -> list[str]:
+async def migrate(
+    connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES
+) -> list[str]:
     """Apply what is missing, and grant again what got lost.
 
     Args:
@@ -125,7 +143,8 @@ async def migrate(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT
         The names of the migrations applied now, in order.
 
     Raises:
-        ConfigError: PostgreSQL or pgvector is too old, the role may not do it, or an applied migration was changed.
+        ConfigError: PostgreSQL or pgvector is too old, the role may not do it, or an applied
+        migration was changed.
     """
     check_server_version(connection)
     await connection.execute("select pg_advisory_lock($1::bigint)", MIGRATION_LOCK_KEY)
@@ -135,7 +154,9 @@ async def migrate(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT
     except asyncpg.InsufficientPrivilegeError as exc:
         raise ConfigError(await _permission_advice(connection, roles, exc)) from exc
     except asyncpg.UndefinedFileError as exc:
-        raise ConfigError("this PostgreSQL has no pgvector: install the extension `vector`, 0.8 or later") from exc
+        raise ConfigError(
+            "this PostgreSQL has no pgvector: install the extension `vector`, 0.8 or later"
+        ) from exc
     finally:
         await connection.execute("select pg_advisory_unlock($1::bigint)", MIGRATION_LOCK_KEY)
         await connection.execute(_RESET_IDLE_TIMEOUTS)
@@ -147,17 +168,26 @@ async def _apply(connection: asyncpg.Connection, roles: DatabaseRoles) -> list[s
         await connection.execute(roles.render(BOOTSTRAP_SQL))
     await set_search_path(connection)
     await check_server(connection)
-    done = {r["number"]: r["sha256"] for r in await connection.fetch("select number, sha256 from migrations")}
+    done = {
+        r["number"]: r["sha256"]
+        for r in await connection.fetch("select number, sha256 from migrations")
+    }
     applied = []
     for migration in all_migrations():
         if migration.number in done:
             if done[migration.number] != migration.sha256:
-                raise ConfigError(f"{migration.name} was changed after it was applied: restore it and add a new migration instead")
+                raise ConfigError(
+                    f"{migration.name} was changed after it was applied: restore it and add "
+                    "a new migration instead"
+                )
             continue
         async with connection.transaction():
             await connection.execute(roles.render(migration.sql))
             await connection.execute(
-                "insert into migrations (number, name, sha256) values ($1, $2, $3)", migration.number, migration.name, migration.sha256
+                "insert into migrations (number, name, sha256) values ($1, $2, $3)",
+                migration.number,
+                migration.name,
+                migration.sha256,
             )
         applied.append(migration.name)
     await _restore_privileges(connection, roles)
@@ -176,26 +206,41 @@ async def _restore_privileges(connection: asyncpg.Connection, roles: DatabaseRol
             await connection.execute(statement)
         except asyncpg.InsufficientPrivilegeError as exc:
             raise ConfigError(
-                f"this role may not mend the rights on the schema ({exc}): run as its owner or an administrator: {statement};"
+                f"this role may not mend the rights on the schema ({exc}): run as its owner "
+                f"or an administrator: {statement};"
             ) from exc
         log.info("granted again: %s", " ".join(statement.split())[:200])
-    if missing and (left := await granted_privileges(roles).missing(connection)):  # a grant that is not one's own to give is a mere warning
-        raise ConfigError(f"this role may not mend the rights on the schema: run as an administrator: {left[0]};")
+    # a grant that is not one's own to give is a mere warning
+    if missing and (left := await granted_privileges(roles).missing(connection)):
+        raise ConfigError(
+            f"this role may not mend the rights on the schema: run as an administrator: {left[0]};"
+        )
 
 
-async def _permission_advice(connection: asyncpg.Connection, roles: DatabaseRoles, exc: Exception) -> str:
+async def _permission_advice(
+    connection: asyncpg.Connection, roles: DatabaseRoles, exc: Exception
+) -> str:
     """What to do where this role may not migrate."""
     taken = await connection.fetch(
-        "select rolname::text as name from pg_roles where rolname = any ($1) and not pg_has_role(current_user, rolname, 'set')",
+        "select rolname::text as name from pg_roles where rolname = any ($1) and not "
+        "pg_has_role(current_user, rolname, 'set')",
         [roles.application, roles.definer],
     )
     if taken:
-        names, user = ", ".join(row["name"] for row in taken), await connection.fetchval("select current_user::text")
-        return (
-            f"the roles {names} are there and {user} may not use them, for another installation on this server made them: set LIVEDEX_ROLE_PREFIX"
-            f' to a name of your own, or let an administrator run: grant {names} to "{user}" with inherit true, set true;'
+        names, user = (
+            ", ".join(row["name"] for row in taken),
+            await connection.fetchval("select current_user::text"),
         )
-    return f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex migrate --sql`"
+        return (
+            f"the roles {names} are there and {user} may not use them, for another "
+            "installation on this server made them: set LIVEDEX_ROLE_PREFIX"
+            f' to a name of your own, or let an administrator run: grant {names} to "{user}" '
+            "with inherit true, set true;"
+        )
+    return (
+        f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex "
+        "migrate --sql`"
+    )
 
 
 async def check_server(connection: asyncpg.Connection) -> None:
@@ -209,10 +254,13 @@ async def check_server(connection: asyncpg.Connection) -> None:
         log.warning("%s", problem)
 
 
-async def is_bootstrapped(connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES) -> bool:
+async def is_bootstrapped(
+    connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES
+) -> bool:
     """Whether roles, extension and the table of migrations are there."""
     found = await connection.fetchval(
-        "select to_regclass('public.migrations') is not null and (select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1))",
+        "select to_regclass('public.migrations') is not null and (select count(*) = 2 from "
+        "pg_catalog.pg_roles where rolname = any ($1))",
         [roles.application, roles.definer],
     )
     return bool(found) and await pgvector_schema(connection) is not None
@@ -227,6 +275,12 @@ async def check_privileges(connection: asyncpg.Connection, roles: DatabaseRoles)
     try:
         missing = await granted_privileges(roles).missing(connection)
     except MissingRolesError:
-        raise ConfigError(f"the role {roles.application} or {roles.definer} is not there: run `livedex migrate` as the owner") from None
+        raise ConfigError(
+            f"the role {roles.application} or {roles.definer} is not there: run `livedex "
+            "migrate` as the owner"
+        ) from None
     if missing:
-        raise ConfigError(f"the schema lacks rights, as after a restore: run `livedex migrate` as the owner, which does: {missing[0]}; …")
+        raise ConfigError(
+            "the schema lacks rights, as after a restore: run `livedex migrate` as the "
+            f"owner, which does: {missing[0]}; …"
+        )

@@ -1,6 +1,8 @@
-"""Rights on the schema: what the migrations grant is looked for in the database, and granted again where it got lost.
+"""Rights on the schema: what the migrations grant is looked for in the database, and granted again
+where it got lost.
 
-A dump that is restored into another server, or without owners and grants, has the tables and the data and lacks these.
+A dump that is restored into another server, or without owners and grants, has the tables and the
+data and lacks these.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import asyncpg
 from livedex.pipeline.store.schema.database_roles import DatabaseRoles
 from livedex.pipeline.store.schema.sql_text import split_statements
 
-_GRANT = re.compile(r"grant ([a-z, ]+?) on (function |schema |table )?(.+) to (\w+(?:, \w+)*)$", re.DOTALL)
+_GRANT = re.compile(
+    r"grant ([a-z, ]+?) on (function |schema |table )?(.+) to (\w+(?:, \w+)*)$", re.DOTALL
+)
 _REVOKE = re.compile(r"revoke all on function (.+) from public$", re.DOTALL)
 _OWNER = re.compile(r"alter function (.+) owner to (\w+)$", re.DOTALL)
 _POLICY = re.compile(r"create policy (\w+) on (\w+)\b.*?(?: to (\w+))?(?: using| with)", re.DOTALL)
@@ -27,21 +31,30 @@ _ALL_PRIVILEGES = ("select", "insert", "update", "delete")
 
 _TENANT_TABLES_SQL = """
 select c.oid::regclass::text as name, c.relrowsecurity and c.relforcerowsecurity as secured
-from pg_catalog.pg_class c join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
-where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and (c.relname = any ($1) or c.relname ~ '^vectors_[0-9]+$')
+from pg_catalog.pg_class c join pg_catalog.pg_attribute a on a.attrelid = c.oid
+  and a.attname = 'tenant_id' and not a.attisdropped
+where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and (c.relname = any ($1)
+  or c.relname ~ '^vectors_[0-9]+$')
 order by 1"""
 _POLICIES_SQL = """
 select c.oid::regclass::text as name, p.polname::text as policy,
-       case when p.polroles = '{0}' then null else pg_catalog.pg_get_userbyid(p.polroles[1])::text end as role
-from pg_catalog.pg_policy p join pg_catalog.pg_class c on c.oid = p.polrelid where c.relnamespace = 'public'::regnamespace"""
+       case when p.polroles = '{0}' then null
+         else pg_catalog.pg_get_userbyid(p.polroles[1])::text end as role
+from pg_catalog.pg_policy p join pg_catalog.pg_class c on c.oid = p.polrelid
+  where c.relnamespace = 'public'::regnamespace"""
 _TABLE_PRIVILEGES_SQL = """
-select c.oid::regclass::text as name, lower(x.privilege_type) as privilege, pg_catalog.pg_get_userbyid(x.grantee)::text as role
-from pg_catalog.pg_class c, lateral pg_catalog.aclexplode(c.relacl) x where c.relnamespace = 'public'::regnamespace and x.grantee <> 0"""
+select c.oid::regclass::text as name, lower(x.privilege_type) as privilege,
+  pg_catalog.pg_get_userbyid(x.grantee)::text as role
+from pg_catalog.pg_class c, lateral pg_catalog.aclexplode(c.relacl) x
+  where c.relnamespace = 'public'::regnamespace and x.grantee <> 0"""
 _FUNCTIONS_SQL = """
 select s.signature, pg_catalog.pg_get_userbyid(p.proowner)::text as owner, p.prosrc as body,
-       array(select case x.grantee when 0 then 'public' else pg_catalog.pg_get_userbyid(x.grantee)::text end
-             from pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) x where x.privilege_type = 'EXECUTE') as executors
-from unnest($1::text[]) s (signature) join pg_catalog.pg_proc p on p.oid = pg_catalog.to_regprocedure('public.' || s.signature)"""
+       array(select case x.grantee when 0 then 'public'
+         else pg_catalog.pg_get_userbyid(x.grantee)::text end
+             from pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f',
+               p.proowner))) x where x.privilege_type = 'EXECUTE') as executors
+from unnest($1::text[]) s (signature) join pg_catalog.pg_proc p
+  on p.oid = pg_catalog.to_regprocedure('public.' || s.signature)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +90,33 @@ class SchemaPrivileges:
         if found := _TABLE.match(statement):
             self._tables.add(found[1])
         elif found := _GRANT.match(statement):
-            self._read_grant(found[1], (found[2] or "table ").strip(), found[3], found[4].split(", "))
+            self._read_grant(
+                found[1], (found[2] or "table ").strip(), found[3], found[4].split(", ")
+            )
         elif found := _REVOKE.match(statement):
             self._revoked_from_public |= set(_SIGNATURES.findall(found[1]))
         elif found := _OWNER.match(statement):
             self._owners[found[1]] = found[2]
-        elif (found := _POLICY.match(statement)) and found[1] != "own_rows":  # every table of tenants has that one
+        elif (found := _POLICY.match(statement)) and found[
+            1
+        ] != "own_rows":  # every table of tenants has that one
             self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], statement)
         elif found := _DROPPED_TABLE.match(statement):
             gone = set(found[1].split(", "))
             self._tables -= gone
             self._grants = {key: value for key, value in self._grants.items() if key[0] not in gone}
-            self._policies = {key: value for key, value in self._policies.items() if key[0] not in gone}
+            self._policies = {
+                key: value for key, value in self._policies.items() if key[0] not in gone
+            }
         elif found := _DROPPED_POLICY.match(statement):
             self._policies.pop((found[2], found[1]), None)
         elif found := _DROPPED.match(statement):
             for signature in _SIGNATURES.findall(found[1]):
                 self._revoked_from_public.discard(signature)
                 self._owners.pop(signature, None)
-                self._executors = {(name, role) for name, role in self._executors if name != signature}
+                self._executors = {
+                    (name, role) for name, role in self._executors if name != signature
+                }
         elif (found := _FUNCTION.match(statement)) and self._roles.application in statement:
             self._functions_naming_roles[found[1]] = statement
 
@@ -110,28 +131,39 @@ class SchemaPrivileges:
                     self._grants.setdefault((table, role), set()).update(privileges.split(", "))
 
     async def missing(self, connection: asyncpg.Connection) -> list[str]:
-        """Return the statements that make the rights whole again, in order; none where nothing is missing.
+        """Return the statements that make the rights whole again, in order; none where nothing is
+        missing.
 
         Args:
             connection: as any role, with the schema that the migrations made.
         """
         if not await connection.fetchval(
-            "select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1)", [self._roles.application, self._roles.definer]
+            "select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1)",
+            [self._roles.application, self._roles.definer],
         ):
             raise MissingRolesError
         return [
-            *await self._missing_of_schemas(connection), *await self._missing_of_tables(connection), *await self._missing_policies(connection),
+            *await self._missing_of_schemas(connection),
+            *await self._missing_of_tables(connection),
+            *await self._missing_policies(connection),
             *await self._missing_of_functions(connection),
-        ]  # fmt: skip
+        ]
 
     async def _missing_of_schemas(self, connection: asyncpg.Connection) -> list[str]:
         vectors = await connection.fetchval(
-            "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace"
+            "select n.nspname::text from pg_catalog.pg_extension e join "
+            "pg_catalog.pg_namespace n on n.oid = e.extnamespace"
             " where e.extname = 'vector'"
         )
-        wanted = sorted(self._schemas | ({(vectors, self._roles.application)} if vectors else set()))
+        wanted = sorted(
+            self._schemas | ({(vectors, self._roles.application)} if vectors else set())
+        )
         query = "select pg_catalog.has_schema_privilege($1::name, $2::text, 'usage')"
-        return [f'grant usage on schema "{name}" to {role}' for name, role in wanted if not await connection.fetchval(query, role, name)]
+        return [
+            f'grant usage on schema "{name}" to {role}'
+            for name, role in wanted
+            if not await connection.fetchval(query, role, name)
+        ]
 
     async def _missing_of_tables(self, connection: asyncpg.Connection) -> list[str]:
         wanted = {key: set(privileges) for key, privileges in self._grants.items()}
@@ -152,12 +184,17 @@ class SchemaPrivileges:
         return statements
 
     async def _missing_policies(self, connection: asyncpg.Connection) -> list[str]:
-        have = {(row["name"], row["policy"]): row["role"] for row in await connection.fetch(_POLICIES_SQL)}
+        have = {
+            (row["name"], row["policy"]): row["role"]
+            for row in await connection.fetch(_POLICIES_SQL)
+        }
         statements = []
         for row in await connection.fetch(_TENANT_TABLES_SQL, list(self._tables)):
             if (row["name"], "own_rows") not in have:
                 mine = "tenant_id = (select current_setting('livedex.tenant', true))"
-                statements.append(f"create policy own_rows on {row['name']} using ({mine}) with check ({mine})")
+                statements.append(
+                    f"create policy own_rows on {row['name']} using ({mine}) with check ({mine})"
+                )
         for key, policy in self._policies.items():
             if key not in have:
                 statements.append(policy.statement)
@@ -166,7 +203,9 @@ class SchemaPrivileges:
         return list(dict.fromkeys(statements))
 
     async def _missing_of_functions(self, connection: asyncpg.Connection) -> list[str]:
-        signatures = sorted({name for name, _ in self._executors} | self._revoked_from_public | set(self._owners))
+        signatures = sorted(
+            {name for name, _ in self._executors} | self._revoked_from_public | set(self._owners)
+        )
         statements, owners = [], []
         for row in await connection.fetch(_FUNCTIONS_SQL, signatures):
             name, executors = row["signature"], set(row["executors"])
@@ -175,7 +214,9 @@ class SchemaPrivileges:
                 statements.append(statement)
             if name in self._revoked_from_public and "public" in executors:
                 statements.append(f"revoke all on function {name} from public")
-            lacking = sorted(role for wanted, role in self._executors if wanted == name and role not in executors)
+            lacking = sorted(
+                role for wanted, role in self._executors if wanted == name and role not in executors
+            )
             statements += [f"grant execute on function {name} to {role}" for role in lacking]
             if self._owners.get(name, row["owner"]) != row["owner"]:
                 owners.append(f"alter function {name} owner to {self._owners[name]}")

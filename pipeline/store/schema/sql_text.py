@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|;|[^;'\"$/-]+|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|;|[^;'\"$/-]+|.",
+    re.DOTALL,
+)
 
 
 def split_statements(sql: str) -> list[str]:
-    """Return the statements of a script in order, without comments between words and without their semicolons."""
+    """Return the statements of a script in order, without comments between words and without their
+    semicolons.
+    """
     found, parts = [], list[str]()
     for token in _TOKEN.finditer(sql):
         text = token[0]

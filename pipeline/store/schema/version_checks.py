@@ -24,19 +24,23 @@ def check_server_version(connection: asyncpg.Connection) -> None:
     """
     major = connection.get_server_version()[0]
     if major < MIN_SERVER_VERSION:
-        raise ConfigError(f"PostgreSQL {major} is too old: Livedex needs {MIN_SERVER_VERSION} or later")
+        raise ConfigError(
+            f"PostgreSQL {major} is too old: Livedex needs {MIN_SERVER_VERSION} or later"
+        )
 
 
 async def pgvector_schema(connection: asyncpg.Connection) -> str | None:
     """Return the schema that pgvector lives in, or None where it is not installed."""
     found: str | None = await connection.fetchval(
-        "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'"
+        "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace "
+        "n on n.oid = e.extnamespace where e.extname = 'vector'"
     )
     return found
 
 
 async def set_search_path(connection: asyncpg.Connection) -> str:
-    """Let a session find the schema and pgvector, whatever the role or the database says; return pgvector's schema.
+    """Let a session find the schema and pgvector, whatever the role or the database says; return
+    pgvector's schema.
 
     Raises:
         ConfigError: pgvector is not installed.
@@ -44,10 +48,15 @@ async def set_search_path(connection: asyncpg.Connection) -> str:
     schema = await pgvector_schema(connection)
     if schema is None:
         raise ConfigError(
-            "the database has no pgvector: run `livedex migrate` as its owner, or `create extension vector` as an administrator"
+            "the database has no pgvector: run `livedex migrate` as its owner, or `create "
+            "extension vector` as an administrator"
         )
     if schema != "public":
-        await connection.execute("select pg_catalog.set_config('search_path', 'public, ' || pg_catalog.quote_ident($1), false)", schema)
+        await connection.execute(
+            "select pg_catalog.set_config('search_path', 'public, ' || "
+            "pg_catalog.quote_ident($1), false)",
+            schema,
+        )
     return schema
 
 
@@ -58,14 +67,17 @@ async def check_pgvector_version(connection: asyncpg.Connection) -> str | None:
         ConfigError: it is too old.
     """
     row = await connection.fetchrow(
-        "select e.extversion as schema, coalesce(a.default_version, e.extversion) as library from pg_catalog.pg_extension e"
-        " left join pg_catalog.pg_available_extensions a on a.name = e.extname where e.extname = 'vector'"
+        "select e.extversion as schema, coalesce(a.default_version, e.extversion) as library "
+        "from pg_catalog.pg_extension e"
+        " left join pg_catalog.pg_available_extensions a on a.name = e.extname where "
+        "e.extname = 'vector'"
     )
     if row is None:
         return None
     if parse_version(row["schema"]) < MIN_VECTOR_VERSION:
         raise ConfigError(
-            f"pgvector {row['schema']} is too old: Livedex needs 0.8 or later (install it, then `alter extension vector update`)"
+            f"pgvector {row['schema']} is too old: Livedex needs 0.8 or later (install it, "
+            "then `alter extension vector update`)"
         )
     return pgvector_problem(row["library"])
 
@@ -76,7 +88,8 @@ def pgvector_problem(version: str) -> str | None:
     if not faults:
         return None
     return (
-        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. Install 0.8.4 or later, run `alter extension vector update`,"
+        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. "
+        "Install 0.8.4 or later, run `alter extension vector update`,"
         " and then `reindex index concurrently` for each index vectors_N_by_nearness"
     )
 

@@ -19,7 +19,9 @@ def new_key(database: Database) -> Callable[..., Any]:
 
     async def make(tenant: str, *scopes: str, days: float | None = None) -> GeneratedKey:
         made = generate_key()
-        await ApiKeyStore(database).create(TenantId(tenant), made.key_id, "test", made.sha256, scopes or ("search",), days)
+        await ApiKeyStore(database).create(
+            TenantId(tenant), made.key_id, "test", made.sha256, scopes or ("search",), days
+        )
         return made
 
     return make

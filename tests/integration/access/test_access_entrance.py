@@ -38,7 +38,9 @@ async def way(s: AppContext, host: str, **more: Any) -> str:
     try:
         async with open_authentication(s, host, **more) as entrance:
             try:
-                assert (await entrance.tenancy.caller_of(Headers({"host": "localhost"}))).tenant_id == "default"
+                assert (
+                    await entrance.tenancy.caller_of(Headers({"host": "localhost"}))
+                ).tenant_id == "default"
             except TenantRequiredError:
                 return NEEDED if "needs an API key" in entrance.told else entrance.told
             return OPEN if "no key is asked for" in entrance.told else entrance.told
@@ -64,9 +66,16 @@ async def way(s: AppContext, host: str, **more: Any) -> str:
     ],
 )
 async def test_the_address_and_the_settings_decide_until_a_key_is_made(
-    surroundings: AppContext, new_key: Callable[..., Any], host: str, trust: bool, scoped: bool, without: str
+    surroundings: AppContext,
+    new_key: Callable[..., Any],
+    host: str,
+    trust: bool,
+    scoped: bool,
+    without: str,
 ) -> None:
-    s = replace(surroundings, settings=surroundings.settings.model_copy(update={"tenant_scoped": scoped}))
+    s = replace(
+        surroundings, settings=surroundings.settings.model_copy(update={"tenant_scoped": scoped})
+    )
     assert await way(s, host, trust_network=trust) == without
     await new_key("acme")
     assert await way(s, host, trust_network=trust) == NEEDED
@@ -99,14 +108,19 @@ async def is_needed(entrance: AuthenticationSetup) -> None:
 
 
 async def test_a_key_of_an_older_version_that_was_revoked_counts_as_well(
-    surroundings: AppContext, database: Database, owner: asyncpg.Connection, new_key: Callable[..., Any]
+    surroundings: AppContext,
+    database: Database,
+    owner: asyncpg.Connection,
+    new_key: Callable[..., Any],
 ) -> None:
     await ApiKeyStore(database).revoke((await new_key("acme")).key_id)
     await owner.execute("delete from keys_made")
     assert await way(surroundings, HERE) == NEEDED
 
 
-async def test_where_no_key_is_asked_for_a_wrong_one_is_refused_all_the_same(surroundings: AppContext, new_key: Callable[..., Any]) -> None:
+async def test_where_no_key_is_asked_for_a_wrong_one_is_refused_all_the_same(
+    surroundings: AppContext, new_key: Callable[..., Any]
+) -> None:
     key = await new_key("acme")
     async with open_authentication(surroundings, HERE) as entrance:
         with pytest.raises(HTTPException) as refused:

@@ -1,4 +1,4 @@
-"""Tenants are apart: by what the statements say, and by the database alone when they say nothing."""
+"""Tenant isolation: by the statements, and by the database alone without them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ async def test_no_tenant_gets_anything_of_another(database: Database, owner_url:
         assert all(prier.documents for prier in all_of_them)
 
 
-async def test_nor_when_no_statement_says_anything_of_the_tenant(database: Database, owner_url: str) -> None:
+async def test_nor_when_no_statement_says_anything_of_the_tenant(
+    database: Database, owner_url: str
+) -> None:
     with without_tenant_predicates() as changed:
         assert len(changed) > 60
         assert "tenant_id = $" not in sql("read_document")
@@ -34,12 +36,20 @@ async def test_nor_when_no_statement_says_anything_of_the_tenant(database: Datab
     assert "tenant_id = $" in sql("read_document")
 
 
-async def test_that_they_are_apart_is_the_work_of_the_policies_then(database: Database, owner: asyncpg.Connection, owner_url: str) -> None:
+async def test_that_they_are_apart_is_the_work_of_the_policies_then(
+    database: Database, owner: asyncpg.Connection, owner_url: str
+) -> None:
     tables = [
-        row[0] for row in await owner.fetch("select relname from pg_class where relrowsecurity and relnamespace = 'public'::regnamespace")
+        row[0]
+        for row in await owner.fetch(
+            "select relname from pg_class where relrowsecurity and relnamespace = "
+            "'public'::regnamespace"
+        )
     ]
     for table in tables:
-        await owner.execute(f'alter table "{table}" no force row level security, disable row level security')
+        await owner.execute(
+            f'alter table "{table}" no force row level security, disable row level security'
+        )
     with without_tenant_predicates():
         async with tenant_probes(database, owner_url, 4, seed=3) as all_of_them:
             assert await probe_tenants(all_of_them, OPERATIONS) != []
@@ -53,7 +63,9 @@ async def test_nor_does_anybody_read_what_is_for_others_without_the_policy_on_ri
         assert await probe_tenants(all_of_them, OPERATIONS) == []
 
 
-async def test_without_either_it_would_be_noticed(database: Database, owner: asyncpg.Connection, owner_url: str) -> None:
+async def test_without_either_it_would_be_noticed(
+    database: Database, owner: asyncpg.Connection, owner_url: str
+) -> None:
     await owner.execute("drop policy rights on documents")
     with without_tenant_predicates():
         async with tenant_probes(database, owner_url, 2, seed=5) as all_of_them:
@@ -65,4 +77,6 @@ async def test_without_either_it_would_be_noticed(database: Database, owner: asy
 def test_no_condition_on_the_tenant_is_left_in_a_statement(name: str) -> None:
     text = strip_tenant_predicates(all_statements()[name])
     lines = [line.partition("--")[0] for line in text.splitlines()]
-    assert not any(f"tenant_id {sign} " in line for line in lines for sign in ("=", "<>", "in", "is"))
+    assert not any(
+        f"tenant_id {sign} " in line for line in lines for sign in ("=", "<>", "in", "is")
+    )

@@ -42,21 +42,45 @@ def ok(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body
 
 
-async def test_a_token_opens_its_tenant_and_any_other_gets_one_answer(database: Database, owner_url: str, filling: DocumentBuilder) -> None:
+async def test_a_token_opens_its_tenant_and_any_other_gets_one_answer(
+    database: Database, owner_url: str, filling: DocumentBuilder
+) -> None:
     for tenant in ("acme", "other"):
         await filling.sync("same", 1, f"text of {tenant}", tenant=tenant)
     async with publishing(ok(KEYS)) as url, open_jwks(url) as keys:
         tokens = JwtVerifier(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
-        async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as http:
+        async with (
+            authenticated_api(database, owner_url, tokens=tokens) as app,
+            asgi_client(app) as http,
+        ):
             for tenant in ("acme", "other", "acme"):
-                found = await http.get("/v1/documents/same/chunks", headers={"Authorization": f"Bearer {signed_token(tenant=tenant)}"})
-                assert [chunk["content"] for chunk in found.json()["chunks"]] == [f"text of {tenant}"]
+                found = await http.get(
+                    "/v1/documents/same/chunks",
+                    headers={"Authorization": f"Bearer {signed_token(tenant=tenant)}"},
+                )
+                assert [chunk["content"] for chunk in found.json()["chunks"]] == [
+                    f"text of {tenant}"
+                ]
             bad = [signed_token(exp=1), signed_token(aud="x"), signed_token(name="other"), "a.b.c"]
-            answers = [await http.get("/v1/documents", headers={"X-API-Key": shown}) for shown in bad]
-            assert {answer.status_code for answer in answers} == {401} and len({answer.content for answer in answers}) == 1
-            nobody = await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token(tenant=None)}"})
-            assert (nobody.status_code, nobody.json()["type"]) == (403, "urn:livedex:problem:tenant-required")
-            assert (await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token(scope='openid')}"})).status_code == 403
+            answers = [
+                await http.get("/v1/documents", headers={"X-API-Key": shown}) for shown in bad
+            ]
+            assert {answer.status_code for answer in answers} == {401} and len(
+                {answer.content for answer in answers}
+            ) == 1
+            nobody = await http.get(
+                "/v1/documents", headers={"Authorization": f"Bearer {signed_token(tenant=None)}"}
+            )
+            assert (nobody.status_code, nobody.json()["type"]) == (
+                403,
+                "urn:livedex:problem:tenant-required",
+            )
+            assert (
+                await http.get(
+                    "/v1/documents",
+                    headers={"Authorization": f"Bearer {signed_token(scope='openid')}"},
+                )
+            ).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -81,7 +105,12 @@ async def test_an_issuer_that_is_away_is_told_as_such(database: Database, owner_
     url = "http://127.0.0.1:1/keys"
     async with open_jwks(url) as keys:
         tokens = JwtVerifier(keys, JwtSettings(jwks_url=url, issuer=ISSUER, audience=AUDIENCE))
-        async with authenticated_api(database, owner_url, tokens=tokens) as app, asgi_client(app) as http:
-            answer = await http.get("/v1/documents", headers={"Authorization": f"Bearer {signed_token()}"})
+        async with (
+            authenticated_api(database, owner_url, tokens=tokens) as app,
+            asgi_client(app) as http,
+        ):
+            answer = await http.get(
+                "/v1/documents", headers={"Authorization": f"Bearer {signed_token()}"}
+            )
             assert (answer.status_code, "token issuer" in answer.json()["detail"]) == (503, True)
             assert answer.headers["retry-after"]

@@ -9,23 +9,49 @@ from livedex.pipeline.model import Reader
 from livedex.pipeline.store.postgres.statements import sql
 
 FIELDS = {
-    "document_id", "state", "version", "pending_version", "chunk_count", "collection", "source", "title", "uri", "mime_type", "metadata",
-    "error", "changed_at", "synced_at", "acl", "source_state",
-}  # fmt: skip
+    "document_id",
+    "state",
+    "version",
+    "pending_version",
+    "chunk_count",
+    "collection",
+    "source",
+    "title",
+    "uri",
+    "mime_type",
+    "metadata",
+    "error",
+    "changed_at",
+    "synced_at",
+    "acl",
+    "source_state",
+}
 
 
 async def mark_dead(owner, document_id, version, error="no such model"):
-    await owner.execute(sql("mark_dead"), "default", document_id, version, error, "docs", None, True, None, None)
+    await owner.execute(
+        sql("mark_dead"), "default", document_id, version, error, "docs", None, True, None, None
+    )
 
 
 async def test_a_synced_document_tells_all_about_itself(http, filling):
     changed = datetime(2026, 11, 1, tzinfo=UTC)
-    about = {"title": "Refunds", "uri": "file:///docs/a.md", "mime_type": "text/markdown", "metadata": {"team": "people", "years": [2024]}}
+    about = {
+        "title": "Refunds",
+        "uri": "file:///docs/a.md",
+        "mime_type": "text/markdown",
+        "metadata": {"team": "people", "years": [2024]},
+    }
     await filling.sync("docs/a.md", 7, "one", "two", source="docs", changed_at=changed, **about)
     answer = (await http.get("/v1/documents/docs/a.md")).json()
     assert set(answer) == FIELDS
     assert about.items() <= answer.items()
-    assert (answer["state"], answer["version"], answer["pending_version"], answer["chunk_count"]) == ("synced", 7, None, 2)
+    assert (
+        answer["state"],
+        answer["version"],
+        answer["pending_version"],
+        answer["chunk_count"],
+    ) == ("synced", 7, None, 2)
     assert (answer["collection"], answer["source"], answer["error"]) == ("default", "docs", None)
     assert answer["changed_at"] == "2026-11-01T00:00:00Z"
     assert answer["synced_at"].endswith("Z")
@@ -34,7 +60,13 @@ async def test_a_synced_document_tells_all_about_itself(http, filling):
 async def test_a_document_never_synced_is_pending(documents, filling):
     await filling.accept("a", 3, title="Soon")
     seen = await documents.get(Reader("default"), "a")
-    assert (seen.state, seen.version, seen.pending_version, seen.synced_at, seen.title) == ("pending", None, 3, None, "Soon")
+    assert (seen.state, seen.version, seen.pending_version, seen.synced_at, seen.title) == (
+        "pending",
+        None,
+        3,
+        None,
+        "Soon",
+    )
     assert (await documents.chunks(Reader("default"), "a")).chunks == []
 
 
@@ -53,7 +85,12 @@ async def test_a_deleted_document_is_none_until_it_comes_back(documents, filling
     assert await documents.page(Reader("default")) == ([], None)
     await filling.accept("a", 3)
     seen = await documents.get(Reader("default"), "a")
-    assert (seen.state, seen.version, seen.pending_version, seen.synced_at) == ("pending", None, 3, None)
+    assert (seen.state, seen.version, seen.pending_version, seen.synced_at) == (
+        "pending",
+        None,
+        3,
+        None,
+    )
 
 
 async def test_a_delete_under_way_of_what_never_was_is_no_document(documents, filling):
@@ -66,8 +103,15 @@ async def test_a_dead_event_is_told_and_what_was_visible_stays(documents, fillin
     await mark_dead(owner, "a", 2)
     await mark_dead(owner, "never synced", 4)
     seen = await documents.get(Reader("default"), "a")
-    assert (seen.state, seen.version, seen.chunk_count, seen.error) == ("dead", 1, 1, "no such model")
-    assert [chunk.content for chunk in (await documents.chunks(Reader("default"), "a")).chunks] == ["text"]
+    assert (seen.state, seen.version, seen.chunk_count, seen.error) == (
+        "dead",
+        1,
+        1,
+        "no such model",
+    )
+    assert [chunk.content for chunk in (await documents.chunks(Reader("default"), "a")).chunks] == [
+        "text"
+    ]
     seen = await documents.get(Reader("default"), "never synced")
     assert (seen.state, seen.version, seen.error) == ("dead", None, "no such model")
 
@@ -79,7 +123,9 @@ async def test_a_newer_version_ends_what_is_dead(documents, filling, owner):
     assert (seen.state, seen.error) == ("synced", None)
 
 
-@pytest.mark.parametrize("state", ["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout"])
+@pytest.mark.parametrize(
+    "state", ["empty", "no_text", "unsupported", "encrypted", "corrupt", "too_large", "timeout"]
+)
 async def test_a_document_without_text_says_why(documents, filling, state):
     await filling.sync("a", 1, "text")
     await filling.sync("a", 2, outcome=state, error="what to do")
@@ -95,7 +141,9 @@ async def test_an_unreadable_document_keeps_its_chunks(documents, filling):
     assert len((await documents.chunks(Reader("default"), "a")).chunks) == 1
 
 
-async def test_a_source_whose_clock_is_ahead_does_not_change_after_it_was_synced(documents, filling):
+async def test_a_source_whose_clock_is_ahead_does_not_change_after_it_was_synced(
+    documents, filling
+):
     await filling.sync("a", 1, "text", changed_at=datetime.now(UTC) + timedelta(days=400))
     seen = await documents.get(Reader("default"), "a")
     assert seen.changed_at == seen.synced_at
@@ -113,12 +161,19 @@ async def test_chunks_have_their_places_in_the_text(http, filling):
 
 async def test_chunks_that_overlap_have_their_places_too(documents, filling):
     await filling.sync("a", 1, "abcdef", "defghi", gap=-3)
-    assert [(c.start, c.end) for c in (await documents.chunks(Reader("default"), "a")).chunks] == [(0, 6), (3, 9)]
+    assert [(c.start, c.end) for c in (await documents.chunks(Reader("default"), "a")).chunks] == [
+        (0, 6),
+        (3, 9),
+    ]
 
 
 async def test_a_passage_shown_twice_is_two_chunks(documents, filling):
     await filling.sync("a", 1, "same", "other", "same")
-    assert [c.content for c in (await documents.chunks(Reader("default"), "a")).chunks] == ["same", "other", "same"]
+    assert [c.content for c in (await documents.chunks(Reader("default"), "a")).chunks] == [
+        "same",
+        "other",
+        "same",
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
@@ -128,7 +183,11 @@ async def test_pages_hold_every_document_once_and_in_order(http, filling, limit)
         await filling.accept(name, 1)
     seen, cursor = [], None
     while True:
-        page = (await http.get("/v1/documents", params={"limit": limit, **({"cursor": cursor} if cursor else {})})).json()
+        page = (
+            await http.get(
+                "/v1/documents", params={"limit": limit, **({"cursor": cursor} if cursor else {})}
+            )
+        ).json()
         seen += [document["document_id"] for document in page["documents"]]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -155,7 +214,10 @@ async def test_documents_are_listed_by_state_source_and_collection(http, filling
     await mark_dead(owner, "docs/dead", 1)
 
     async def listed(**params):
-        return [d["document_id"] for d in (await http.get("/v1/documents", params=params)).json()["documents"]]
+        return [
+            d["document_id"]
+            for d in (await http.get("/v1/documents", params=params)).json()["documents"]
+        ]
 
     assert await listed(state="synced") == ["docs/a"]
     assert await listed(state="empty") == ["docs/empty"]
@@ -169,7 +231,21 @@ async def test_documents_are_listed_by_state_source_and_collection(http, filling
 
 
 @pytest.mark.parametrize(
-    "cursor", ["nonsense", "", "\x00", "🦊", "W10", "e30", "WzFd", "WyJcdTAwMDAiXQ", "A" * 10_000, "====", "W1tbW1tb"], ids=ascii
+    "cursor",
+    [
+        "nonsense",
+        "",
+        "\x00",
+        "🦊",
+        "W10",
+        "e30",
+        "WzFd",
+        "WyJcdTAwMDAiXQ",
+        "A" * 10_000,
+        "====",
+        "W1tbW1tb",
+    ],
+    ids=ascii,
 )
 async def test_a_cursor_that_no_page_gave_is_refused(http, documents, cursor):
     answer = await http.get("/v1/documents", params={"cursor": cursor})
@@ -179,7 +255,11 @@ async def test_a_cursor_that_no_page_gave_is_refused(http, documents, cursor):
         await documents.page(Reader("default"), cursor=cursor)
 
 
-@pytest.mark.parametrize("document_id", ["a\x00b", "\x00", "\ud800", "x" * 100_000, "' or true --", "%", ""], ids=lambda i: ascii(i[:9]))
+@pytest.mark.parametrize(
+    "document_id",
+    ["a\x00b", "\x00", "\ud800", "x" * 100_000, "' or true --", "%", ""],
+    ids=lambda i: ascii(i[:9]),
+)
 async def test_an_id_that_cannot_be_is_no_document(documents, filling, document_id):
     await filling.sync("a", 1, "text")
     assert await documents.get(Reader("default"), document_id) is None
@@ -198,7 +278,9 @@ async def test_a_collection_is_made_by_its_first_document_and_counts_what_is_the
     await filling.accept("b", 1, collection="team / people\n")
     await filling.sync("gone", 1, "text", collection="old")
     await filling.delete("gone", 2)
-    counts = {c["name"]: c["documents"] for c in (await http.get("/v1/collections")).json()["collections"]}
+    counts = {
+        c["name"]: c["documents"] for c in (await http.get("/v1/collections")).json()["collections"]
+    }
     assert counts == {"default": 0, "old": 0, "team / people\n": 2}
     one = (await http.get("/v1/collections/team%20%2F%20people%0A")).json()
     assert (one["documents"], one["created_at"][-1]) == (2, "Z")

@@ -14,7 +14,10 @@ from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import Reader
 from livedex.pipeline.store.postgres.statements import sql
 
-LISTENING = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
+LISTENING = (
+    "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = "
+    "current_database()"
+)
 
 
 async def until_listening(owner: Connection, count: int) -> None:
@@ -39,7 +42,11 @@ async def test_a_change_goes_from_pending_to_synced_and_is_superseded_by_a_newer
     await filling.accept("a", 2)
     assert await state_of(http, 2) == "pending"
     await filling.sync("a", 2, "text")
-    assert (await state_of(http, 1), await state_of(http, 2), await state_of(http, 3)) == ("superseded", "synced", "pending")
+    assert (await state_of(http, 1), await state_of(http, 2), await state_of(http, 3)) == (
+        "superseded",
+        "synced",
+        "pending",
+    )
     await filling.delete("a", 3)
     assert (await state_of(http, 2), await state_of(http, 3)) == ("superseded", "synced")
 
@@ -56,7 +63,10 @@ async def test_a_change_among_the_dead_letters_is_dead(http, filling, owner):
     assert (await state_of(http, 1), await state_of(http, 2)) == ("synced", "dead")
 
 
-@pytest.mark.parametrize("change", [lambda t: t[:-2], lambda t: t + "AAAA", lambda t: "A" + t[1:], lambda t: t.swapcase()])
+@pytest.mark.parametrize(
+    "change",
+    [lambda t: t[:-2], lambda t: t + "AAAA", lambda t: "A" + t[1:], lambda t: t.swapcase()],
+)
 async def test_a_token_that_was_not_given_is_unknown(http, change):
     answer = await http.get(f"/v1/sync/{change(token(1))}")
     assert answer.status_code == 404
@@ -87,7 +97,9 @@ async def test_a_token_that_somebody_made_up_is_unknown_too(http, body):
     check = hashlib.sha256(b"token\x00default\x00" + raw).digest()[:8]
     made_up = base64.urlsafe_b64encode(check + raw).decode().rstrip("=")
     assert (await http.get(f"/v1/sync/{made_up}")).status_code == 404
-    assert (await http.post("/v1/search", json={"query": "x", "mode": "keyword", "after": made_up})).status_code == 422
+    assert (
+        await http.post("/v1/search", json={"query": "x", "mode": "keyword", "after": made_up})
+    ).status_code == 422
 
 
 async def test_a_wait_ends_with_the_change(http, filling):
@@ -106,9 +118,13 @@ async def test_a_wait_ends_with_its_time(http):
     assert time.monotonic() - begin >= 0.2
 
 
-async def test_all_waits_share_one_connection_that_ends_with_the_waiter(documents, filling, owner_url, owner):
+async def test_all_waits_share_one_connection_that_ends_with_the_waiter(
+    documents, filling, owner_url, owner
+):
     async with open_sync_waiter(documents, owner_url) as waiter:
-        waits = [asyncio.create_task(waiter.wait(Reader("default"), f"d{n}", 1, 20)) for n in range(20)]
+        waits = [
+            asyncio.create_task(waiter.wait(Reader("default"), f"d{n}", 1, 20)) for n in range(20)
+        ]
         await until_listening(owner, 1)
         for n in range(20):
             await filling.sync(f"d{n}", 1, f"text {n}")
@@ -117,7 +133,9 @@ async def test_all_waits_share_one_connection_that_ends_with_the_waiter(document
     await until_listening(owner, 0)
 
 
-async def test_a_wake_comes_before_the_next_look(documents, filling, owner_url, owner: Connection, monkeypatch):
+async def test_a_wake_comes_before_the_next_look(
+    documents, filling, owner_url, owner: Connection, monkeypatch
+):
     """With the looking-again put off, only the wake can end the wait."""
     monkeypatch.setattr("livedex.pipeline.api.sync_waiter._POLL_INTERVAL_S", 25.0)
     monkeypatch.setattr("livedex.pipeline.api.sync_waiter._POLL_INTERVAL_LISTENING_S", 25.0)

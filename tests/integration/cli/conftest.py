@@ -16,9 +16,15 @@ from tests.indexed import IndexedFolder, page, paragraph
 
 
 @pytest.fixture
-async def indexed(tmp_path: Path, owner_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[IndexedFolder]:
+async def indexed(
+    tmp_path: Path, owner_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[IndexedFolder]:
     """An index of `docs`, a folder with two pages and a note, synced."""
-    for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")
+    ]:
         monkeypatch.delenv(name)
     folder, data = tmp_path / "docs", tmp_path / "data"
     folder.mkdir()

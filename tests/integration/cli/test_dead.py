@@ -1,4 +1,6 @@
-"""Dead letters through the program, on a database of the test's own: exact bytes, marks, what a newer version makes stale."""
+"""Dead letters through the program, on a database of the test's own: exact bytes, marks, what a
+newer version makes stale.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,27 @@ def program(tmp_path: Path, owner_url: str) -> LivedexCommand:
 
 
 async def bury(
-    letters: DeadLetterStore, letter_id: str, version: int, *, document_id: DocumentId | None = NOTE, payload: bytes = b'{"a": 1}'
+    letters: DeadLetterStore,
+    letter_id: str,
+    version: int,
+    *,
+    document_id: DocumentId | None = NOTE,
+    payload: bytes = b'{"a": 1}',
 ) -> None:
     letter = DeadLetter(
-        letter_id, TENANT if document_id else UNKNOWN_TENANT, "embed", document_id, version if document_id else None, "rejected",
-        "the provider refuses\nit", 1, "livedex.chunked", {"row": 7}, {"accepted": "x"}, payload,
-    )  # fmt: skip
+        letter_id,
+        TENANT if document_id else UNKNOWN_TENANT,
+        "embed",
+        document_id,
+        version if document_id else None,
+        "rejected",
+        "the provider refuses\nit",
+        1,
+        "livedex.chunked",
+        {"row": 7},
+        {"accepted": "x"},
+        payload,
+    )
     await letters.bury(letter)
 
 
@@ -47,7 +64,9 @@ async def sync(database: Database, version: int) -> None:
     """Make an empty version of the note the visible one."""
     store, fence = PgVectorStore(database), Fence(version, bytes(33))
     await store.accept(TENANT, NOTE, fence, Attributes(source="docs"), datetime.now(UTC))
-    await store.save_drafts([Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC))])
+    await store.save_drafts(
+        [Draft(TENANT, NOTE, fence, "empty", Attributes(source="docs"), datetime.now(UTC))]
+    )
     await store.sync_document(TENANT, NOTE, fence, None)
 
 
@@ -57,7 +76,9 @@ async def state(database: Database) -> str | None:
     return None if found is None else found.state
 
 
-async def test_letters_are_listed_oldest_first_with_every_field(letters: DeadLetterStore, program: LivedexCommand) -> None:
+async def test_letters_are_listed_oldest_first_with_every_field(
+    letters: DeadLetterStore, program: LivedexCommand
+) -> None:
     await bury(letters, "aaaa", 1)
     await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
     found = json.loads(await program.told("list", "--json"))["dead"]
@@ -65,26 +86,40 @@ async def test_letters_are_listed_oldest_first_with_every_field(letters: DeadLet
     [note] = [letter for letter in found if letter["id"] == "aaaa"]
     assert datetime.fromisoformat(note.pop("at")).tzinfo is not None
     assert note == {
-        "id": "aaaa", "stage": "embed", "document_id": NOTE, "reason": "rejected", "detail": "the provider refuses\nit", "attempts": 1,
+        "id": "aaaa",
+        "stage": "embed",
+        "document_id": NOTE,
+        "reason": "rejected",
+        "detail": "the provider refuses\nit",
+        "attempts": 1,
         "size_bytes": 8,
-    }  # fmt: skip
+    }
     table = await program.told("list")
     assert "the provider refuses it" in table
     assert len(table.splitlines()) == 3
 
 
-async def test_the_exact_bytes_are_shown_as_text_or_in_base64(letters: DeadLetterStore, program: LivedexCommand) -> None:
+async def test_the_exact_bytes_are_shown_as_text_or_in_base64(
+    letters: DeadLetterStore, program: LivedexCommand
+) -> None:
     await bury(letters, "aaaa", 1)
     await bury(letters, "bbbb", 0, document_id=None, payload=b"\xff\xfe")
     text = json.loads(await program.told("show", "aaaa", "--json"))
-    assert (text["payload"], text["payload_encoding"], text["topic"], text["place"]) == ('{"a": 1}', "utf-8", "livedex.chunked", {"row": 7})
+    assert (text["payload"], text["payload_encoding"], text["topic"], text["place"]) == (
+        '{"a": 1}',
+        "utf-8",
+        "livedex.chunked",
+        {"row": 7},
+    )
     raw = json.loads(await program.told("show", "bbbb", "--json"))
     assert (raw["payload"], raw["payload_encoding"], raw["document_id"]) == ("//4=", "base64", None)
     assert '{"a": 1}' in await program.told("show", "aaaa")
 
 
 @pytest.mark.parametrize("command", ["show", "replay", "drop"])
-async def test_an_unknown_letter_is_named_in_one_line(letters: DeadLetterStore, program: LivedexCommand, command: str) -> None:
+async def test_an_unknown_letter_is_named_in_one_line(
+    letters: DeadLetterStore, program: LivedexCommand, command: str
+) -> None:
     await bury(letters, "aaaa", 1)
     assert "no-such-letter" in only_line(await program.run(command, "no-such-letter"))
     assert len(await letters.all()) == 1
@@ -108,12 +143,17 @@ async def test_a_replay_of_what_a_newer_version_has_overtaken_publishes_nothing(
     await bury(letters, "aaaa", 5)
     await sync(database, 6)
     await bury(letters, "bbbb", 7)
-    assert await program.told("replay", "--all") == "replayed 1 letter; 1 letter stale: a newer version is there\n"
+    assert (
+        await program.told("replay", "--all")
+        == "replayed 1 letter; 1 letter stale: a newer version is there\n"
+    )
     assert await owner.fetchval("select count(*) from queue") == 1
     assert await letters.all() == []
 
 
-async def test_a_dropped_letter_leaves_the_last_synced_state(database: Database, letters: DeadLetterStore, program: LivedexCommand) -> None:
+async def test_a_dropped_letter_leaves_the_last_synced_state(
+    database: Database, letters: DeadLetterStore, program: LivedexCommand
+) -> None:
     await sync(database, 4)
     await bury(letters, "aaaa", 5)
     assert await state(database) == "dead"
@@ -130,7 +170,9 @@ async def test_a_dropped_letter_of_what_was_never_synced_leaves_nothing(
     assert await state(database) is None
 
 
-async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: DeadLetterStore, owner: asyncpg.Connection) -> None:
+async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(
+    letters: DeadLetterStore, owner: asyncpg.Connection
+) -> None:
     await bury(letters, "aaaa", 5)
     replayed = await letters.find("aaaa")
     await bury(letters, "bbbb", 5)
@@ -138,9 +180,13 @@ async def test_a_replay_that_has_died_again_meanwhile_keeps_its_mark(letters: De
     assert await owner.fetchval("select dead_version from documents") == 5
 
 
-async def test_a_detail_that_no_database_can_keep_keeps_no_letter_from_being_written(database: Database, letters: DeadLetterStore) -> None:
+async def test_a_detail_that_no_database_can_keep_keeps_no_letter_from_being_written(
+    database: Database, letters: DeadLetterStore
+) -> None:
     """What a provider answers may stand in it."""
-    await letters.bury(DeadLetter("aaaa", TENANT, "embed", NOTE, 5, "rejected", "it said \x00 and \ud800", 1))
+    await letters.bury(
+        DeadLetter("aaaa", TENANT, "embed", NOTE, 5, "rejected", "it said \x00 and \ud800", 1)
+    )
     [letter] = await letters.all()
     assert letter.detail == "it said  and \ufffd"
     assert await state(database) == "dead"

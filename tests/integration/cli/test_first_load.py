@@ -20,7 +20,9 @@ async def until_found(load: InitialLoad, found: int, done: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_files_are_counted_first_and_each_that_ends_counts(folders: FolderHarness, database: Database) -> None:
+async def test_files_are_counted_first_and_each_that_ends_counts(
+    folders: FolderHarness, database: Database
+) -> None:
     for n in range(5):
         folders.write(f"deep/{n}.md", f"text {n}")
     folders.write("picture.png", "none")
@@ -40,13 +42,17 @@ async def test_files_are_counted_first_and_each_that_ends_counts(folders: Folder
 
 
 async def _end(database: Database, documents: int) -> None:
-    """Let the first documents end in the version that was published: the last one dead, the others visible."""
+    """Let the first documents end in the version that was published: the last one dead, the others
+    visible.
+    """
     async with database.tenant("default") as connection:  # type: ignore[arg-type]
         await connection.execute(
             """insert into documents (tenant_id, document_id, version, digest, state, dead_version)
-               select tenant_id, document_id, case when n < 5 then version end, case when n < 5 then ''::bytea end, case when n < 5 then 'synced' end,
+               select tenant_id, document_id, case when n < 5 then version end, case when n < 5
+                 then ''::bytea end, case when n < 5 then 'synced' end,
                       case when n = 5 then version end
-               from (select *, row_number() over (order by path) as n from source_files) f where n <= $1
+               from (select *, row_number() over (order by path) as n from source_files) f
+                 where n <= $1
                on conflict do nothing""",
             documents,
         )
@@ -68,9 +74,17 @@ def test_progress_names_documents_rate_and_what_is_left(database: Database) -> N
     load = InitialLoad([], database, found=2030, done=1204, at_start=4, seconds=10)
     assert format_progress(load) == "1,204 of 2,030 documents, 120/s, 6.9 s left"
     assert format_progress(InitialLoad([], database, found=9, done=0)) == "0 of 9 documents"
-    assert format_progress(InitialLoad([], database, found=20_000, done=10, seconds=20)) == "10 of 20,000 documents, 0.5/s, 11.1 h left"
     assert (
-        format_summary(InitialLoad([], database, found=2030, done=2030, passages=28_113, seconds=24.2))
+        format_progress(InitialLoad([], database, found=20_000, done=10, seconds=20))
+        == "10 of 20,000 documents, 0.5/s, 11.1 h left"
+    )
+    assert (
+        format_summary(
+            InitialLoad([], database, found=2030, done=2030, passages=28_113, seconds=24.2)
+        )
         == "indexed: 2,030 documents, 28,113 passages, 24 s"
     )
-    assert format_summary(InitialLoad([], database, found=1, done=1, passages=1, seconds=0.31)) == "indexed: 1 document, 1 passage, 0.3 s"
+    assert (
+        format_summary(InitialLoad([], database, found=1, done=1, passages=1, seconds=0.31))
+        == "indexed: 1 document, 1 passage, 0.3 s"
+    )

@@ -1,4 +1,6 @@
-"""What is told of a component's health is written down, also when the database was away at the time."""
+"""What is told of a component's health is written down, also when the database was away at the
+time.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class Away(InstallationStatus):
 
 
 async def states(owner: asyncpg.Connection) -> dict[str, str]:
-    return {row["component"]: row["state"] for row in await owner.fetch("select component, state from health")}
+    return {
+        row["component"]: row["state"]
+        for row in await owner.fetch("select component, state from health")
+    }
 
 
 async def becomes(owner: asyncpg.Connection, expected: dict[str, str]) -> None:
@@ -36,7 +41,9 @@ async def becomes(owner: asyncpg.Connection, expected: dict[str, str]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_that_a_component_is_back_is_written_down_once_the_database_is_back(database: Database, owner: asyncpg.Connection) -> None:
+async def test_that_a_component_is_back_is_written_down_once_the_database_is_back(
+    database: Database, owner: asyncpg.Connection
+) -> None:
     operations = Away(database)
     operations.away = False
     async with open_health_reporter(operations) as tell:
@@ -53,7 +60,9 @@ async def test_that_a_component_is_back_is_written_down_once_the_database_is_bac
         await becomes(owner, {"broker": "ok", "database": "ok"})
 
 
-async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Database, owner: asyncpg.Connection) -> None:
+async def test_a_newer_word_wins_over_one_that_could_not_be_written(
+    database: Database, owner: asyncpg.Connection
+) -> None:
     operations = Away(database)
     async with open_health_reporter(operations) as tell:
         tell("broker", None)
@@ -61,7 +70,9 @@ async def test_a_newer_word_wins_over_one_that_could_not_be_written(database: Da
             while not operations.refused:
                 await asyncio.sleep(0.02)
         tell("broker", "does not answer")
-        assert tell.down == {"broker": "does not answer", "database": "set health"}, "this process knows at once"
+        assert tell.down == {"broker": "does not answer", "database": "set health"}, (
+            "this process knows at once"
+        )
         operations.away = False
         await becomes(owner, {"broker": "down", "database": "ok"})
         assert tell.down == {"broker": "does not answer"}
@@ -76,7 +87,8 @@ async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_d
     async with open_health_reporter(InstallationStatus(database)) as tell:
         await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
         await owner.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = "
+            "current_database() and pid <> pg_backend_pid()"
         )
         async with asyncio.timeout(20):
             while "database" not in tell.down:
@@ -84,7 +96,8 @@ async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_d
         assert "read-only" in tell.down["database"]
         await owner.execute(f'alter database "{name}" reset default_transaction_read_only')
         await owner.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = "
+            "current_database() and pid <> pg_backend_pid()"
         )
         async with asyncio.timeout(20):
             while tell.down:
@@ -92,7 +105,9 @@ async def test_a_database_that_takes_no_changes_is_found_out_and_told_until_it_d
         await becomes(owner, {"database": "ok"})
 
 
-async def test_nothing_that_fails_ends_the_copying(database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_that_fails_ends_the_copying(
+    database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livedex.app.health_reporter._RETRY_INTERVAL_S", 0.02)
     failures: list[Exception] = [
         ZeroDivisionError(),
@@ -113,7 +128,9 @@ async def test_nothing_that_fails_ends_the_copying(database: Database, owner: as
         await becomes(owner, {"broker": "down", "database": "ok"})
 
 
-async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(database: Database, owner: asyncpg.Connection) -> None:
+async def test_who_ends_takes_back_what_it_said_against_others_and_nothing_else(
+    database: Database, owner: asyncpg.Connection
+) -> None:
     operations = InstallationStatus(database)
     await operations.set_health("source:docs", ok=False, detail="the folder is away")
     async with open_health_reporter(operations) as tell:
@@ -138,5 +155,9 @@ async def test_the_word_of_one_that_was_killed_lapses_and_of_one_that_runs_it_is
             while (await operations.health())["broker"].state != "down":
                 await asyncio.sleep(0.02)
         found = await operations.health()
-        assert {name: told.state for name, told in found.items()} == {"broker": "down", "embedder": "ok", "source:docs": "down"}
+        assert {name: told.state for name, told in found.items()} == {
+            "broker": "down",
+            "embedder": "ok",
+            "source:docs": "down",
+        }
         assert found["broker"].since >= began

@@ -1,4 +1,6 @@
-"""The library with a model in its own process: its vectors get into the store with the version they are of."""
+"""The library with a model in its own process: its vectors get into the store with the version
+they are of.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,12 @@ def poison(word: str, error: type[RejectedError | OutageError], *said: str) -> A
 
 async def seen(livedex: Livedex, name: str = "a.md") -> tuple[int | None, list[str]]:
     """The visible version of a document, and its chunks."""
-    found = await DocumentQueries(livedex.surroundings.database).chunks(Reader(DEFAULT_TENANT), DocumentId(name))
-    return (None, []) if found is None else (found.version, [chunk.content for chunk in found.chunks])
+    found = await DocumentQueries(livedex.surroundings.database).chunks(
+        Reader(DEFAULT_TENANT), DocumentId(name)
+    )
+    return (
+        (None, []) if found is None else (found.version, [chunk.content for chunk in found.chunks])
+    )
 
 
 async def nearest(livedex: Livedex, query: str) -> str:
@@ -62,17 +68,27 @@ async def nearest(livedex: Livedex, query: str) -> str:
 
 
 async def test_an_edit_embeds_what_differs_and_is_found_by_its_vectors(livedex: Livedex) -> None:
-    assert await livedex.ingest("a.md", text(1, 2, 3), version=1) == IngestResult(chunks=3, embedded=3)
-    assert await livedex.ingest("a.md", text(1, 4, 3), version=2) == IngestResult(chunks=3, embedded=1, reused=2, deleted=1)
-    assert await livedex.ingest("copy.md", text(3, 1, 4), version=1) == IngestResult(chunks=3, reused=3)
+    assert await livedex.ingest("a.md", text(1, 2, 3), version=1) == IngestResult(
+        chunks=3, embedded=3
+    )
+    assert await livedex.ingest("a.md", text(1, 4, 3), version=2) == IngestResult(
+        chunks=3, embedded=1, reused=2, deleted=1
+    )
+    assert await livedex.ingest("copy.md", text(3, 1, 4), version=1) == IngestResult(
+        chunks=3, reused=3
+    )
     assert await livedex.ingest("a.md", text(5), version=1) == IngestResult(superseded=True)
     assert sorted(AtHand.last.texts) == sorted(text(n) for n in (1, 2, 3, 4))
     assert await nearest(livedex, text(4)) == text(4)
     assert await seen(livedex) == (2, [text(1), text(4), text(3)])
 
 
-async def test_what_comes_at_the_same_time_with_the_same_texts_ends_with_all_of_its_vectors(livedex: Livedex) -> None:
-    await asyncio.gather(*(livedex.ingest(f"{n}.md", text(1, 2, 3 + n), version=1) for n in range(8)))
+async def test_what_comes_at_the_same_time_with_the_same_texts_ends_with_all_of_its_vectors(
+    livedex: Livedex,
+) -> None:
+    await asyncio.gather(
+        *(livedex.ingest(f"{n}.md", text(1, 2, 3 + n), version=1) for n in range(8))
+    )
     for n in range(8):
         assert await seen(livedex, f"{n}.md") == (1, [text(1), text(2), text(3 + n)])
         assert await nearest(livedex, text(3 + n)) == text(3 + n)
@@ -86,7 +102,9 @@ async def test_after_a_refusal_or_a_failure_the_version_before_stays_and_the_nex
 ) -> None:
     await livedex.ingest("a.md", text(1, 2), version=1)
     away = error is OutageError  # for everybody, a probe included
-    AtHand.last.script = poison("" if away else text(3), error, *(("embedder",) if away else ()), "no")
+    AtHand.last.script = poison(
+        "" if away else text(3), error, *(("embedder",) if away else ()), "no"
+    )
     with pytest.raises(error):
         await livedex.ingest("a.md", text(1, 3), version=2)
     assert await seen(livedex) == (1, [text(1), text(2)])

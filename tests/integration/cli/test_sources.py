@@ -42,11 +42,16 @@ async def _ids(indexed: IndexedFolder) -> set[str]:
     return {document.document_id for document in found}
 
 
-async def test_a_source_that_no_setting_names_is_told_and_removed_on_purpose_alone(indexed: IndexedFolder, tmp_path: Path) -> None:
+async def test_a_source_that_no_setting_names_is_told_and_removed_on_purpose_alone(
+    indexed: IndexedFolder, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.md").write_text(page(50), "utf-8")
-    docs, extra = FolderSource(name="docs", path=indexed.folder), FolderSource(name="other", path=other)
+    docs, extra = (
+        FolderSource(name="docs", path=indexed.folder),
+        FolderSource(name="other", path=other),
+    )
     assert await _watch(indexed, docs, extra) == []
     assert await _watch(indexed, docs) == ["other"]
     documents = DocumentQueries(indexed.s.database)
@@ -67,7 +72,9 @@ async def test_a_source_that_no_setting_names_is_told_and_removed_on_purpose_alo
 
 
 @pytest.mark.parametrize("moves", [False, True])
-async def test_a_source_of_another_name_is_recognised_by_its_folder_and_embeds_nothing(indexed: IndexedFolder, moves: bool) -> None:
+async def test_a_source_of_another_name_is_recognised_by_its_folder_and_embeds_nothing(
+    indexed: IndexedFolder, moves: bool
+) -> None:
     await _watch(indexed, FolderSource(name="docs", path=indexed.folder))
     before, paid = await _ids(indexed), indexed.embedded
     folder = indexed.folder.rename(indexed.folder.with_name("papers")) if moves else indexed.folder
@@ -94,10 +101,15 @@ async def test_watchers_with_other_settings_orphan_nothing_of_each_other(
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.md").write_text(page(50), "utf-8")
-    docs, extra = FolderSource(name="docs", path=indexed.folder), FolderSource(name="other", path=other)
+    docs, extra = (
+        FolderSource(name="docs", path=indexed.folder),
+        FolderSource(name="other", path=other),
+    )
     await _watch(indexed, docs)
     async with indexed.opened() as s:
-        elsewhere = replace(s, settings=s.settings.model_copy(update={"database_url": "postgresql://elsewhere"}))
+        elsewhere = replace(
+            s, settings=s.settings.model_copy(update={"database_url": "postgresql://elsewhere"})
+        )
         monkeypatch.setattr(source_registration, "watcher_name", lambda _: "second")
         await register_sources(elsewhere, [extra])
         monkeypatch.setattr(source_registration, "watcher_name", lambda _: "first")
@@ -105,21 +117,28 @@ async def test_watchers_with_other_settings_orphan_nothing_of_each_other(
         assert not any(each.orphaned for each in await SourceStore(s.database).all())
         monkeypatch.setattr(source_registration, "watcher_name", lambda _: "second")
         await register_sources(elsewhere, [])
-        assert {each.name: each.orphaned for each in await SourceStore(s.database).all()} == {"docs": False, "other": True}
+        assert {each.name: each.orphaned for each in await SourceStore(s.database).all()} == {
+            "docs": False,
+            "other": True,
+        }
         monkeypatch.setattr(source_registration, "watcher_name", lambda _: "first")
         await register_sources(elsewhere, [docs, extra])
         assert not any(each.orphaned for each in await SourceStore(s.database).all())
 
 
 @pytest.fixture
-def called(indexed: IndexedFolder, owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def called(
+    indexed: IndexedFolder, owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The data directory, for commands that are called in the working folder of the index."""
     monkeypatch.setenv("LIVEDEX_DATABASE_URL", owner_url)
     monkeypatch.chdir(tmp_path)
     return indexed.s.data
 
 
-async def test_withheld_deletes_are_carried_out_by_confirm_alone(indexed: IndexedFolder, called: Path) -> None:
+async def test_withheld_deletes_are_carried_out_by_confirm_alone(
+    indexed: IndexedFolder, called: Path
+) -> None:
     docs = FolderSource(name="docs", path=indexed.folder)
     for n in range(20):
         indexed.write(f"more/{n}.txt", f"text {n}")
@@ -135,7 +154,9 @@ async def test_withheld_deletes_are_carried_out_by_confirm_alone(indexed: Indexe
     assert await indexed.differences() == set()
 
 
-async def test_remove_and_rename_refuse_what_would_not_last(indexed: IndexedFolder, called: Path) -> None:
+async def test_remove_and_rename_refuse_what_would_not_last(
+    indexed: IndexedFolder, called: Path
+) -> None:
     docs = FolderSource(name="docs", path=indexed.folder)
     await _watch(indexed, docs)
     with pytest.raises(NotFoundError, match="no source nothing"):

@@ -15,7 +15,11 @@ from tests.scripted_embedder import EmbeddingServer
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")
+    ]:
         monkeypatch.delenv(name)
 
 
@@ -26,6 +30,8 @@ def outside(kafka: str) -> ExternalKafkaClient:
 
 
 @pytest.fixture
-def installation(kafka: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer) -> KafkaInstallation:
+def installation(
+    kafka: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
+) -> KafkaInstallation:
     """An installation of one partition a topic on the tests' Kafka."""
     return KafkaInstallation(owner_url, kafka, kafka_settings(partitions=1), tmp_path, embedder)

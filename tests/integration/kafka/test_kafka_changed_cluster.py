@@ -1,4 +1,6 @@
-"""What administrators and time do to a cluster under Livedex: other addresses, more partitions, topics made again, missing or emptied."""
+"""What administrators and time do to a cluster under Livedex: other addresses, more partitions,
+topics made again, missing or emptied.
+"""
 
 from __future__ import annotations
 
@@ -73,13 +75,16 @@ def clients_of(bench: StageHarness) -> list[Any]:
     return bench.broker._clients()
 
 
-async def test_when_all_brokers_have_other_addresses_the_bootstrap_servers_are_asked_again(kafka: str, database: Database) -> None:
+async def test_when_all_brokers_have_other_addresses_the_bootstrap_servers_are_asked_again(
+    kafka: str, database: Database
+) -> None:
     stage, gone = Stage(kafka, database), ReservedPort()
     async with stage.start(stage.run) as bench:
         await stage.ends(bench, "before")
         for client in clients_of(bench):
             client.cluster._brokers = {
-                broker.nodeId: BrokerMetadata(broker.nodeId, "127.0.0.1", gone.number, None) for broker in client.cluster.brokers()
+                broker.nodeId: BrokerMetadata(broker.nodeId, "127.0.0.1", gone.number, None)
+                for broker in client.cluster.brokers()
             }
             for connection in list(client._conns.values()):
                 connection.close()
@@ -96,14 +101,24 @@ async def test_partitions_that_are_added_are_read(kafka: str, database: Database
         await stage.ends(bench, *names)
 
         async def spread() -> bool:
-            return sum(end > 0 for end in (await ExternalKafkaClient(kafka, stage.settings.prefix).ends(CHANGED)).values()) > 1
+            return (
+                sum(
+                    end > 0
+                    for end in (
+                        await ExternalKafkaClient(kafka, stage.settings.prefix).ends(CHANGED)
+                    ).values()
+                )
+                > 1
+            )
 
         while not await spread():
             await bench.publish(*names)
         await bench.wait_drained()
 
 
-async def test_a_topic_that_was_made_again_is_read_from_its_beginning(kafka: str, database: Database) -> None:
+async def test_a_topic_that_was_made_again_is_read_from_its_beginning(
+    kafka: str, database: Database
+) -> None:
     stage = Stage(kafka, database, partitions=1)
     async with stage.start(stage.run) as bench, administrator(kafka) as admin:
         await stage.ends(bench, *(f"old{n}" for n in range(20)))
@@ -112,14 +127,19 @@ async def test_a_topic_that_was_made_again_is_read_from_its_beginning(kafka: str
         await until_made(admin, stage.topic)
         await stage.ends(bench, "new0", "new1", "new2")
         await bench.wait_drained()
-        committed = await ExternalKafkaClient(kafka, stage.settings.prefix).committed(CHANGED, "chunk")
+        committed = await ExternalKafkaClient(kafka, stage.settings.prefix).committed(
+            CHANGED, "chunk"
+        )
     assert committed == {0: 3}, "offsets of the old topic are committed for the new one"
 
 
 async def until_made(admin: AIOKafkaAdminClient, topic: str) -> None:
     async def made() -> bool:
         answer = await admin.create_topics([NewTopic(topic, 1, 1)])
-        return all(code in (0, 36) for _, code, *_ in answer.topic_errors) and topic in await admin.list_topics()
+        return (
+            all(code in (0, 36) for _, code, *_ in answer.topic_errors)
+            and topic in await admin.list_topics()
+        )
 
     await wait_until(made)
 
@@ -136,7 +156,8 @@ async def test_records_that_were_removed_before_they_were_read_are_counted_told_
     async with installation.process() as process:
         await process.accept(change("kept.md", 1, text(0)))
         await process.ended()
-    async with installation.process(("chunk",)) as process:  # their steps stand in livedex.chunked, which nobody reads yet
+    # their steps stand in livedex.chunked, which nobody reads yet
+    async with installation.process(("chunk",)) as process:
         await process.accept(*(change(f"d{n}.md", 1, text(n)) for n in range(5)))
         await process.wait_stage_processed("chunk")
     await remove(installation.servers, installation.kafka.prefix + "livedex.chunked", 6)
@@ -152,7 +173,9 @@ async def test_records_that_were_removed_before_they_were_read_are_counted_told_
         await wait_until(visible)
 
 
-async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_told_waits(installation: KafkaInstallation) -> None:
+async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_told_waits(
+    installation: KafkaInstallation,
+) -> None:
     prefix = installation.kafka.prefix
     async with installation.process() as process, administrator(installation.servers) as admin:
         await process.accept(change("before.md", 1, text(0)))
@@ -176,7 +199,8 @@ async def test_where_others_cannot_be_told_documents_go_on_and_what_they_are_tol
 
         async def told() -> bool:
             return (
-                len(await installation.external_client.records(DEAD)) == 20 and len(await installation.external_client.records(SYNCED)) >= 1
+                len(await installation.external_client.records(DEAD)) == 20
+                and len(await installation.external_client.records(SYNCED)) >= 1
             )
 
         await wait_until(told)
@@ -195,9 +219,14 @@ async def test_a_record_that_kafka_refuses_costs_its_neighbours_nothing_and_one_
         values = [large if n == 20 else b"small%d" % n for n in range(200)]
         sent = [await producer.send(topic, value, b"key") for value in values]
         answers = await asyncio.gather(*sent, return_exceptions=True)
-        assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [MessageSizeTooLargeError]
+        assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [
+            MessageSizeTooLargeError
+        ]
         await (await producer.send(topic, b"last", b"key"))
-    kept = [record.value for record in await ExternalKafkaClient(kafka, stage.settings.prefix).records(DEAD)]
+    kept = [
+        record.value
+        for record in await ExternalKafkaClient(kafka, stage.settings.prefix).records(DEAD)
+    ]
     assert set(kept) == {value for value in values if value != large} | {b"last"}
     assert sum("new producer" in record.message for record in caplog.records) == 1
 
@@ -207,7 +236,9 @@ async def test_a_key_of_megabytes_is_one_dead_letter_and_holds_up_nothing(
 ) -> None:
     caplog.set_level("INFO", "livedex.consumers.kafka.producer")
     async with installation.process() as process:
-        await installation.external_client.send(CHANGED, b"{}", random.Random(7).randbytes(5 * 1024 * 1024))
+        await installation.external_client.send(
+            CHANGED, b"{}", random.Random(7).randbytes(5 * 1024 * 1024)
+        )
         await process.accept(*(change(f"d{n}.md", 1, text(n)) for n in range(10)))
         await process.ended()
         assert [await process.state(f"d{n}.md") for n in range(10)] == [("synced", 1)] * 10
@@ -229,8 +260,17 @@ async def test_topics_that_exist_are_checked_at_each_start(kafka: str) -> None:
     await ensure_topics(settings, (kafka,))
     assert await ensure_topics(settings, (kafka,), told.append) == [] and told == []
     await outside.configure(CHANGED, {"cleanup.policy": "compact", "retention.ms": "2592000000"})
-    assert await ensure_topics(settings.model_copy(update={"partitions": 5}), (kafka,), told.append) == []
-    assert any("is compacted" in said for said in told) and sum("has 3 partitions" in said for said in told) == 5
+    assert (
+        await ensure_topics(settings.model_copy(update={"partitions": 5}), (kafka,), told.append)
+        == []
+    )
+    assert (
+        any("is compacted" in said for said in told)
+        and sum("has 3 partitions" in said for said in told) == 5
+    )
     await outside.configure(CHANGED, {"retention.ms": "60000"})
-    with pytest.raises(ConfigError, match=r"livedex\.changed keeps records for 0\.017 hours.*--add-config retention\.ms="):
+    with pytest.raises(
+        ConfigError,
+        match=r"livedex\.changed keeps records for 0\.017 hours.*--add-config retention\.ms=",
+    ):
         await ensure_topics(settings, (kafka,))

@@ -45,7 +45,12 @@ class Steps:
     """
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.tries, self.done, self.gate, self.begun = Counter[str](), list[str](), asyncio.Event(), asyncio.Event()
+        self.tries, self.done, self.gate, self.begun = (
+            Counter[str](),
+            list[str](),
+            asyncio.Event(),
+            asyncio.Event(),
+        )
         self._error = error
 
     async def run(self, event: Event[Any]) -> Finished:
@@ -60,7 +65,9 @@ class Steps:
         return Finished()
 
 
-async def test_nothing_is_committed_past_a_record_that_is_worked_on(kafka: str, database: Database) -> None:
+async def test_nothing_is_committed_past_a_record_that_is_worked_on(
+    kafka: str, database: Database
+) -> None:
     settings, steps = kafka_settings(partitions=1), Steps()
     outside = ExternalKafkaClient(kafka, settings.prefix)
     async with stage_on_kafka(kafka, database, settings)(steps.run):
@@ -81,11 +88,20 @@ async def test_nothing_is_committed_past_a_record_that_is_worked_on(kafka: str, 
 
 @pytest.mark.parametrize(
     ("error", "reason", "tries"),
-    [(RetryableError("locked"), "retries_exhausted", MAX_ATTEMPTS), (ZeroDivisionError(), "failed", MAX_ATTEMPTS), (RejectedError("no"), RejectedError("x").reason, 1)],
+    [
+        (RetryableError("locked"), "retries_exhausted", MAX_ATTEMPTS),
+        (ZeroDivisionError(), "failed", MAX_ATTEMPTS),
+        (RejectedError("no"), RejectedError("x").reason, 1),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 async def test_the_offset_passes_a_failing_record_once_its_letter_is_written(
-    kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str, tries: int
+    kafka: str,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    reason: str,
+    tries: int,
 ) -> None:
     monkeypatch.setattr("livedex.pipeline.stages.outcome.FIRST_RETRY_DELAY_S", 0.01)
     settings, steps, letters = kafka_settings(partitions=1), Steps(error), DeadLetterStore(database)
@@ -109,14 +125,27 @@ async def test_the_offset_passes_a_failing_record_once_its_letter_is_written(
 async def test_the_offset_does_not_pass_a_record_whose_letter_cannot_be_written(
     kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, steps, bury, refused = kafka_settings(partitions=1), Steps(RejectedError("no")), DeadLetterStore.bury, 0
-    outside, letters, heals = ExternalKafkaClient(kafka, settings.prefix), DeadLetterStore(database), asyncio.Event()
+    settings, steps, bury, refused = (
+        kafka_settings(partitions=1),
+        Steps(RejectedError("no")),
+        DeadLetterStore.bury,
+        0,
+    )
+    outside, letters, heals = (
+        ExternalKafkaClient(kafka, settings.prefix),
+        DeadLetterStore(database),
+        asyncio.Event(),
+    )
 
     async def failing(self: DeadLetterStore, *args: Any, **kwargs: Any) -> None:
         nonlocal refused
         if not heals.is_set():
             refused += 1
-            raise OutageError("database", "away", retry_after_s=0.05) if refused % 2 else ConnectionResetError("gone")
+            raise (
+                OutageError("database", "away", retry_after_s=0.05)
+                if refused % 2
+                else ConnectionResetError("gone")
+            )
         await bury(self, *args, **kwargs)
 
     monkeypatch.setattr(DeadLetterStore, "bury", failing)
@@ -130,7 +159,9 @@ async def test_the_offset_does_not_pass_a_record_whose_letter_cannot_be_written(
     assert documents(await letters.all()) == ["d1"]
 
 
-async def test_a_cancellation_at_the_stop_is_no_outcome(kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancellation_at_the_stop_is_no_outcome(
+    kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 0.3)
     settings, steps, letters = kafka_settings(partitions=1), Steps(), DeadLetterStore(database)
     outside = ExternalKafkaClient(kafka, settings.prefix)
@@ -148,7 +179,9 @@ async def test_a_cancellation_at_the_stop_is_no_outcome(kafka: str, database: Da
     )
 
 
-async def test_what_waits_to_be_tried_again_is_not_committed_at_a_stop(kafka: str, database: Database) -> None:
+async def test_what_waits_to_be_tried_again_is_not_committed_at_a_stop(
+    kafka: str, database: Database
+) -> None:
     settings, steps = kafka_settings(partitions=1), Steps(RetryableError("busy", retry_after_s=60))
     outside = ExternalKafkaClient(kafka, settings.prefix)
     async with stage_on_kafka(kafka, database, settings)(steps.run):
@@ -159,7 +192,10 @@ async def test_what_waits_to_be_tried_again_is_not_committed_at_a_stop(kafka: st
 
 
 async def test_an_outage_commits_nothing_and_blames_nobody(kafka: str, database: Database) -> None:
-    settings, steps = kafka_settings(partitions=1), Steps(OutageError("database", "away", retry_after_s=0.05))
+    settings, steps = (
+        kafka_settings(partitions=1),
+        Steps(OutageError("database", "away", retry_after_s=0.05)),
+    )
     outside = ExternalKafkaClient(kafka, settings.prefix)
     async with stage_on_kafka(kafka, database, settings)(steps.run):
         await publish(outside, "d0", "d1", "d2")
@@ -169,7 +205,9 @@ async def test_an_outage_commits_nothing_and_blames_nobody(kafka: str, database:
     assert await DeadLetterStore(database).all() == []
 
 
-async def test_a_new_group_begins_with_what_was_there_before_it(kafka: str, database: Database) -> None:
+async def test_a_new_group_begins_with_what_was_there_before_it(
+    kafka: str, database: Database
+) -> None:
     settings, steps = kafka_settings(partitions=1), Steps()
     steps.gate.set()
     outside = ExternalKafkaClient(kafka, settings.prefix)
@@ -194,44 +232,70 @@ async def test_records_of_one_document_are_settled_in_order_though_the_first_one
         return Finished()
 
     async with stage_on_kafka(kafka, database, settings)(run) as bench:
-        events = [change_event(Changed(tenant_id="t", document_id=name, version=n, deleted=True)) for n in (1, 2, 3) for name in ("d", "e")]
+        events = [
+            change_event(Changed(tenant_id="t", document_id=name, version=n, deleted=True))
+            for n in (1, 2, 3)
+            for name in ("d", "e")
+        ]
         await bench.broker.publish(events)
         await bench.wait_drained()
     assert [version for name, version in seen if name == "d"] == [1, 1, 2, 3]
     assert [version for name, version in seen if name == "e"] == [1, 2, 3]
 
 
-async def test_what_a_transaction_leaves_behind_is_no_backlog_and_what_was_given_up_has_no_effect(kafka: str, database: Database) -> None:
+async def test_what_a_transaction_leaves_behind_is_no_backlog_and_what_was_given_up_has_no_effect(
+    kafka: str, database: Database
+) -> None:
     """Another system writes in transactions: each ends with a record that no consumer is given."""
     settings, steps = kafka_settings(partitions=1), Steps()
     outside = ExternalKafkaClient(kafka, settings.prefix)
     async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
-        async with outside.producer(transactional_id=f"{settings.prefix}writer", enable_idempotence=True) as producer:
+        async with outside.producer(
+            transactional_id=f"{settings.prefix}writer", enable_idempotence=True
+        ) as producer:
             for name in ("kept", "given up", "kept too", "given up too"):
-                event = change_event(Changed(tenant_id="t", document_id=name, version=1, deleted=True))
+                event = change_event(
+                    Changed(tenant_id="t", document_id=name, version=1, deleted=True)
+                )
                 await producer.begin_transaction()
                 await outside.put(producer, CHANGED, event.encode(), event.key().encode())
-                await (producer.commit_transaction() if name.startswith("kept") else producer.abort_transaction())
+                await (
+                    producer.commit_transaction()
+                    if name.startswith("kept")
+                    else producer.abort_transaction()
+                )
         await bench.wait_drained()
     assert steps.done == ["kept", "kept too"]
 
 
-async def test_a_header_whose_name_is_no_utf8_holds_nobody_up(kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_header_whose_name_is_no_utf8_holds_nobody_up(
+    kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetcher, "MemoryRecords", fetcher.MemoryRecords)  # as before, at the end
     settings, steps = kafka_settings(partitions=3), Steps(RejectedError("no"))
     outside = ExternalKafkaClient(kafka, settings.prefix)
     await ensure_topics(settings, tuple(kafka.split(",")))
     async with outside.producer() as producer:
         for n in range(30):
-            event = change_event(Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True))
-            await outside.put(producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3)
+            event = change_event(
+                Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True)
+            )
+            await outside.put(
+                producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3
+            )
             if n % 7 == 0:
-                event = change_event(Changed(tenant_id="t", document_id=f"odd{n}", version=1, deleted=True))
-                await outside.put_with_any_header_name(producer, CHANGED, n % 3, event.encode(), b"\xff", b"told")
+                event = change_event(
+                    Changed(tenant_id="t", document_id=f"odd{n}", version=1, deleted=True)
+                )
+                await outside.put_with_any_header_name(
+                    producer, CHANGED, n % 3, event.encode(), b"\xff", b"told"
+                )
     async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
         await bench.wait_drained()
         (letter,) = await bench.letters.all()
-    assert sorted(steps.done) == sorted([f"d{n}" for n in range(30) if n != STUCK] + [f"odd{n}" for n in range(0, 30, 7)])
+    assert sorted(steps.done) == sorted(
+        [f"d{n}" for n in range(30) if n != STUCK] + [f"odd{n}" for n in range(0, 30, 7)]
+    )
     assert letter.document_id == f"d{STUCK}"
 
 
@@ -250,14 +314,26 @@ async def test_an_error_in_one_partition_takes_nothing_of_the_others_along(
         return found
 
     monkeypatch.setattr(fetcher.FetchResult, "getall", damaged)
-    monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", lambda s: asyncio.sleep(min(s, 0.1)))
+    monkeypatch.setattr(
+        "faststream.kafka.subscriber.usecase.anyio.sleep", lambda s: asyncio.sleep(min(s, 0.1))
+    )
     await ensure_topics(settings, tuple(kafka.split(",")))
     async with outside.producer() as producer:
         for n in range(30):
-            event = change_event(Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True))
-            await outside.put(producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3)
+            event = change_event(
+                Changed(tenant_id="t", document_id=f"d{n}", version=1, deleted=True)
+            )
+            await outside.put(
+                producer, CHANGED, event.encode(), event.key().encode(), partition=n % 3
+            )
     async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
         await wait_until(lambda: len(raised) == 3)
         await bench.wait_drained()
-        assert ("broker", None) in bench.health[bench.health.index(next(told for told in bench.health if "damaged" in (told[1] or ""))) :]
-    assert sorted(steps.done) == sorted(f"d{n}" for n in range(30)), "something was lost, or done twice"
+        assert ("broker", None) in bench.health[
+            bench.health.index(
+                next(told for told in bench.health if "damaged" in (told[1] or ""))
+            ) :
+        ]
+    assert sorted(steps.done) == sorted(f"d{n}" for n in range(30)), (
+        "something was lost, or done twice"
+    )

@@ -17,9 +17,18 @@ from tests.kafka_outside import ExternalKafkaClient, wait_until
 from tests.kafka_server import KafkaCluster
 
 
-async def test_nothing_is_lost_when_the_leader_is_killed(kafka_cluster: KafkaCluster, database: Database) -> None:
-    settings, done, refused = kafka_settings(partitions=3, session_timeout_s=6), Counter[str](), list[str]()
-    outside, names = ExternalKafkaClient(kafka_cluster.bootstrap, settings.prefix), [f"d{n}" for n in range(90)]
+async def test_nothing_is_lost_when_the_leader_is_killed(
+    kafka_cluster: KafkaCluster, database: Database
+) -> None:
+    settings, done, refused = (
+        kafka_settings(partitions=3, session_timeout_s=6),
+        Counter[str](),
+        list[str](),
+    )
+    outside, names = (
+        ExternalKafkaClient(kafka_cluster.bootstrap, settings.prefix),
+        [f"d{n}" for n in range(90)],
+    )
 
     async def run(event: Event[Any]) -> Finished:
         await asyncio.sleep(0.01)
@@ -42,13 +51,19 @@ async def test_nothing_is_lost_when_the_leader_is_killed(kafka_cluster: KafkaClu
         publishing = asyncio.create_task(publish_all())
         await wait_until(lambda: len(done) >= 20)
         async with outside.producer() as producer:
-            leader = producer.client.cluster.leader_for_partition(TopicPartition(settings.prefix + CHANGED, 0))
+            leader = producer.client.cluster.leader_for_partition(
+                TopicPartition(settings.prefix + CHANGED, 0)
+            )
             if leader is None:
                 await producer.partitions_for(settings.prefix + CHANGED)
-                leader = producer.client.cluster.leader_for_partition(TopicPartition(settings.prefix + CHANGED, 0))
+                leader = producer.client.cluster.leader_for_partition(
+                    TopicPartition(settings.prefix + CHANGED, 0)
+                )
         await asyncio.to_thread(kafka_cluster.nodes[leader - 1].kill)
         await publishing
         await wait_until(lambda: set(done) == set(names))
         await bench.wait_drained(60)
         assert await bench.letters.all() == []
-    assert sum(done.values()) <= len(names) + len(refused) + 3 * 2 * 16, "more came again than was under way"
+    assert sum(done.values()) <= len(names) + len(refused) + 3 * 2 * 16, (
+        "more came again than was under way"
+    )

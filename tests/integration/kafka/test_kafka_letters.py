@@ -1,4 +1,6 @@
-"""Dead letters over Kafka: sent through again by the program, byte for byte, and never over something newer."""
+"""Dead letters over Kafka: sent through again by the program, byte for byte, and never over
+something newer.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,18 @@ BAD = 9
 
 def refuse(texts: list[str], _: int) -> Reply | None:
     """An embedder that cannot do with one text."""
-    return Reply(400, {"error": {"message": "no"}}) if any(f"Marker{BAD}" in given for given in texts) else None
+    return (
+        Reply(400, {"error": {"message": "no"}})
+        if any(f"Marker{BAD}" in given for given in texts)
+        else None
+    )
 
 
 async def replay(installation: KafkaInstallation, folder: Path, *which: str) -> str:
     """What `livedex dead replay` says."""
-    done = await asyncio.to_thread(livedex, folder, "dead", "replay", *which, **installation.environment)
+    done = await asyncio.to_thread(
+        livedex, folder, "dead", "replay", *which, **installation.environment
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -54,7 +62,10 @@ async def test_a_letter_that_something_newer_has_overtaken_changes_nothing(
         await process.accept(change("a.md", 4, deleted=True))
         await process.ended()
         embedder.answer = lambda texts, _: None
-        assert await replay(installation, tmp_path, letter.letter_id) == "replayed 0 letters; 1 letter stale: a newer version is there\n"
+        assert (
+            await replay(installation, tmp_path, letter.letter_id)
+            == "replayed 0 letters; 1 letter stale: a newer version is there\n"
+        )
         await process.ended()
         assert await process.state("a.md") is None and await letters(process) == []
     assert text(BAD) not in embedder.embedded_documents
@@ -82,15 +93,24 @@ async def test_two_letters_of_a_document_end_at_the_newer_one_in_either_order(
 
 
 NAME = itemgetter(0)
-HEADERS = (("trace", b"abc"), ("bytes", b"\xff\x00"), ("twice", b"1"), ("twice", b"2"), ("none", None), ("empty", b""))
+HEADERS = (
+    ("trace", b"abc"),
+    ("bytes", b"\xff\x00"),
+    ("twice", b"1"),
+    ("twice", b"2"),
+    ("none", None),
+    ("empty", b""),
+)
 
 
-async def test_an_event_whose_document_no_row_can_name_and_a_key_beyond_a_message_leave_one_letter_each(
+async def test_an_unstorable_document_id_and_an_oversized_key_leave_one_dead_letter_each(
     installation: KafkaInstallation, embedder: EmbeddingServer
 ) -> None:
     rng = random.Random(5)
     long_name = "".join(chr(rng.randrange(0x4E00, 0x9FA0)) for _ in range(2000))
-    body = orjson.loads(change_event(Changed(tenant_id="acme", document_id="a.md", version=1)).encode())
+    body = orjson.loads(
+        change_event(Changed(tenant_id="acme", document_id="a.md", version=1)).encode()
+    )
     body["data"] |= {"document_id": long_name, "text": text(1)}
     async with installation.process() as process:
         await installation.external_client.send(CHANGED, orjson.dumps(body), b"acme/long")
@@ -98,44 +118,71 @@ async def test_an_event_whose_document_no_row_can_name_and_a_key_beyond_a_messag
         await process.accept(change("after.md", 1, text(2)))
         await process.ended()
         found = await letters(process)
-        assert [(letter.tenant_id, letter.document_id) for letter in found] == [(UNKNOWN_TENANT, None)] * 2
+        assert [(letter.tenant_id, letter.document_id) for letter in found] == [
+            (UNKNOWN_TENANT, None)
+        ] * 2
         assert await process.state("after.md") == ("synced", 1)
-    told = [orjson.loads(record.value)["data"] for record in await installation.external_client.records(DEAD)]
-    assert sorted(data["letter_id"] for data in told) == sorted(letter.letter_id for letter in found)
-    assert sorted("key" in data["place"] for data in told) == [False, True], "what does not fit is left out"
+    told = [
+        orjson.loads(record.value)["data"]
+        for record in await installation.external_client.records(DEAD)
+    ]
+    assert sorted(data["letter_id"] for data in told) == sorted(
+        letter.letter_id for letter in found
+    )
+    assert sorted("key" in data["place"] for data in told) == [False, True], (
+        "what does not fit is left out"
+    )
 
 
-async def test_a_letter_too_large_for_its_topic_is_kept_and_holds_up_nobody(installation: KafkaInstallation) -> None:
+async def test_a_letter_too_large_for_its_topic_is_kept_and_holds_up_nobody(
+    installation: KafkaInstallation,
+) -> None:
     async with installation.process() as process:
         await installation.external_client.configure(DEAD, {"max.message.bytes": "300"})
-        await installation.external_client.send(CHANGED, random.Random(5).randbytes(3000), b"acme/a.md")
+        await installation.external_client.send(
+            CHANGED, random.Random(5).randbytes(3000), b"acme/a.md"
+        )
         await process.ended()
         assert len(await letters(process)) == 1
     assert await installation.external_client.records(DEAD) == []
 
 
-async def test_letters_are_told_again_once_one_was_too_large_for_its_topic(installation: KafkaInstallation) -> None:
+async def test_letters_are_told_again_once_one_was_too_large_for_its_topic(
+    installation: KafkaInstallation,
+) -> None:
     async with installation.process() as process:
         for limit, size in (("1000000", 10), ("300", 3000), ("1000000", 10)):
             await installation.external_client.configure(DEAD, {"max.message.bytes": limit})
-            await installation.external_client.send(CHANGED, random.Random(5).randbytes(size), b"acme/a.md")
+            await installation.external_client.send(
+                CHANGED, random.Random(5).randbytes(size), b"acme/a.md"
+            )
             await process.ended()
         found = await letters(process)
-    told = [orjson.loads(record.value)["data"]["letter_id"] for record in await installation.external_client.records(DEAD)]
+    told = [
+        orjson.loads(record.value)["data"]["letter_id"]
+        for record in await installation.external_client.records(DEAD)
+    ]
     assert len(found) == 3
     assert len(set(told) & {letter.letter_id for letter in found}) == len(told) == 2
 
 
-async def test_a_tombstone_that_is_sent_through_again_has_no_value_still(installation: KafkaInstallation, tmp_path: Path) -> None:
+async def test_a_tombstone_that_is_sent_through_again_has_no_value_still(
+    installation: KafkaInstallation, tmp_path: Path
+) -> None:
     async with installation.process() as process:
         await installation.external_client.send(CHANGED, None, b"no document")
         await process.ended()
         assert await replay(installation, tmp_path, "--all") == "replayed 1 letter\n"
         await process.ended()
-    assert [record.value for record in await installation.external_client.records(CHANGED)] == [None, None]
+    assert [record.value for record in await installation.external_client.records(CHANGED)] == [
+        None,
+        None,
+    ]
 
 
-async def test_bytes_that_are_sent_through_again_are_those_that_stood_there(installation: KafkaInstallation, tmp_path: Path) -> None:
+async def test_bytes_that_are_sent_through_again_are_those_that_stood_there(
+    installation: KafkaInstallation, tmp_path: Path
+) -> None:
     async with installation.process() as process:
         await installation.external_client.send(CHANGED, b"\xff\x00{", b"acme/\xfe", HEADERS)
         await process.ended()
@@ -143,12 +190,18 @@ async def test_bytes_that_are_sent_through_again_are_those_that_stood_there(inst
         assert await replay(installation, tmp_path, "--all") == "replayed 1 letter\n"
         await process.ended()
         (again,) = await letters(process)
-        assert (again.letter_id, again.place, again.headers) == (letter.letter_id, letter.place, letter.headers)
+        assert (again.letter_id, again.place, again.headers) == (
+            letter.letter_id,
+            letter.place,
+            letter.headers,
+        )
         assert (letter.attempts, again.attempts) == (1, 2)
     first, second = await installation.external_client.records(CHANGED)
     assert (second.key, second.value) == (first.key, first.value)
     assert sorted(first.headers, key=NAME) == sorted(HEADERS, key=NAME)
-    assert sorted(second.headers, key=NAME) == sorted([*HEADERS, ("livedex-letter", letter.letter_id.encode())], key=NAME)
+    assert sorted(second.headers, key=NAME) == sorted(
+        [*HEADERS, ("livedex-letter", letter.letter_id.encode())], key=NAME
+    )
     assert len(await installation.external_client.records(DEAD)) == 2
 
 
@@ -167,15 +220,28 @@ async def test_a_letter_of_nine_hundred_kilobytes_is_told_by_its_hash_and_kept_w
         assert await process.state("after.md") == ("synced", 1)
         assert await replay(installation, tmp_path, "--all") == "replayed 1 letter\n"
         await process.ended()
-    told = [orjson.loads(record.value) for record in await installation.external_client.records(DEAD)]
+    told = [
+        orjson.loads(record.value) for record in await installation.external_client.records(DEAD)
+    ]
     assert [body["data"]["size_bytes"] for body in told] == [900_001, 900_001]
-    assert all("payload" not in body["data"] and len(body["data"]["payload_sha256"]) == 64 for body in told)
-    assert max(len(record.value) for record in await installation.external_client.records(DEAD)) < 1_000_000
-    sent = [record.value for record in await installation.external_client.records(CHANGED) if record.key == b"acme/large.md"]
+    assert all(
+        "payload" not in body["data"] and len(body["data"]["payload_sha256"]) == 64 for body in told
+    )
+    assert (
+        max(len(record.value) for record in await installation.external_client.records(DEAD))
+        < 1_000_000
+    )
+    sent = [
+        record.value
+        for record in await installation.external_client.records(CHANGED)
+        if record.key == b"acme/large.md"
+    ]
     assert sent == [payload, payload]
 
 
-async def test_content_of_more_than_a_message_travels_by_reference(installation: KafkaInstallation, embedder: EmbeddingServer) -> None:
+async def test_content_of_more_than_a_message_travels_by_reference(
+    installation: KafkaInstallation, embedder: EmbeddingServer
+) -> None:
     seeds = range(100, 2900)
     content = text(*seeds)
     assert len(content) > 1_100_000
@@ -184,5 +250,8 @@ async def test_content_of_more_than_a_message_travels_by_reference(installation:
         await process.ended()
         assert await process.state("large.md") == await process.state("small.md") == ("synced", 1)
         assert len(await process.chunks("large.md")) == len(seeds)
-    assert max(len(record.value) for record in await installation.external_client.records(CHANGED)) < 300_000
+    assert (
+        max(len(record.value) for record in await installation.external_client.records(CHANGED))
+        < 300_000
+    )
     assert len(embedder.embedded_documents) == len(seeds) + 1

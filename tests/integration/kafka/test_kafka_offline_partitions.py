@@ -1,4 +1,6 @@
-"""Topics without replicas, one of three nodes away: what needs its partitions waits, and nothing else does."""
+"""Topics without replicas, one of three nodes away: what needs its partitions waits, and nothing
+else does.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.kafka_server import KafkaCluster
 from tests.scripted_embedder import EmbeddingServer
 
 PARTITIONS = 6
-NODE_OF_PARTITION = {  # killed is node 1: of six kinds of documents, 0 and 3 cannot be accepted, 1 stops before `sync`, 5 is not told of
+# killed is node 1: of six kinds of documents, 0 and 3 cannot be accepted, 1 stops before `sync`, 5
+# is not told of
+NODE_OF_PARTITION = {
     CHANGED: (1, 2, 3, 1, 2, 3),
     CHUNKED: (1, 2, 3, 1, 2, 3),
     EMBEDDED: (1, 1, 2, 2, 3, 3),
@@ -45,7 +49,12 @@ async def make_topics(servers: str, prefix: str) -> None:
     try:
         await admin.create_topics(
             [
-                NewTopic(prefix + topic, -1, -1, replica_assignments={p: [node] for p, node in enumerate(nodes)})
+                NewTopic(
+                    prefix + topic,
+                    -1,
+                    -1,
+                    replica_assignments={p: [node] for p, node in enumerate(nodes)},
+                )
                 for topic, nodes in NODE_OF_PARTITION.items()
             ]
         )
@@ -69,7 +78,9 @@ class Documents:
 
 
 async def embed_waits(process: InstallationProcess, count: int) -> bool:
-    """Whether the backlog of the embed stage is told, as far as it is known; at first its connections are to the node that was killed."""
+    """Whether the backlog of the embed stage is told, as far as it is known; at first its
+    connections are to the node that was killed.
+    """
     try:
         return (await process.s.backlog.waiting())["embed"].waiting >= count
     except OutageError:
@@ -83,7 +94,10 @@ async def test_only_what_needs_a_partition_without_a_leader_waits(
     settings = kafka_settings(partitions=PARTITIONS, replication=1, session_timeout_s=6)
     await make_topics(cluster.bootstrap, settings.prefix)
     installation = KafkaInstallation(owner_url, cluster.bootstrap, settings, tmp_path, embedder)
-    expected = "; ".join(f"2 of 6 partitions of {settings.prefix}{topic} have no leader" for topic in (CHANGED, CHUNKED, EMBEDDED))
+    expected = "; ".join(
+        f"2 of 6 partitions of {settings.prefix}{topic} have no leader"
+        for topic in (CHANGED, CHUNKED, EMBEDDED)
+    )
     seeds: dict[str, int] = {}
     async with installation.process() as process:
         documents = Documents(process, seeds)
@@ -97,7 +111,9 @@ async def test_only_what_needs_a_partition_without_a_leader_waits(
         await wait_until(lambda: process.s.tell.down.get("broker:partitions") == expected)
         refused = [name for p in (0, 3) for name in names_in(p, 2, "refused")]
         for name in refused:
-            with pytest.raises(OutageError, match=f"partition [03] of {settings.prefix}{CHANGED} has no leader"):
+            with pytest.raises(
+                OutageError, match=f"partition [03] of {settings.prefix}{CHANGED} has no leader"
+            ):
                 await documents.accept(name)
         held = names_in(1, 80, "held")  # more than there are workers
         await documents.accept(*held)
@@ -120,12 +136,22 @@ async def test_only_what_needs_a_partition_without_a_leader_waits(
         await wait_until(lambda: documents.synced(*every))
         await process.ended()
         assert await process.s.letters.all() == []
-        assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)), "no text was paid twice"
+        assert len(embedder.embedded_documents) == len(set(embedder.embedded_documents)), (
+            "no text was paid twice"
+        )
 
-        lost = {name for name in (*before, *under_way, *going_on) if name in names_in(5, 10, "under-way") + names_in(5, 10, "going-on")}
+        lost = {
+            name
+            for name in (*before, *under_way, *going_on)
+            if name in names_in(5, 10, "under-way") + names_in(5, 10, "going-on")
+        }
 
         async def told() -> bool:
-            found = {(record.key or b"").decode() for record in await installation.external_client.records(SYNCED)}
-            return found >= {f"acme/{name}" for name in every if name not in lost}  # what waited in the process that ended is not told
+            found = {
+                (record.key or b"").decode()
+                for record in await installation.external_client.records(SYNCED)
+            }
+            # what waited in the process that ended is not told
+            return found >= {f"acme/{name}" for name in every if name not in lost}
 
         await wait_until(told)

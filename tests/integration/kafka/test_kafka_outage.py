@@ -1,4 +1,6 @@
-"""Kafka goes and comes back, or a consumer stops getting on: everything goes on by itself, and the health says what is the matter."""
+"""Kafka goes and comes back, or a consumer stops getting on: everything goes on by itself, and the
+health says what is the matter.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,26 @@ from tests.scripted_embedder import EmbeddingServer
 
 @pytest.fixture
 def mortal(
-    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+    kafka_server: KafkaServer,
+    owner_url: str,
+    tmp_path: Path,
+    embedder: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> KafkaInstallation:
-    """An installation on a Kafka that may be killed; its processes look more often than they need to."""
+    """An installation on a Kafka that may be killed; its processes look more often than they need
+    to.
+    """
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.ANSWER_S", 1.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.ACCEPT_S", 2.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.TELL_AFTER_S", 0.5)
-    return KafkaInstallation(owner_url, kafka_server.bootstrap, kafka_settings(partitions=2, session_timeout_s=6), tmp_path, embedder)
+    return KafkaInstallation(
+        owner_url,
+        kafka_server.bootstrap,
+        kafka_settings(partitions=2, session_timeout_s=6),
+        tmp_path,
+        embedder,
+    )
 
 
 async def told(process: InstallationProcess, state: str) -> str | None:
@@ -61,7 +75,9 @@ async def test_what_is_published_before_and_after_a_broker_was_killed_is_handled
         await told(process, "ok")
         await process.accept(change("after.md", 1, text(3)), change("refused.md", 1, text(2)))
         await process.ended()
-        assert [await process.state(name) for name in ("before.md", "after.md", "refused.md")] == [("synced", 1)] * 3
+        assert [await process.state(name) for name in ("before.md", "after.md", "refused.md")] == [
+            ("synced", 1)
+        ] * 3
         assert await process.s.letters.all() == []
     assert Counter(embedder.embedded_documents) == Counter([text(1), text(2), text(3)])
 
@@ -89,10 +105,16 @@ async def test_a_stage_that_cannot_publish_waits_for_kafka_and_publishes_once(
 
 
 async def test_a_process_ends_while_kafka_is_away_and_the_next_one_does_the_rest(
-    mortal: KafkaInstallation, kafka_server: KafkaServer, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+    mortal: KafkaInstallation,
+    kafka_server: KafkaServer,
+    embedder: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 3600.0)  # nobody waits for a publishing that nobody takes
-    embedder.answer = lambda texts, _: kafka_server.kill() if any("Marker1 " in given for given in texts) else None  # type: ignore[func-returns-value]
+    # nobody waits for a publishing that nobody takes
+    monkeypatch.setattr("livedex.consumers.kafka.broker.DRAIN_S", 3600.0)
+    embedder.answer = lambda texts, _: (
+        kafka_server.kill() if any("Marker1 " in given for given in texts) else None
+    )  # type: ignore[func-returns-value]
     async with asyncio.timeout(60), mortal.process() as process:
         await process.accept(change("a.md", 1, text(1)))
         await told(process, "down")
@@ -136,7 +158,10 @@ async def test_a_consume_task_that_raises_goes_on(kafka: str, database: Database
 
 
 async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
-    kafka: str, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: str,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.1)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.STALLED_S", 3.0)

@@ -1,4 +1,6 @@
-"""Kafka that asks who is there, and Kafka that forbids: what is refused is said in one line, with what to do."""
+"""Kafka that asks who is there, and Kafka that forbids: what is refused is said in one line, with
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,34 @@ PASSWORD, WRONG = "correct-horse-battery", "wrong-horse-battery"
 MODULE = "org.apache.kafka.common.security"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROPERTIES = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,"
+    "CONTROLLER:PLAINTEXT",
     "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    "listener.name.plaintext.plain.sasl.jaas.config": f'{MODULE}.plain.PlainLoginModule required user_livedex="{PASSWORD}" user_guest="{PASSWORD}";',
-    "listener.name.plaintext.scram-sha-256.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
-    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
+    "listener.name.plaintext.plain.sasl.jaas.config": f"{MODULE}.plain.PlainLoginModule "
+    f'required user_livedex="{PASSWORD}" '
+    f'user_guest="{PASSWORD}";',
+    "listener.name.plaintext.scram-sha-256.sasl.jaas.config": (
+        f"{MODULE}.scram.ScramLoginModule required;"
+    ),
+    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": (
+        f"{MODULE}.scram.ScramLoginModule required;"
+    ),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:livedex;User:ANONYMOUS",
 }
 
 
-def secured(mechanism: str = "PLAIN", user: str = "livedex", password: str = PASSWORD) -> KafkaSettings:
+def secured(
+    mechanism: str = "PLAIN", user: str = "livedex", password: str = PASSWORD
+) -> KafkaSettings:
     """Settings of a user."""
     return kafka_settings(
-        partitions=1, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, sasl_username=user, sasl_password=password
-    )  # fmt: skip
+        partitions=1,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_username=user,
+        sasl_password=password,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +65,33 @@ def asking(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         if not isinstance(server.nodes[0], JavaNode):
             pytest.skip("the image takes credentials in another way")
         file = tmp_path_factory.mktemp("kafka") / "client.properties"
-        login = f'{MODULE}.plain.PlainLoginModule required username="livedex" password="{PASSWORD}";'
-        file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n", "utf-8")
-        command = ["kafka.admin.ConfigCommand", "--bootstrap-server", server.bootstrap, "--command-config", str(file), "--alter"]
+        login = (
+            f'{MODULE}.plain.PlainLoginModule required username="livedex" password="{PASSWORD}";'
+        )
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n",
+            "utf-8",
+        )
+        command = [
+            "kafka.admin.ConfigCommand",
+            "--bootstrap-server",
+            server.bootstrap,
+            "--command-config",
+            str(file),
+            "--alter",
+        ]
         for mechanism in MECHANISMS[1:]:
-            user = ["--entity-type", "users", "--entity-name", "livedex", "--add-config", f"{mechanism}=[password={PASSWORD}]"]
-            subprocess.run([*java_command(), *command, *user], check=True, capture_output=True, timeout=120)
+            user = [
+                "--entity-type",
+                "users",
+                "--entity-name",
+                "livedex",
+                "--add-config",
+                f"{mechanism}=[password={PASSWORD}]",
+            ]
+            subprocess.run(
+                [*java_command(), *command, *user], check=True, capture_output=True, timeout=120
+            )
         yield server.bootstrap
 
 
@@ -85,7 +121,9 @@ async def test_a_wrong_password_is_refused_by_every_client(asking: str, mechanis
 async def test_the_program_ends_with_one_line_that_shows_no_password(
     asking: str, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    settings = KafkaInstallation(owner_url, asking, secured(password=WRONG), tmp_path, embedder).environment
+    settings = KafkaInstallation(
+        owner_url, asking, secured(password=WRONG), tmp_path, embedder
+    ).environment
     line = only_line(await asyncio.to_thread(livedex, tmp_path, "run", "chunk", **settings))
     assert "LIVEDEX_KAFKA_SASL_" in line and WRONG not in line
 

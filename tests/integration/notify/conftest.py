@@ -28,10 +28,17 @@ KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
 
 
 def registration(
-    name: str = "shop", tenant: str = DEFAULT_TENANT, *, events: Sequence[str] = ALL, collections: Sequence[str] = (), **more: Any
+    name: str = "shop",
+    tenant: str = DEFAULT_TENANT,
+    *,
+    events: Sequence[str] = ALL,
+    collections: Sequence[str] = (),
+    **more: Any,
 ) -> SubscriberConfig:
     """What the settings say of a subscriber."""
-    return SubscriberConfig(TenantId(tenant), name, tuple(events), tuple(collections), more.pop("reads", False), **more)
+    return SubscriberConfig(
+        TenantId(tenant), name, tuple(events), tuple(collections), more.pop("reads", False), **more
+    )
 
 
 @pytest.fixture
@@ -52,12 +59,22 @@ class NotifyRole:
         health: what was told of components, in order.
     """
 
-    def __init__(self, metrics: Metrics, health: list[tuple[str, str | None]], couriers: Sequence[DeliveryWorker]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        health: list[tuple[str, str | None]],
+        couriers: Sequence[DeliveryWorker],
+    ) -> None:
         self.metrics, self.health, self.couriers = metrics, health, couriers
 
     def count(self, outcome: str) -> float:
         """Attempts that ended so."""
-        return self.metrics.registry.get_sample_value("livedex_events_total", {"stage": "notify", "outcome": outcome}) or 0.0
+        return (
+            self.metrics.registry.get_sample_value(
+                "livedex_events_total", {"stage": "notify", "outcome": outcome}
+            )
+            or 0.0
+        )
 
 
 Start = Callable[..., AbstractAsyncContextManager[NotifyRole]]
@@ -65,18 +82,28 @@ Start = Callable[..., AbstractAsyncContextManager[NotifyRole]]
 
 @pytest.fixture
 def start(database: Database, owner_url: str) -> Start:
-    """Tells subscribers for as long as the block lasts: `start((registration, receiver), …, attempts=…, wait=…)`."""
+    """Tells subscribers for as long as the block lasts:
+
+    `start((registration, receiver), …, attempts=…, wait=…)`.
+    """
 
     @asynccontextmanager
     async def started(
-        *told: tuple[SubscriberConfig, SubscriberServer | None], attempts: int = 10, wait: Callable[[int], float] = lambda _: 0.0
+        *told: tuple[SubscriberConfig, SubscriberServer | None],
+        attempts: int = 10,
+        wait: Callable[[int], float] = lambda _: 0.0,
     ) -> AsyncIterator[NotifyRole]:
         metrics, health = Metrics(), list[tuple[str, str | None]]()
-        subscriptions = [Subscription(each, route_to(receiver) if receiver else None, attempts) for each, receiver in told]
+        subscriptions = [
+            Subscription(each, route_to(receiver) if receiver else None, attempts)
+            for each, receiver in told
+        ]
         stop = asyncio.Event()
         async with AsyncExitStack() as stack:
             tell = lambda component, reason: health.append((component, reason))  # noqa: E731
-            couriers = await stack.enter_async_context(open_delivery_workers(subscriptions, database, owner_url, metrics, tell))
+            couriers = await stack.enter_async_context(
+                open_delivery_workers(subscriptions, database, owner_url, metrics, tell)
+            )
             for courier in couriers:
                 courier._wait = wait
             running = [asyncio.create_task(courier.run(stop)) for courier in couriers]
@@ -96,7 +123,12 @@ def route_to(receiver: SubscriberServer) -> Endpoint:
         raise OSError(host)
 
     place = parse_url(f"{receiver.address}/hook")
-    return Endpoint(place, [KEY], SsrfGuardBackend(nowhere, HostAllowlist([receiver.host]), 2.0), ssl.create_default_context())
+    return Endpoint(
+        place,
+        [KEY],
+        SsrfGuardBackend(nowhere, HostAllowlist([receiver.host]), 2.0),
+        ssl.create_default_context(),
+    )
 
 
 async def pending_notices(owner: asyncpg.Connection) -> int:

@@ -1,4 +1,6 @@
-"""Telling subscribers on a real database: in order, once where nothing fails, again where something does, and never in each other's way."""
+"""Telling subscribers on a real database: in order, once where nothing fails, again where
+something does, and never in each other's way.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from livedex.pipeline.store.notification_outbox import NotificationOutbox
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 from livedex.pipeline.store.tenant_store import TenantStore
 from tests.filling import DocumentBuilder
-from tests.integration.notify.conftest import Start, pending_notices, registration, wait_all_notified
+from tests.integration.notify.conftest import (
+    Start,
+    pending_notices,
+    registration,
+    wait_all_notified,
+)
 from tests.scripted_receiver import Delivery, SubscriberServer
 from tests.scripted_server import HttpResponse
 
@@ -27,18 +34,33 @@ DEFAULT = TenantId("default")
 
 
 async def test_what_happens_is_told_and_what_was_told_is_gone(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    database: Database,
+    owner: asyncpg.Connection,
 ) -> None:
     async with start((registration(), receiver)) as notifying:
         await filling.sync("a", 1, "text", source="docs")
-        await DeadLetterStore(database).bury(DeadLetter("4f1c", DEFAULT, "embed", "a", 2, "rejected", "secret words", 1))
+        await DeadLetterStore(database).bury(
+            DeadLetter("4f1c", DEFAULT, "embed", "a", 2, "rejected", "secret words", 1)
+        )
         await filling.delete("a", 3)
         await wait_all_notified(owner)
-        assert receiver.said == [("livedex.synced", "a", 1), ("livedex.dead", "a", 2), ("livedex.deleted", "a", 3)]
+        assert receiver.said == [
+            ("livedex.synced", "a", 1),
+            ("livedex.dead", "a", 2),
+            ("livedex.deleted", "a", 3),
+        ]
         assert receiver.deliveries[1].event["data"] == {
-            "tenant_id": "default", "document_id": "a", "version": 2, "collection": "default", "stage": "embed", "reason": "rejected",
+            "tenant_id": "default",
+            "document_id": "a",
+            "version": 2,
+            "collection": "default",
+            "stage": "embed",
+            "reason": "rejected",
             "letter_id": "4f1c",
-        }  # fmt: skip
+        }
     assert notifying.count("done") == 3
     assert notifying.health == [("subscriber:shop", None)]
     assert len(set(receiver.ids)) == 3
@@ -46,7 +68,10 @@ async def test_what_happens_is_told_and_what_was_told_is_gone(
 
 
 async def test_it_is_told_at_once_and_not_at_the_next_look(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the looking-again put off, only the wake can make it come."""
     monkeypatch.setattr("livedex.consumers.notify.delivery_worker._LOOK_AGAIN_S", 600.0)
@@ -77,7 +102,9 @@ async def test_documents_keep_their_order_however_many_are_told_at_once(
     assert receiver.at_once > 1
 
 
-async def filling_versions(start: Start, filling: DocumentBuilder, *, documents: int, versions: int) -> None:
+async def filling_versions(
+    start: Start, filling: DocumentBuilder, *, documents: int, versions: int
+) -> None:
     """Versions of documents that wait to be told."""
     async with start((registration(), None)):
         for version in range(1, versions + 1):
@@ -91,7 +118,11 @@ async def test_two_processes_share_the_work_and_tell_everything_once(
     await filling_versions(start, filling, documents=60, versions=1)
     both = threading.Event()
     receiver.answer = lambda _: 204 if both.wait(30) else 500
-    async with start((registration(), receiver)) as one, start((registration(), receiver)) as other, asyncio.timeout(30):
+    async with (
+        start((registration(), receiver)) as one,
+        start((registration(), receiver)) as other,
+        asyncio.timeout(30),
+    ):
         while receiver.at_once <= MAX_CONCURRENT:  # more than one of them has under way
             await asyncio.sleep(0.01)
         both.set()
@@ -112,7 +143,9 @@ async def test_a_slow_subscriber_holds_up_nobody(
             for n in range(20):
                 await filling.sync(f"d{n}", 1, f"text {n}")
             await receiver.told(20)
-            assert await owner.fetchval("select count(*) from notices where subscriber = 'slow'") == 20
+            assert (
+                await owner.fetchval("select count(*) from notices where subscriber = 'slow'") == 20
+            )
             assert slow.at_once <= 8, "bounded"
             released.set()
             await wait_all_notified(owner)
@@ -148,8 +181,12 @@ async def test_a_document_that_is_refused_holds_up_no_other_one(
         await receiver.told(11)
         await until_told_but(owner, 1)
         assert receiver.said.count(("livedex.synced", "poison", 1)) == 1
-        assert [tuple(row) for row in await owner.fetch("select document_id, attempts from notices")] == [("poison", 1)]
-        assert [problem for _, problem in notifying.health] == [None], "a subscriber that refuses one thing works"
+        assert [
+            tuple(row) for row in await owner.fetch("select document_id, attempts from notices")
+        ] == [("poison", 1)]
+        assert [problem for _, problem in notifying.health] == [None], (
+            "a subscriber that refuses one thing works"
+        )
 
 
 async def until_told_but(owner: asyncpg.Connection, left: int) -> None:
@@ -162,7 +199,11 @@ async def until_told_but(owner: asyncpg.Connection, left: int) -> None:
 
 
 async def test_after_the_last_attempt_it_is_a_dead_letter_and_its_document_is_as_it_was(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    database: Database,
+    owner: asyncpg.Connection,
 ) -> None:
     receiver.answer = lambda _: 400
     async with start((registration(), receiver), attempts=3) as notifying:
@@ -172,16 +213,27 @@ async def test_after_the_last_attempt_it_is_a_dead_letter_and_its_document_is_as
     assert len(set(receiver.ids)) == 1 and len(receiver.ids) == 3
     [listed] = await DeadLetterStore(database).all()
     letter = await DeadLetterStore(database).find(listed.letter_id)
-    assert (letter.stage, letter.document_id, letter.version, letter.reason, letter.attempts) == ("notify", "a", 1, "refused", 3)
+    assert (letter.stage, letter.document_id, letter.version, letter.reason, letter.attempts) == (
+        "notify",
+        "a",
+        1,
+        "refused",
+        3,
+    )
     assert letter.payload == receiver.deliveries[0].body
     assert "shop" in letter.detail and "/hook" not in letter.detail
-    assert await owner.fetchval("select state from documents where dead_version is null") == "synced"
+    assert (
+        await owner.fetchval("select state from documents where dead_version is null") == "synced"
+    )
     receiver.answer = lambda _: 204
     async with start((registration(), receiver)):
         await NotificationOutbox(database).put_again(letter)
         await receiver.told(4)
         await wait_all_notified(owner)
-    assert (receiver.deliveries[3].id, receiver.deliveries[3].body) == (letter.headers["webhook-id"], letter.payload)
+    assert (receiver.deliveries[3].id, receiver.deliveries[3].body) == (
+        letter.headers["webhook-id"],
+        letter.payload,
+    )
 
 
 async def test_a_dead_notice_of_a_dead_letter_is_not_told_again_and_again(
@@ -189,15 +241,24 @@ async def test_a_dead_notice_of_a_dead_letter_is_not_told_again_and_again(
 ) -> None:
     receiver.answer = lambda _: 400
     async with start((registration(), receiver), attempts=1):
-        await DeadLetterStore(database).bury(DeadLetter("4f1c", DEFAULT, "embed", "a", 2, "rejected", "why", 1))
+        await DeadLetterStore(database).bury(
+            DeadLetter("4f1c", DEFAULT, "embed", "a", 2, "rejected", "why", 1)
+        )
         await wait_all_notified(owner)
         await asyncio.sleep(0.1)
         assert await pending_notices(owner) == 0
-    assert sorted(letter.stage for letter in await DeadLetterStore(database).all()) == ["embed", "notify"]
+    assert sorted(letter.stage for letter in await DeadLetterStore(database).all()) == [
+        "embed",
+        "notify",
+    ]
 
 
 async def test_410_switches_a_subscriber_off_until_it_is_resumed(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, subscribers: SubscriberStore, owner: asyncpg.Connection
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    subscribers: SubscriberStore,
+    owner: asyncpg.Connection,
 ) -> None:
     receiver.answer = lambda _: 410
     async with start((registration(), receiver)) as notifying:
@@ -211,7 +272,9 @@ async def test_410_switches_a_subscriber_off_until_it_is_resumed(
         await receiver.told(3)
         await filling.sync("c", 1, "text")
         await receiver.told(4)
-        assert sorted(receiver.said) == [("livedex.synced", name, 1) for name in ("a", "a", "b", "c")]
+        assert sorted(receiver.said) == [
+            ("livedex.synced", name, 1) for name in ("a", "a", "b", "c")
+        ]
         await until_said(notifying.health, None)
     assert (await subscribers.find("shop")).state == "ok"
 
@@ -219,7 +282,8 @@ async def test_410_switches_a_subscriber_off_until_it_is_resumed(
 async def until_said(health: list[tuple[str, str | None]], words: str | None) -> None:
     """Until the last word on the subscriber is this."""
     async with asyncio.timeout(15):
-        while not health or (health[-1][1] is None if words else health[-1][1] is not None):  # another task's
+        # another task's
+        while not health or (health[-1][1] is None if words else health[-1][1] is not None):
             await asyncio.sleep(0.01)
     assert words is None or words in str(health[-1][1])
 
@@ -244,7 +308,9 @@ async def test_a_subscriber_that_is_away_is_asked_by_one_at_a_time_and_then_told
 async def test_who_asks_for_patience_is_left_alone_for_that_long_and_no_attempt_is_used_up(
     start: Start, receiver: SubscriberServer, filling: DocumentBuilder, owner: asyncpg.Connection
 ) -> None:
-    receiver.answer = lambda _: HttpResponse(429, b"", {"retry-after": "2"}) if len(receiver.deliveries) == 1 else 204
+    receiver.answer = lambda _: (
+        HttpResponse(429, b"", {"retry-after": "2"}) if len(receiver.deliveries) == 1 else 204
+    )
     async with start((registration(), receiver), attempts=1):
         await filling.sync("a", 1, "text")
         first = (await receiver.told(1))[0]
@@ -256,17 +322,25 @@ async def test_who_asks_for_patience_is_left_alone_for_that_long_and_no_attempt_
 
 
 async def test_what_waits_for_longer_than_it_may_becomes_a_dead_letter(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    database: Database,
+    owner: asyncpg.Connection,
 ) -> None:
     async with start((registration(), None)):
         for n in range(3):
             await filling.sync(f"d{n}", 1, f"text {n}")
-    await owner.execute("update notices set at = now() - interval '8 days' where document_id <> 'd2'")
+    await owner.execute(
+        "update notices set at = now() - interval '8 days' where document_id <> 'd2'"
+    )
     async with start((registration(), receiver)):
         await receiver.told(1)
         await wait_all_notified(owner)
     assert receiver.said == [("livedex.synced", "d2", 1)]
-    assert sorted((letter.document_id, letter.reason) for letter in await DeadLetterStore(database).all()) == [
+    assert sorted(
+        (letter.document_id, letter.reason) for letter in await DeadLetterStore(database).all()
+    ) == [
         ("d0", "expired"),
         ("d1", "expired"),
     ]
@@ -286,7 +360,11 @@ async def test_after_a_tenant_was_emptied_its_subscriber_is_told_of_what_comes(
 
 
 async def test_a_database_that_was_away_stops_nothing_for_good(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    owner: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("livedex.consumers.notify.delivery_worker._AWAY_S", 0.1)
     async with start((registration(), receiver)):
@@ -294,7 +372,8 @@ async def test_a_database_that_was_away_stops_nothing_for_good(
         await receiver.told(1)
         for _ in range(3):
             await owner.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()"
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> "
+                "pg_backend_pid() and datname = current_database()"
             )
             await asyncio.sleep(0.05)
         await wait_all_notified(owner)
@@ -304,30 +383,54 @@ async def test_a_database_that_was_away_stops_nothing_for_good(
 
 
 async def test_subscribers_of_a_tenant_that_was_emptied_are_told_of_what_comes_at_once(
-    start: Start, receiver: SubscriberServer, filling: DocumentBuilder, database: Database, owner: asyncpg.Connection
+    start: Start,
+    receiver: SubscriberServer,
+    filling: DocumentBuilder,
+    database: Database,
+    owner: asyncpg.Connection,
 ) -> None:
-    reader = registration("reader", reads=True, events=("synced",), collections=("c",), keep_days=3.0)
+    reader = registration(
+        "reader", reads=True, events=("synced",), collections=("c",), keep_days=3.0
+    )
     async with start((registration(), receiver), (reader, None)):
         await filling.sync("a", 1, "text")
         await receiver.told(1)
-        before = await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name")
+        before = await owner.fetch(
+            "select name, events, collections, reads, keep_days, configured from subscribers "
+            "order by name"
+        )
         await TenantStore(database, PostgresBlobStore(database)).delete(DEFAULT_TENANT)
-        assert await owner.fetch("select name, events, collections, reads, keep_days, configured from subscribers order by name") == before
+        assert (
+            await owner.fetch(
+                "select name, events, collections, reads, keep_days, configured from "
+                "subscribers order by name"
+            )
+            == before
+        )
         await filling.sync("b", 1, "text")
         await receiver.told(2)
 
 
 async def test_subscribers_of_a_tenant_that_is_made_again_come_back(
-    start: Start, receiver: SubscriberServer, database: Database, owner: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    receiver: SubscriberServer,
+    database: Database,
+    owner: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("livedex.consumers.notify.couriers._KEEP_EVERY_S", 0.05)
     acme, tenants = TenantId("acme"), TenantStore(database, PostgresBlobStore(database))
-    async with start((registration("told", "acme"), receiver), (registration("reader", "acme", reads=True), None)):
+    async with start(
+        (registration("told", "acme"), receiver), (registration("reader", "acme", reads=True), None)
+    ):
         await tenants.delete(acme)
         assert await owner.fetchval("select count(*) from subscribers") == 0
         await asyncio.sleep(0.3)
-        assert await owner.fetchval("select count(*) from subscribers") == 0, "a deleted tenant stays deleted"
+        assert await owner.fetchval("select count(*) from subscribers") == 0, (
+            "a deleted tenant stays deleted"
+        )
         await tenants.create(acme, again=True)
         async with asyncio.timeout(30):
-            while await owner.fetchval("select count(*) from subscribers where configured") < 2:  # theirs, each when it looks
+            # theirs, each when it looks
+            while await owner.fetchval("select count(*) from subscribers where configured") < 2:
                 await asyncio.sleep(0.01)

@@ -15,7 +15,12 @@ from tests.site import InProcessInstallation, open_installation, settings_for
 
 
 @pytest.fixture(params=["postgres", "kafka"])
-def settings(request: pytest.FixtureRequest, owner_url: str, embedder: EmbeddingServer, clean_environment: None) -> Settings:
+def settings(
+    request: pytest.FixtureRequest,
+    owner_url: str,
+    embedder: EmbeddingServer,
+    clean_environment: None,
+) -> Settings:
     """Of an installation of the test's own."""
     servers = request.getfixturevalue("kafka") if request.param == "kafka" else None
     return settings_for(owner_url, servers, embedder, kafka_settings())
@@ -25,7 +30,11 @@ def settings(request: pytest.FixtureRequest, owner_url: str, embedder: Embedding
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    for name in [name for name in os.environ if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("LIVEDEX_") and not name.startswith("LIVEDEX_TEST_")
+    ]:
         monkeypatch.delenv(name)
 
 
@@ -36,6 +45,8 @@ def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def site(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> AsyncIterator[InProcessInstallation]:
+async def site(
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
+) -> AsyncIterator[InProcessInstallation]:
     async with open_installation(settings, tmp_path, embedder) as opened:
         yield opened

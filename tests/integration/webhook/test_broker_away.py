@@ -1,4 +1,6 @@
-"""Writes while the broker is killed and comes back: every 202 ends synced, everything else was a 503 in bounded time."""
+"""Writes while the broker is killed and comes back: every 202 ends synced, everything else was a
+503 in bounded time.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ from tests.site import InProcessInstallation, open_installation, settings_for
 SLACK_S = 5.0
 
 
-async def write(site: InProcessInstallation, writer: int, stop: asyncio.Event, taken: dict[str, str], refused: list[str]) -> None:
+async def write(
+    site: InProcessInstallation,
+    writer: int,
+    stop: asyncio.Event,
+    taken: dict[str, str],
+    refused: list[str],
+) -> None:
     number = 0
     while not stop.is_set():
         name = f"{writer}/{number}"
         begin = time.monotonic()
-        answer = await site.http.put(f"/v1/documents/{name}", json={"text": paragraph(writer * 10_000 + number)})
+        answer = await site.http.put(
+            f"/v1/documents/{name}", json={"text": paragraph(writer * 10_000 + number)}
+        )
         assert time.monotonic() - begin < ACCEPT_TIMEOUT_S + WAIT_TIMEOUT_S + SLACK_S
         if answer.status_code == 202:
             taken[name] = answer.json()["token"]
@@ -35,11 +45,19 @@ async def write(site: InProcessInstallation, writer: int, stop: asyncio.Event, t
 
 
 async def test_every_202_ends_synced_and_the_rest_was_a_503(
-    kafka_server: KafkaServer, owner_url: str, tmp_path: Path, embedder: EmbeddingServer, clean_environment: None
+    kafka_server: KafkaServer,
+    owner_url: str,
+    tmp_path: Path,
+    embedder: EmbeddingServer,
+    clean_environment: None,
 ) -> None:
     taken: dict[str, str] = {}
     refused: list[str] = []
-    async with open_installation(settings_for(owner_url, kafka_server.bootstrap, embedder, kafka_settings()), tmp_path, embedder) as site:
+    async with open_installation(
+        settings_for(owner_url, kafka_server.bootstrap, embedder, kafka_settings()),
+        tmp_path,
+        embedder,
+    ) as site:
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for writer in range(4):

@@ -1,4 +1,6 @@
-"""Signed payloads of other systems down to what is visible, on both brokers: in any order, repeated, replayed."""
+"""Signed payloads of other systems down to what is visible, on both brokers: in any order,
+repeated, replayed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ from tests.site import InProcessInstallation, gather_list, open_installation
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
 A, B, C = paragraph(1), paragraph(2), paragraph(3)
-MAP = {"document_id": "page.id", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'"}
+MAP = {
+    "document_id": "page.id",
+    "text": "page.body",
+    "title": "page.title",
+    "deleted": "event == 'page_removed'",
+}
 
 
 class Elsewhere:
@@ -63,41 +70,62 @@ def elsewhere() -> Elsewhere:
 
 @pytest.fixture
 async def site(
-    settings: Settings, tmp_path: Path, embedder: EmbeddingServer, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    tmp_path: Path,
+    embedder: EmbeddingServer,
+    elsewhere: Elsewhere,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[InProcessInstallation]:
     monkeypatch.setenv("SECRET", SECRET)
     made: list[dict[str, Any]] = [
         {"name": "crm", "signature": "standard-webhooks", "map": MAP, "order": "arrival"},
-        {"name": "wiki", "signature": "standard-webhooks", "map": MAP | {"version": "page.version"}},
+        {
+            "name": "wiki",
+            "signature": "standard-webhooks",
+            "map": MAP | {"version": "page.version"},
+        },
         {"name": "hub", "preset": "github-push", "signature": "standard-webhooks"},
         {"name": "bucket", "preset": "s3", "signature": "standard-webhooks"},
     ]
     sources = tuple(WebhookSource(**{"secret_env": "SECRET"} | each) for each in made)
-    async with open_installation(settings.model_copy(update={"source": sources}), tmp_path, embedder, fetcher=elsewhere) as opened:
+    async with open_installation(
+        settings.model_copy(update={"source": sources}), tmp_path, embedder, fetcher=elsewhere
+    ) as opened:
         yield opened
 
 
 def page(text: str | None, **more: Any) -> dict[str, Any]:
-    return {"event": "page_removed" if text is None else "page_updated", "page": {"id": "p", "body": text, **more}}
+    return {
+        "event": "page_removed" if text is None else "page_updated",
+        "page": {"id": "p", "body": text, **more},
+    }
 
 
 async def test_an_unsigned_payload_has_no_effect(site: InProcessInstallation) -> None:
     body = json.dumps(page(A)).encode()
     for headers in ({}, signed(body + b" ", "1"), signed(body, "1") | {"webhook-id": "2"}):
         assert (
-            await site.http.post("/v1/hooks/crm", content=body, headers={"content-type": "application/json"} | headers)
+            await site.http.post(
+                "/v1/hooks/crm",
+                content=body,
+                headers={"content-type": "application/json"} | headers,
+            )
         ).status_code == 401
     await site.ended()
     assert (await site.http.get("/v1/documents")).json()["documents"] == []
 
 
-async def test_a_delivery_that_is_replayed_does_not_bring_old_content_back(site: InProcessInstallation) -> None:
+async def test_a_delivery_that_is_replayed_does_not_bring_old_content_back(
+    site: InProcessInstallation,
+) -> None:
     body = json.dumps(page(A)).encode()
     headers = signed(body, "1")
     first = (await site.http.post("/v1/hooks/crm", content=body, headers=headers)).json()
     [newer] = await post_signed(site, "crm", page(B), "2")
     for _ in range(3):
-        assert (await site.http.post("/v1/hooks/crm", content=body, headers=headers)).json() == first
+        assert (
+            await site.http.post("/v1/hooks/crm", content=body, headers=headers)
+        ).json() == first
     await site.ended()
     assert await site.text("p") == B
     assert await site.state(newer) == "synced"
@@ -114,7 +142,9 @@ async def test_twenty_deliveries_at_once_have_one_effect(site: InProcessInstalla
     assert site.embedder.embedded_documents == [A]
 
 
-async def test_the_same_content_in_another_delivery_is_another_change(site: InProcessInstallation) -> None:
+async def test_the_same_content_in_another_delivery_is_another_change(
+    site: InProcessInstallation,
+) -> None:
     for number, text in enumerate((A, B, A)):
         await post_signed(site, "crm", page(text), str(number))
     await site.ended()
@@ -122,7 +152,9 @@ async def test_the_same_content_in_another_delivery_is_another_change(site: InPr
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
-async def test_versions_of_the_payload_win_in_every_order(site: InProcessInstallation, order: tuple[int, ...]) -> None:
+async def test_versions_of_the_payload_win_in_every_order(
+    site: InProcessInstallation, order: tuple[int, ...]
+) -> None:
     payloads = [page(A, version=1), page(B, version=2), page(None, version=3), page(C, version=4)]
     for n in order:
         await post_signed(site, "wiki", payloads[n], f"{n}")
@@ -131,7 +163,9 @@ async def test_versions_of_the_payload_win_in_every_order(site: InProcessInstall
     assert (await site.text("p"), await site.version("p")) == (C, 4)
 
 
-async def test_what_cannot_be_fetched_now_is_tried_again(site: InProcessInstallation, elsewhere: Elsewhere) -> None:
+async def test_what_cannot_be_fetched_now_is_tried_again(
+    site: InProcessInstallation, elsewhere: Elsewhere
+) -> None:
     payload = json.loads((PAYLOADS / "minio_put.json").read_text("utf-8"))
     url = "http://172.17.0.2:9000/documents/notes/today.txt"
     elsewhere.contents[url] = A
@@ -142,11 +176,15 @@ async def test_what_cannot_be_fetched_now_is_tried_again(site: InProcessInstalla
 
 
 async def test_what_can_never_be_fetched_is_a_dead_letter(site: InProcessInstallation) -> None:
-    [token] = await post_signed(site, "bucket", json.loads((PAYLOADS / "minio_put.json").read_text("utf-8")), "1")
+    [token] = await post_signed(
+        site, "bucket", json.loads((PAYLOADS / "minio_put.json").read_text("utf-8")), "1"
+    )
     assert await site.state(token, 30) == "dead"
 
 
-async def test_an_event_may_say_where_its_content_is(site: InProcessInstallation, elsewhere: Elsewhere) -> None:
+async def test_an_event_may_say_where_its_content_is(
+    site: InProcessInstallation, elsewhere: Elsewhere
+) -> None:
     elsewhere.contents["https://docs.example/a"] = A
     event = {
         "specversion": "1.0",

@@ -1,4 +1,6 @@
-"""Pushes to GitHub and GitLab, in any order, late and again: what is searchable at the end is what the branch holds."""
+"""Pushes to GitHub and GitLab, in any order, late and again: what is searchable at the end is what
+the branch holds.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from tests.site import InProcessInstallation, open_installation
 
 TOKEN = "tok-of-the-api-0815"
 A, B, C, D = (paragraph(n) for n in range(4))
-PATHS = ("refunds.md", "guides/first steps.md", "guides/größen.md", 'it\'s 100% "odd" #1?.md', "a+b&c=d.txt", "deep/er/a.md")
+PATHS = (
+    "refunds.md",
+    "guides/first steps.md",
+    "guides/größen.md",
+    'it\'s 100% "odd" #1?.md',
+    "a+b&c=d.txt",
+    "deep/er/a.md",
+)
 
 
 @pytest.fixture
@@ -38,21 +47,35 @@ def forge(web: WebServer, request: pytest.FixtureRequest) -> GitForge:
 
 @pytest.fixture
 async def site(
-    settings: Settings, tmp_path: Path, embedder: EmbeddingServer, forge: GitForge, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    tmp_path: Path,
+    embedder: EmbeddingServer,
+    forge: GitForge,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[InProcessInstallation]:
     monkeypatch.setenv("SECRET", SECRET)
     monkeypatch.setenv("API_TOKEN", TOKEN)
     preset = f"{forge.kind}-push"
-    made = {"secret_env": "SECRET", "signature": "standard-webhooks", "base_url": f"{forge.web.url}/api", "token_env": "API_TOKEN"}
+    made = {
+        "secret_env": "SECRET",
+        "signature": "standard-webhooks",
+        "base_url": f"{forge.web.url}/api",
+        "token_env": "API_TOKEN",
+    }
     source = WebhookSource(**{"name": "src", "preset": preset} | made)  # type: ignore[arg-type]
-    async with open_installation(settings.model_copy(update={"source": (source,)}), tmp_path, embedder) as opened:
+    async with open_installation(
+        settings.model_copy(update={"source": (source,)}), tmp_path, embedder
+    ) as opened:
         yield opened
 
 
 async def documents(site: InProcessInstallation) -> Tree:
     """The documents that are there once everything has ended, with their texts."""
     await site.ended()
-    names = [document["document_id"] for document in (await site.http.get("/v1/documents?limit=200")).json()["documents"]]
+    names = [
+        document["document_id"]
+        for document in (await site.http.get("/v1/documents?limit=200")).json()["documents"]
+    ]
     return {name.removeprefix("src/"): str(await site.text(quote(name))) for name in names}
 
 
@@ -80,7 +103,9 @@ def changed(files: Tree, rng: random.Random) -> Tree:
 
 
 def pushed(forge: GitForge, rng: random.Random, second: int) -> dict[str, Any]:
-    """A push: some commits, sometimes of long ago, sometimes on another commit than the head, sometimes more than the payload names."""
+    """A push: some commits, sometimes of long ago, sometimes on another commit than the head,
+    sometimes more than the payload names.
+    """
     onto = rng.choice(list(forge.trees)) if forge.pushes and rng.random() < 0.3 else None
     trees, files = [], forge.files if onto is None else forge.trees[onto]
     for _ in range(rng.choice((0, 1, 2, 5)) if onto is not None else rng.choice((1, 2, 5))):
@@ -112,7 +137,9 @@ async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(
     await nothing_is_dead(site)
 
 
-async def test_a_push_of_older_commits_wins_over_the_one_before_it(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_a_push_of_older_commits_wins_over_the_one_before_it(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B}, 5000)])
     second = forge.push([({"refunds.md": C}, 10)], second=1)  # what lay in a branch for months
     for delivery, body in (("1", second), ("0", first), ("1", second), ("0", first)):
@@ -121,7 +148,9 @@ async def test_a_push_of_older_commits_wins_over_the_one_before_it(site: InProce
     await nothing_is_dead(site)
 
 
-async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     one = forge.push([({"refunds.md": A}, 1)])
     first = forge.head
     two = forge.push([({"refunds.md": B}, 2)])
@@ -134,7 +163,9 @@ async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed
     await nothing_is_dead(site)
 
 
-async def test_files_that_the_payload_does_not_name_are_looked_up(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_files_that_the_payload_does_not_name_are_looked_up(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     first = forge.push([({"refunds.md": A, "old.md": B, "logo.png": "png", ".hidden.md": C}, 1)])
     dropped = forge.push([({"refunds.md": A, "old.md": B, "draft.md": D}, 2)])
     await deliver(site, first, "0")
@@ -148,12 +179,17 @@ async def test_files_that_the_payload_does_not_name_are_looked_up(site: InProces
     await nothing_is_dead(site)
 
 
-async def test_a_branch_that_is_made_of_another_brings_all_its_files(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_a_branch_that_is_made_of_another_brings_all_its_files(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     sha, _ = forge.commit("0" * 40, {f"page {n}.md": paragraph(n) for n in range(130)}, 1)
     forge.trees[sha]["guides/a.md"] = A
     await deliver(site, forge.push([], onto=sha), "0")
     await site.ended()
-    assert await site.text("src/page 129.md") == paragraph(129) and await site.text("src/guides/a.md") == A
+    assert (
+        await site.text("src/page 129.md") == paragraph(129)
+        and await site.text("src/guides/a.md") == A
+    )
     states = await site.s.operations.document_states()
     assert states == {"synced": 131}
     await nothing_is_dead(site)
@@ -183,7 +219,9 @@ async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it
     await nothing_is_dead(site)
 
 
-async def test_a_file_that_is_not_shown_to_us_is_not_deleted(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_a_file_that_is_not_shown_to_us_is_not_deleted(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     await deliver(site, forge.push([({"refunds.md": A}, 1)]), "0")
     assert await documents(site) == {"refunds.md": A}
     forge.token = "another one"  # as a private repository answers who may no longer read it
@@ -211,7 +249,10 @@ async def test_a_file_that_is_too_large_has_that_state_and_is_not_deleted(
     monkeypatch.setattr(site.s.fetcher._contents, "_most_bytes", 2000)  # type: ignore[attr-defined]
     await deliver(site, forge.push([({"refunds.md": A, "large.md": "words " * 1000}, 1)]), "0")
     await site.ended()
-    states = {d["document_id"]: d["state"] for d in (await site.http.get("/v1/documents")).json()["documents"]}
+    states = {
+        d["document_id"]: d["state"]
+        for d in (await site.http.get("/v1/documents")).json()["documents"]
+    }
     assert states == {"src/refunds.md": "synced", "src/large.md": "too_large"}
     later = forge.push([({"refunds.md": A}, 2)])
     await deliver(site, later, "1")

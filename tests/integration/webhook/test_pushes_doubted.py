@@ -1,4 +1,6 @@
-"""Pushes while the API of the forge answers with something else than what it was asked: nothing is lost by it, and nothing goes stale in silence."""
+"""Pushes while the API of the forge answers with something else than what it was asked: nothing is
+lost by it, and nothing goes stale in silence.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ import pytest
 
 from livedex.app.broker import open_broker
 from livedex.cli.status import count_dead
-from tests.integration.webhook.test_pushes import A, B, C, deliver, documents, forge, nothing_is_dead, site, web
+from tests.integration.webhook.test_pushes import (
+    A,
+    B,
+    C,
+    deliver,
+    documents,
+    forge,
+    nothing_is_dead,
+    site,
+    web,
+)
 from tests.scripted_forge import GitForge
 from tests.scripted_web import WebResponse
 from tests.site import InProcessInstallation
@@ -16,10 +28,15 @@ __all__ = ["forge", "site", "web"]  # fixtures
 JSON = {"content-type": "application/json"}
 HTML = {"content-type": "text/html; charset=utf-8"}
 NO_ANSWERS = {
-    "401": WebResponse(b'{"message": "401 Unauthorized"}', 401, JSON), "403": WebResponse(b'{"message": "403 Forbidden"}', 403, JSON), "404": WebResponse(status=404),
-    "500": WebResponse(status=500), "a web page": WebResponse(b"<html>Log in", 200, HTML), "a list": WebResponse(b"[]", 200, JSON), "null": WebResponse(b"null", 200, JSON),
+    "401": WebResponse(b'{"message": "401 Unauthorized"}', 401, JSON),
+    "403": WebResponse(b'{"message": "403 Forbidden"}', 403, JSON),
+    "404": WebResponse(status=404),
+    "500": WebResponse(status=500),
+    "a web page": WebResponse(b"<html>Log in", 200, HTML),
+    "a list": WebResponse(b"[]", 200, JSON),
+    "null": WebResponse(b"null", 200, JSON),
     "nothing": WebResponse(b"", 200, JSON),
-}  # fmt: skip
+}
 SCOPE = WebResponse(b'{"error": "insufficient_scope", "scope": "api read_api"}', 403, JSON)
 
 
@@ -82,7 +99,7 @@ async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_a
 
 
 @pytest.mark.parametrize("answer", ["404", "a web page", "null", "a list"])
-async def test_while_a_token_is_lost_only_what_a_push_says_is_gone_is_taken_away_and_a_replay_brings_back_what_came_again(
+async def test_with_a_revoked_token_only_named_removals_delete_and_a_replay_restores(
     site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
     await deliver(site, forge.push([({"gone.md": A, "b.md": B}, 1)]), "0")
@@ -99,7 +116,9 @@ async def test_while_a_token_is_lost_only_what_a_push_says_is_gone_is_taken_away
     await nothing_is_dead(site)
 
 
-async def test_a_file_that_came_and_went_within_a_push_is_no_document(site: InProcessInstallation, forge: GitForge) -> None:
+async def test_a_file_that_came_and_went_within_a_push_is_no_document(
+    site: InProcessInstallation, forge: GitForge
+) -> None:
     await deliver(site, forge.push([({"b.md": B}, 1)]), "0")
     await deliver(site, forge.push([({"b.md": B, "draft.md": A}, 2), ({"b.md": B}, 3)]), "1")
     assert await documents(site) == {"b.md": B}
@@ -107,7 +126,9 @@ async def test_a_file_that_came_and_went_within_a_push_is_no_document(site: InPr
 
 
 @pytest.mark.parametrize("answer", ["a web page", "null", "a list"])
-async def test_what_is_no_file_never_becomes_the_text_of_one(site: InProcessInstallation, forge: GitForge, answer: str) -> None:
+async def test_what_is_no_file_never_becomes_the_text_of_one(
+    site: InProcessInstallation, forge: GitForge, answer: str
+) -> None:
     await deliver(site, forge.push([({"a.md": A}, 1)]), "0")
     assert await documents(site) == {"a.md": A}
     forge.overrides["a.md"] = [NO_ANSWERS[answer]] * 1000

@@ -1,4 +1,6 @@
-"""From a write over HTTP to whoever waits for it, on both brokers: subscribers are told, and tokens end however their change ends."""
+"""From a write over HTTP to whoever waits for it, on both brokers: subscribers are told, and
+tokens end however their change ends.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,20 @@ def receiver() -> Iterator[SubscriberServer]:
 
 
 @pytest.fixture
-def told(settings: Settings, receiver: SubscriberServer, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def told(
+    settings: Settings, receiver: SubscriberServer, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
     """The installation's settings, with a subscriber that is told and one that reads."""
     monkeypatch.setenv("SHOP_SECRET", SECRET)
-    shop = SubscriberSettings(name="shop", url=f"{receiver.address}/hook", secret_env=("SHOP_SECRET",), allow_hosts=(receiver.host,))
-    return settings.model_copy(update={"subscriber": (shop, SubscriberSettings(name="warehouse", events=("synced",)))})
+    shop = SubscriberSettings(
+        name="shop",
+        url=f"{receiver.address}/hook",
+        secret_env=("SHOP_SECRET",),
+        allow_hosts=(receiver.host,),
+    )
+    return settings.model_copy(
+        update={"subscriber": (shop, SubscriberSettings(name="warehouse", events=("synced",)))}
+    )
 
 
 @asynccontextmanager
@@ -56,7 +67,9 @@ async def notified(site: InProcessInstallation) -> AsyncIterator[None]:
 
 def refuse(embedder: EmbeddingServer) -> None:
     """Let the provider take everything but `REFUSED`."""
-    embedder.answer = lambda texts, number: Reply(400, {"error": {"message": "no"}}) if any("xxxx" in text for text in texts) else None
+    embedder.answer = lambda texts, number: (
+        Reply(400, {"error": {"message": "no"}}) if any("xxxx" in text for text in texts) else None
+    )
 
 
 async def test_every_end_of_a_change_is_told_with_the_version_that_its_writer_knows(
@@ -71,13 +84,23 @@ async def test_every_end_of_a_change_is_told_with_the_version_that_its_writer_kn
         third = await site.put("e", REFUSED)
         deliveries = await receiver.told(3)
         assert receiver.said == [
-            ("livedex.synced", "d", first["version"]), ("livedex.deleted", "d", second["version"]), ("livedex.dead", "e", third["version"]),
-        ]  # fmt: skip
-        assert [delivery.event["data"]["collection"] for delivery in deliveries] == ["notes", "notes", "default"]
+            ("livedex.synced", "d", first["version"]),
+            ("livedex.deleted", "d", second["version"]),
+            ("livedex.dead", "e", third["version"]),
+        ]
+        assert [delivery.event["data"]["collection"] for delivery in deliveries] == [
+            "notes",
+            "notes",
+            "default",
+        ]
         [letter] = await DeadLetterStore(site.s.database).all()
         assert deliveries[2].event["data"]["letter_id"] == letter.letter_id
         assert embedder.embedded_documents == [A], "telling costs nothing at the embedder"
-        assert not any(word in delivery.body.decode() for delivery in deliveries for word in (*A.split()[:3], "xxxx"))
+        assert not any(
+            word in delivery.body.decode()
+            for delivery in deliveries
+            for word in (*A.split()[:3], "xxxx")
+        )
         assert receiver.unsigned == []
         read = await notices_of(site, "warehouse")
         assert read == [("synced", "d", first["version"])]
@@ -86,7 +109,8 @@ async def test_every_end_of_a_change_is_told_with_the_version_that_its_writer_kn
 async def notices_of(site: InProcessInstallation, name: str) -> list[tuple[Any, ...]]:
     """Kind, document and version of what waits for a subscriber that reads."""
     return [
-        (each.kind, each.document_id, each.version) for each in await NotificationOutbox(site.s.database).read(DEFAULT_TENANT, name, 100)
+        (each.kind, each.document_id, each.version)
+        for each in await NotificationOutbox(site.s.database).read(DEFAULT_TENANT, name, 100)
     ]
 
 
@@ -111,14 +135,17 @@ async def test_an_outage_of_the_subscriber_holds_up_no_document(
     receiver.answer = lambda _: 503
     async with open_installation(told, tmp_path, embedder) as site, notified(site):
         tokens = [(await site.put(f"d{n}", f"{A} {n}"))["token"] for n in range(5)]
-        assert await gather_list(*(site.state(token, LONGEST_S) for token in tokens)) == ["synced"] * 5
+        assert (
+            await gather_list(*(site.state(token, LONGEST_S) for token in tokens)) == ["synced"] * 5
+        )
         await site.ended()
         waiting = await site.s.operations.pending_notifications()
         assert waiting is not None and waiting.waiting >= 5
         assert 'livedex_stage_waiting{stage="notify"}' in (await site.http.get("/metrics")).text
         receiver.answer = lambda _: 204
         async with asyncio.timeout(LONGEST_S):
-            while {said[1] for said in receiver.said[1:]} != {f"d{n}" for n in range(5)}:  # another thread's
+            # another thread's
+            while {said[1] for said in receiver.said[1:]} != {f"d{n}" for n in range(5)}:
                 await asyncio.sleep(0.02)
 
 
@@ -127,22 +154,35 @@ async def test_a_search_after_a_token_answers_as_soon_as_its_change_has_ended_ho
 ) -> None:
     refuse(embedder)
     async with open_installation(settings, tmp_path, embedder, stages=()) as site:
-        newer, late = (await site.put("d", A, version=5))["token"], (await site.put("d", B, version=3))["token"]
+        newer, late = (
+            (await site.put("d", A, version=5))["token"],
+            (await site.put("d", B, version=3))["token"],
+        )
         dead = (await site.put("e", REFUSED, version=1))["token"]
     async with open_installation(settings, tmp_path, embedder) as site:
         begin = time.monotonic()
         answers = await gather_list(*(search_after(site, token) for token in (newer, late, dead)))
         assert time.monotonic() - begin < LONGEST_S, "none waited until its time was over"
         assert [[hit["document_id"] for hit in answer["hits"]] for answer in answers[:1]] == [["d"]]
-        assert await gather_list(*(site.state(token) for token in (newer, late, dead))) == ["synced", "superseded", "dead"]
+        assert await gather_list(*(site.state(token) for token in (newer, late, dead))) == [
+            "synced",
+            "superseded",
+            "dead",
+        ]
         again = (await site.put("e", B, version=2))["token"]
-        assert [hit["document_id"] for hit in (await search_after(site, again, "Marker2"))["hits"]] == ["e"]
+        assert [
+            hit["document_id"] for hit in (await search_after(site, again, "Marker2"))["hits"]
+        ] == ["e"]
         assert await site.state(dead) == "superseded", "a newer version has overtaken the dead one"
         assert sorted(embedder.embedded_documents) == sorted([A, B])
 
 
-async def search_after(site: InProcessInstallation, token: str, word: str = "Marker1") -> dict[str, Any]:
+async def search_after(
+    site: InProcessInstallation, token: str, word: str = "Marker1"
+) -> dict[str, Any]:
     """A search that waits for a change."""
-    answer = await site.http.post("/v1/search", json={"query": word, "mode": "keyword", "after": token, "wait_s": LONGEST_S})
+    answer = await site.http.post(
+        "/v1/search", json={"query": word, "mode": "keyword", "after": token, "wait_s": LONGEST_S}
+    )
     assert answer.status_code == 200, answer.text
     return dict(answer.json())

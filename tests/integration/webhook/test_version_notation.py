@@ -19,11 +19,18 @@ BOM = b"\xef\xbb\xbf"
 @pytest.mark.parametrize(
     ("accept", "is_asked"),
     [
-        ("application/json; versions=string", True), ("APPLICATION/JSON;Versions=String", True), ('application/json;versions="string"', True),
-        ("text/html, application/json; q=0.9; versions=string", True), ("*/*;versions=string", True), ("application/json", False),
-        ("application/json; versions=number", False), ("text/plain; versions=string", False), ("", False), (";;;,=,", False),
+        ("application/json; versions=string", True),
+        ("APPLICATION/JSON;Versions=String", True),
+        ('application/json;versions="string"', True),
+        ("text/html, application/json; q=0.9; versions=string", True),
+        ("*/*;versions=string", True),
+        ("application/json", False),
+        ("application/json; versions=number", False),
+        ("text/plain; versions=string", False),
+        ("", False),
+        (";;;,=,", False),
     ],
-)  # fmt: skip
+)
 def test_it_is_asked_for_by_a_parameter_of_the_media_type(accept: str, is_asked: bool) -> None:
     assert accepts_string_versions(accept) is is_asked
 
@@ -33,7 +40,13 @@ def versions(answer: httpx.Response) -> list[Any]:
     found: list[Any] = []
 
     def walk(value: Any) -> None:
-        for name, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        for name, each in (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        ):
             if name in ("version", "pending_version"):
                 found.append(each)
             elif name != "metadata":
@@ -44,27 +57,45 @@ def versions(answer: httpx.Response) -> list[Any]:
 
 
 @pytest.mark.parametrize("settings", ["postgres"], indirect=True)
-async def test_every_answer_has_versions_as_strings_where_that_is_asked_for(site: InProcessInstallation, settings: Settings) -> None:
+async def test_every_answer_has_versions_as_strings_where_that_is_asked_for(
+    site: InProcessInstallation, settings: Settings
+) -> None:
     body = f'{{"text": "# Tea", "version": "{EXACT}", "metadata": {{"version": {EXACT}}}}}'.encode()
-    put = await site.http.put("/v1/documents/d", content=BOM + body, headers={"content-type": "application/json", **STRINGS})
+    put = await site.http.put(
+        "/v1/documents/d",
+        content=BOM + body,
+        headers={"content-type": "application/json", **STRINGS},
+    )
     assert (put.status_code, put.json()["version"]) == (202, str(EXACT))
     await site.ended()
     for headers, expected in ((STRINGS, str(EXACT)), ({}, EXACT)):
         search = await site.http.post(
-            "/v1/search", content=BOM + b'{"query": "tea"}', headers={"content-type": "application/json", **headers}
+            "/v1/search",
+            content=BOM + b'{"query": "tea"}',
+            headers={"content-type": "application/json", **headers},
         )
         answers = [
             search,
-            *[await site.http.get(path, headers=headers) for path in ("/v1/documents", "/v1/documents/d", "/v1/documents/d/chunks")],
+            *[
+                await site.http.get(path, headers=headers)
+                for path in ("/v1/documents", "/v1/documents/d", "/v1/documents/d/chunks")
+            ],
         ]
         for answer in answers:
             assert answer.status_code == 200 and versions(answer) == [expected], answer.text
         assert answers[1].json()["documents"][0]["metadata"] == {"version": EXACT}
-    deleted = await site.http.delete("/v1/documents/d", params={"version": str(EXACT + 1)}, headers=STRINGS)
+    deleted = await site.http.delete(
+        "/v1/documents/d", params={"version": str(EXACT + 1)}, headers=STRINGS
+    )
     assert (deleted.status_code, deleted.json()["version"]) == (202, str(EXACT + 1))
     event = {
-        "specversion": "1.0", "id": "1", "source": "/x", "type": "livedex.document.changed", "subject": "e", "data": {"text": "a", "version": str(EXACT)}
-    }  # fmt: skip
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/x",
+        "type": "livedex.document.changed",
+        "subject": "e",
+        "data": {"text": "a", "version": str(EXACT)},
+    }
     assert (await site.http.post("/v1/events", json=event)).status_code == 202
     await site.ended()
     assert await site.version("e") == EXACT

@@ -1,4 +1,6 @@
-"""Whoever is shut out by an accepted change is so before the change is processed, however long it waits behind others."""
+"""Whoever is shut out by an accepted change is so before the change is processed, however long it
+waits behind others.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,13 @@ TEXT = f"# Tea\n\nGreen tea wants 80 degrees. {paragraph(1)}"
 
 def event(kind: str, document_id: str, **data: Any) -> dict[str, Any]:
     return {
-        "specversion": "1.0", "id": document_id + kind, "source": "/test", "type": f"livedex.document.{kind}", "subject": document_id, "data": data or None
-    }  # fmt: skip
+        "specversion": "1.0",
+        "id": document_id + kind,
+        "source": "/test",
+        "type": f"livedex.document.{kind}",
+        "subject": document_id,
+        "data": data or None,
+    }
 
 
 async def withdraw(site: InProcessInstallation, how: str, document_id: str) -> None:
@@ -29,7 +36,9 @@ async def withdraw(site: InProcessInstallation, how: str, document_id: str) -> N
     elif how == "put of another text":
         await site.put(document_id, "More than one inline content holds. " * 9000, acl=[ANN])
     elif how == "event":
-        answer = await site.http.post("/v1/events", json=[event("changed", document_id, text=TEXT, acl=[ANN])])
+        answer = await site.http.post(
+            "/v1/events", json=[event("changed", document_id, text=TEXT, acl=[ANN])]
+        )
         assert answer.status_code == 202, answer.text
     elif how == "delete":
         await site.delete(document_id)
@@ -40,7 +49,9 @@ async def withdraw(site: InProcessInstallation, how: str, document_id: str) -> N
         assert (await site.http.delete(f"/v1/collections/{document_id}")).status_code == 202
 
 
-async def seen(site: InProcessInstallation, document_id: str, principals: list[str] | None) -> list[bool]:
+async def seen(
+    site: InProcessInstallation, document_id: str, principals: list[str] | None
+) -> list[bool]:
     """Whether somebody finds a document, and is shown it, its chunks, it in the list."""
     params = {} if principals is None else {"principals": principals}
     body = {"query": "how hot for green tea", "document_ids": [document_id], **params}
@@ -49,22 +60,38 @@ async def seen(site: InProcessInstallation, document_id: str, principals: list[s
         for mode in ("hybrid", "vector", "keyword")
     ]
     everything = [
-        hit["document_id"] for hit in (await site.http.post("/v1/search", json={**body, "document_ids": None})).json().get("hits", [])
+        hit["document_id"]
+        for hit in (await site.http.post("/v1/search", json={**body, "document_ids": None}))
+        .json()
+        .get("hits", [])
     ]
-    one, chunks = [await site.http.get(f"/v1/documents/{document_id}{end}", params=params) for end in ("", "/chunks")]
+    one, chunks = [
+        await site.http.get(f"/v1/documents/{document_id}{end}", params=params)
+        for end in ("", "/chunks")
+    ]
     listed = (await site.http.get("/v1/documents", params=params)).json()["documents"]
     return [
-        *found, document_id in everything, one.status_code == 200, chunks.status_code == 200,
+        *found,
+        document_id in everything,
+        one.status_code == 200,
+        chunks.status_code == 200,
         any(each["document_id"] == document_id for each in listed),
-    ]  # fmt: skip
+    ]
 
 
 HOWS = {
-    "put": False, "put of another text": False, "event": False, "delete": True, "delete event": True, "collection": True,
-}  # fmt: skip
+    "put": False,
+    "put of another text": False,
+    "event": False,
+    "delete": True,
+    "delete event": True,
+    "collection": True,
+}
 
 
-async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> None:
+async def test_rights_and_deletes_hold_with_the_answer_202(
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
+) -> None:
     names = {how: f"doc{n}" for n, how in enumerate(HOWS)}
     async with open_installation(settings, tmp_path, embedder) as site:
         for name in names.values():
@@ -74,7 +101,8 @@ async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, t
             assert all(await seen(site, name, [BOB])), name
     paid = list(embedder.embedded_documents)
     assert paid
-    async with open_installation(settings, tmp_path, embedder, stages=()) as site:  # as behind a long queue of others
+    # as behind a long queue of others
+    async with open_installation(settings, tmp_path, embedder, stages=()) as site:
         for how, is_delete in HOWS.items():
             await withdraw(site, how, names[how])
             assert not any(await seen(site, names[how], [BOB])), how
@@ -83,12 +111,16 @@ async def test_rights_and_deletes_hold_with_the_answer_202(settings: Settings, t
         await site.put("doc9", TEXT)
         await site.delete("doc9")
         await site.put(names["delete"], TEXT)
-        assert not any(await seen(site, names["delete"], None)), "what was deleted does not come back with what is written next"
+        assert not any(await seen(site, names["delete"], None)), (
+            "what was deleted does not come back with what is written next"
+        )
     assert embedder.embedded_documents == paid
     async with open_installation(settings, tmp_path, embedder) as site:
         await site.ended()
         for how, is_delete in HOWS.items():
-            assert any(await seen(site, names[how], [ANN])) is (not is_delete or how == "delete"), how
+            assert any(await seen(site, names[how], [ANN])) is (not is_delete or how == "delete"), (
+                how
+            )
             assert any(await seen(site, names[how], [BOB])) is (how == "delete"), how
         assert not any(await seen(site, "doc9", None))
 
@@ -101,7 +133,9 @@ async def test_a_delete_that_was_accepted_before_what_it_deletes_is_processed_le
         await site.put("doc", TEXT)
         await site.delete("doc")
     async with open_installation(settings, tmp_path, embedder) as site:
-        while (await site.s.backlog.waiting())["chunk"].waiting + (await site.s.backlog.waiting())["embed"].waiting:
+        while (await site.s.backlog.waiting())["chunk"].waiting + (await site.s.backlog.waiting())[
+            "embed"
+        ].waiting:
             assert not any(await seen(site, "doc", None))
         await site.ended()
         assert not any(await seen(site, "doc", None))

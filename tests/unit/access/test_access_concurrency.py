@@ -1,4 +1,6 @@
-"""Requests at once: never more than the limit in all processes together, and room that is not used goes back."""
+"""Requests at once: never more than the limit in all processes together, and room that is not used
+goes back.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_no_more_than_the_limit_are_under_way() -> None:
     limiter = ConcurrencyLimiter(Room(), 3)
-    assert sorted(await asyncio.gather(*(limiter.enter("k") for _ in range(10)))) == [False] * 7 + [True] * 3
+    assert (
+        sorted(await asyncio.gather(*(limiter.enter("k") for _ in range(10))))
+        == [False] * 7 + [True] * 3
+    )
     limiter.leave("k")
     assert await limiter.enter("k")
 

@@ -51,11 +51,15 @@ def test_nothing_is_no_credential(given: list[tuple[str, str]]) -> None:
         [("authorization", "Basic azpr"), ("x-api-key", "k")],
     ],
 )
-def test_several_credentials_or_one_of_another_kind_are_refused(given: list[tuple[str, str]]) -> None:
+def test_several_credentials_or_one_of_another_kind_are_refused(
+    given: list[tuple[str, str]],
+) -> None:
     with pytest.raises(HTTPException) as refused:
         extract_credential(headers(*given))
     assert refused.value.status_code == 401
-    assert refused.value.headers is not None and refused.value.headers["WWW-Authenticate"].startswith("Bearer")
+    assert refused.value.headers is not None and refused.value.headers[
+        "WWW-Authenticate"
+    ].startswith("Bearer")
 
 
 class _NoKeys:
@@ -66,11 +70,23 @@ class _NoKeys:
 
 
 def keyless(**more: Any) -> CredentialAuthenticator:
-    return CredentialAuthenticator(_NoKeys(), DEFAULT_TENANT, keyless=AnonymousRequestPolicy(**more))  # type: ignore[arg-type]  # no key is shown
+    # no key is shown
+    return CredentialAuthenticator(
+        _NoKeys(), DEFAULT_TENANT, keyless=AnonymousRequestPolicy(**more)
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8700", "127.0.0.1:8700", "127.1.2.3", "[::1]:8700", "a.localhost:80", "localhost."]
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:8700",
+        "127.0.0.1:8700",
+        "127.1.2.3",
+        "[::1]:8700",
+        "a.localhost:80",
+        "localhost.",
+    ],
 )
 async def test_without_a_key_a_name_of_this_machine_is_answered(host: str) -> None:
     for bound in ("127.0.0.1", "0.0.0.0", "::"):
@@ -80,10 +96,26 @@ async def test_without_a_key_a_name_of_this_machine_is_answered(host: str) -> No
 
 @pytest.mark.parametrize(
     "host",
-    ["attacker.example", "127.0.0.1.attacker.example:8700", "localhost.attacker.example", "10.0.0.1", "[::2]", "", "[", ":", "0.0.0.0:8700",
-     "localhost@evil.example", "evil.example#localhost", "[::1]evil.example", "127.0.0.1:8700:evil.example", "::1.evil.example"],
-)  # fmt: skip
-async def test_without_a_key_a_name_that_somebody_may_have_pointed_here_is_not_answered(host: str) -> None:
+    [
+        "attacker.example",
+        "127.0.0.1.attacker.example:8700",
+        "localhost.attacker.example",
+        "10.0.0.1",
+        "[::2]",
+        "",
+        "[",
+        ":",
+        "0.0.0.0:8700",
+        "localhost@evil.example",
+        "evil.example#localhost",
+        "[::1]evil.example",
+        "127.0.0.1:8700:evil.example",
+        "::1.evil.example",
+    ],
+)
+async def test_without_a_key_a_name_that_somebody_may_have_pointed_here_is_not_answered(
+    host: str,
+) -> None:
     for bound in ("127.0.0.1", "0.0.0.0", "::"):
         with pytest.raises(ForbiddenError):
             await keyless(hosts=AllowedHosts(bound=bound)).caller_of(headers(("host", host)))
@@ -91,14 +123,26 @@ async def test_without_a_key_a_name_that_somebody_may_have_pointed_here_is_not_a
 
 async def test_a_request_that_names_two_hosts_is_not_answered_without_a_key() -> None:
     with pytest.raises(ForbiddenError):
-        await keyless(hosts=AllowedHosts()).caller_of(headers(("host", "localhost"), ("host", "evil.example")))
+        await keyless(hosts=AllowedHosts()).caller_of(
+            headers(("host", "localhost"), ("host", "evil.example"))
+        )
 
 
 @pytest.mark.parametrize(
-    "host", ["search.example:8700", "SEARCH.example.", "a.b.wild.example", "10.0.0.5:80", "[fd00::5]:8700", "localhost"]
+    "host",
+    [
+        "search.example:8700",
+        "SEARCH.example.",
+        "a.b.wild.example",
+        "10.0.0.5:80",
+        "[fd00::5]:8700",
+        "localhost",
+    ],
 )
 async def test_a_name_that_the_settings_allow_is_answered(host: str) -> None:
-    hosts = AllowedHosts(parse_host_names("search.example, *.wild.example,10.0.0.5,[fd00::5]"), bound="0.0.0.0")
+    hosts = AllowedHosts(
+        parse_host_names("search.example, *.wild.example,10.0.0.5,[fd00::5]"), bound="0.0.0.0"
+    )
     assert await keyless(hosts=hosts).caller_of(headers(("host", host)))
     for other in ("wild.example", "evilwild.example", "search.example.evil", "10.0.0.50"):
         with pytest.raises(ForbiddenError):
@@ -107,9 +151,18 @@ async def test_a_name_that_the_settings_allow_is_answered(host: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "x-forwarded-proto", "X-Real-IP", "Via", "CF-Connecting-IP", "True-Client-IP",
-     "X-Forwarded"],
-)  # fmt: skip
+    [
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "x-forwarded-proto",
+        "X-Real-IP",
+        "Via",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "X-Forwarded",
+    ],
+)
 async def test_a_forwarded_request_is_never_local(name: str) -> None:
     given = headers(("host", "127.0.0.1"), (name, "for=127.0.0.1"))
     with pytest.raises(ForbiddenError, match="proxy"):
@@ -118,7 +171,14 @@ async def test_a_forwarded_request_is_never_local(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8700", "https://app.example.evil"]
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "http://127.0.0.1:3000",
+        "http://localhost:8700",
+        "https://app.example.evil",
+    ],
 )
 async def test_a_page_of_another_site_is_not_answered_without_a_key(origin: str) -> None:
     tenancy = keyless(hosts=AllowedHosts(), origins=parse_origins("https://app.example"))
@@ -128,14 +188,28 @@ async def test_a_page_of_another_site_is_not_answered_without_a_key(origin: str)
         assert await tenancy.caller_of(headers(("host", "127.0.0.1:8700"), ("origin", ours)))
 
 
-@pytest.mark.parametrize("listed", ["http://a.example", "a.example:8700", "a b", "*.*", "a,,b/c", "?"])
+@pytest.mark.parametrize(
+    "listed", ["http://a.example", "a.example:8700", "a b", "*.*", "a,,b/c", "?"]
+)
 def test_what_is_no_host_name_is_refused(listed: str) -> None:
     with pytest.raises(ValueError, match="is no host name"):
         parse_host_names(listed)
 
 
-@pytest.mark.parametrize("listed", ["*", "app.example", "https://app.example/", "https://*.example", "HTTPS://app.example", "https://u@a.example", "ftp://a.b",
-                                    "https://a.example:443", "null"])  # fmt: skip
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "*",
+        "app.example",
+        "https://app.example/",
+        "https://*.example",
+        "HTTPS://app.example",
+        "https://u@a.example",
+        "ftp://a.b",
+        "https://a.example:443",
+        "null",
+    ],
+)
 def test_what_is_no_exact_origin_is_refused(listed: str) -> None:
     with pytest.raises(ValueError, match=r"origin|port"):
         parse_origins(listed)
@@ -143,10 +217,20 @@ def test_what_is_no_exact_origin_is_refused(listed: str) -> None:
 
 @pytest.mark.parametrize(
     ("site", "dest", "is_answered"),
-    [("cross-site", "image", False), ("cross-site", "script", False), ("Cross-Site", "empty", False), ("same-site", "object", False),
-     ("cross-site", "iframe", False), ("cross-site", "document", True), ("same-origin", "empty", True), ("none", "document", True)],
-)  # fmt: skip
-async def test_what_a_page_of_another_site_embeds_is_not_answered_without_a_key(site: str, dest: str, is_answered: bool) -> None:
+    [
+        ("cross-site", "image", False),
+        ("cross-site", "script", False),
+        ("Cross-Site", "empty", False),
+        ("same-site", "object", False),
+        ("cross-site", "iframe", False),
+        ("cross-site", "document", True),
+        ("same-origin", "empty", True),
+        ("none", "document", True),
+    ],
+)
+async def test_what_a_page_of_another_site_embeds_is_not_answered_without_a_key(
+    site: str, dest: str, is_answered: bool
+) -> None:
     tenancy = keyless(hosts=AllowedHosts(), origins=parse_origins("https://app.example"))
     sent = (("host", "127.0.0.1:8700"), ("sec-fetch-site", site), ("sec-fetch-dest", dest))
     if is_answered:

@@ -28,9 +28,22 @@ def test_the_id_of_a_key_is_found_in_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ldx", "ldx__", "ldx_0123456789ab_", "ldx_0123456789ab_" + "f" * 63, "ldx_0123456789ab_" + "f" * 65, "LDX_0123456789ab_" + "f" * 64,
-     "ldx_0123456789ab_" + "f" * 64 + "\n", "ldx_' or true --_" + "f" * 64, "ldx_0123456789ab_" + "\u0661" * 64, "x" * 100_000, "\x00", "\ud800"],
+    [
+        "",
+        "ldx",
+        "ldx__",
+        "ldx_0123456789ab_",
+        "ldx_0123456789ab_" + "f" * 63,
+        "ldx_0123456789ab_" + "f" * 65,
+        "LDX_0123456789ab_" + "f" * 64,
+        "ldx_0123456789ab_" + "f" * 64 + "\n",
+        "ldx_' or true --_" + "f" * 64,
+        "ldx_0123456789ab_" + "\u0661" * 64,
+        "x" * 100_000,
+        "\x00",
+        "\ud800",
+    ],
     ids=ascii,
-)  # fmt: skip
+)
 def test_what_is_no_key_has_no_id(text: str) -> None:
     assert parse_key_id(text) is None

@@ -1,4 +1,6 @@
-"""Requests a minute: never more than the limit, few round trips, and one that is refused knows when to come again."""
+"""Requests a minute: never more than the limit, few round trips, and one that is refused knows
+when to come again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ class Bucket:
     async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
         await asyncio.sleep(0)
         self.trips += 1
-        full = per_minute if self.tokens < 0 else min(per_minute, self.tokens + (self.clock() - self.at) * per_minute / 60)
+        full = (
+            per_minute
+            if self.tokens < 0
+            else min(per_minute, self.tokens + (self.clock() - self.at) * per_minute / 60)
+        )
         granted = min(wanted, int(full))
         self.tokens, self.at = full - granted, self.clock()
         return granted, self.tokens
@@ -65,7 +71,13 @@ async def test_many_at_once_take_one_share_after_the_other() -> None:
     clock = Clock()
     bucket = Bucket(clock)
     limiter = RateLimiter(bucket, 600, clock)
-    assert sum(standing.allowed for standing in await asyncio.gather(*(limiter.take("k") for _ in range(60)))) == 60
+    assert (
+        sum(
+            standing.allowed
+            for standing in await asyncio.gather(*(limiter.take("k") for _ in range(60)))
+        )
+        == 60
+    )
     assert bucket.trips == 2
 
 
@@ -94,8 +106,15 @@ async def test_credentials_do_not_share() -> None:
         def __init__(self) -> None:
             self.of: dict[str, Bucket] = {}
 
-        async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
-            return await self.of.setdefault(credential, Bucket(clock)).take_rate(credential, per_minute, wanted)
+        async def take_rate(
+            self, credential: str, per_minute: int, wanted: int
+        ) -> tuple[int, float]:
+            return await self.of.setdefault(credential, Bucket(clock)).take_rate(
+                credential, per_minute, wanted
+            )
 
     limiter = RateLimiter(Buckets(), 5, clock)
-    assert [sum([(await limiter.take(name)).allowed for _ in range(9)]) for name in ("a", "b")] == [5, 5]
+    assert [sum([(await limiter.take(name)).allowed for _ in range(9)]) for name in ("a", "b")] == [
+        5,
+        5,
+    ]

@@ -26,7 +26,9 @@ class Kept:
 
     def add(self, **more: object) -> GeneratedKey:
         made = generate_key()
-        self.keys[made.key_id] = replace(StoredKey(TenantId("acme"), made.sha256, ("search",), False, None, None), **more)
+        self.keys[made.key_id] = replace(
+            StoredKey(TenantId("acme"), made.sha256, ("search",), False, None, None), **more
+        )
         return made
 
     async def find(self, key_id: str) -> StoredKey | None:
@@ -64,7 +66,9 @@ def ring(kept: Kept, clock: Clock) -> ApiKeyCache:
     return ApiKeyCache(kept, clock)  # type: ignore[arg-type]
 
 
-async def test_a_good_key_opens_its_tenant_and_is_looked_up_once(kept: Kept, ring: ApiKeyCache) -> None:
+async def test_a_good_key_opens_its_tenant_and_is_looked_up_once(
+    kept: Kept, ring: ApiKeyCache
+) -> None:
     made = kept.add()
     for _ in range(5):
         holder = await ring.verify(made.key)
@@ -77,7 +81,9 @@ async def test_a_key_with_another_secret_opens_nothing(kept: Kept, ring: ApiKeyC
     assert await ring.verify(made.key[:-1] + ("0" if made.key[-1] != "0" else "1")) is None
 
 
-async def test_unknown_expired_and_revoked_keys_open_nothing_after_the_same_look_ups(kept: Kept, ring: ApiKeyCache) -> None:
+async def test_unknown_expired_and_revoked_keys_open_nothing_after_the_same_look_ups(
+    kept: Kept, ring: ApiKeyCache
+) -> None:
     for key in (generate_key(), kept.add(revoked=True), kept.add(expires_in_s=-1.0)):
         kept.asked.clear()
         assert await ring.verify(key.key) is None
@@ -85,7 +91,9 @@ async def test_unknown_expired_and_revoked_keys_open_nothing_after_the_same_look
         assert kept.asked == [key.key_id]
 
 
-async def test_a_key_expires_while_it_is_remembered(kept: Kept, ring: ApiKeyCache, clock: Clock) -> None:
+async def test_a_key_expires_while_it_is_remembered(
+    kept: Kept, ring: ApiKeyCache, clock: Clock
+) -> None:
     made = kept.add(expires_in_s=2.0)
     assert await ring.verify(made.key) is not None
     clock.now += 2
@@ -93,7 +101,9 @@ async def test_a_key_expires_while_it_is_remembered(kept: Kept, ring: ApiKeyCach
     assert kept.asked == [made.key_id]
 
 
-async def test_a_revoked_key_opens_nothing_after_five_seconds_though_nobody_tells(kept: Kept, ring: ApiKeyCache, clock: Clock) -> None:
+async def test_a_revoked_key_opens_nothing_after_five_seconds_though_nobody_tells(
+    kept: Kept, ring: ApiKeyCache, clock: Clock
+) -> None:
     made = kept.add()
     assert await ring.verify(made.key) is not None
     kept.keys[made.key_id] = replace(kept.keys[made.key_id], revoked=True)
@@ -112,7 +122,9 @@ async def test_a_revoked_key_opens_nothing_once_it_is_told(kept: Kept, ring: Api
     assert kept.asked.count(other.key_id) == 1
 
 
-async def test_an_answer_that_was_on_its_way_when_the_key_was_revoked_is_not_remembered(kept: Kept, ring: ApiKeyCache) -> None:
+async def test_an_answer_that_was_on_its_way_when_the_key_was_revoked_is_not_remembered(
+    kept: Kept, ring: ApiKeyCache
+) -> None:
     made, kept.gate = kept.add(), asyncio.Event()
     first = asyncio.create_task(ring.verify(made.key))
     while not kept.asked:
@@ -130,15 +142,21 @@ async def test_many_that_ask_at_once_look_a_key_up_once(kept: Kept, ring: ApiKey
     assert kept.asked == [made.key_id]
 
 
-async def test_an_outage_is_told_to_all_who_ask_and_not_remembered(kept: Kept, ring: ApiKeyCache) -> None:
+async def test_an_outage_is_told_to_all_who_ask_and_not_remembered(
+    kept: Kept, ring: ApiKeyCache
+) -> None:
     made, kept.error = kept.add(), OutageError("database", "away")
-    answers = await asyncio.gather(*(ring.verify(made.key) for _ in range(3)), return_exceptions=True)
+    answers = await asyncio.gather(
+        *(ring.verify(made.key) for _ in range(3)), return_exceptions=True
+    )
     assert [type(answer) for answer in answers] == [OutageError] * 3
     kept.error = None
     assert await ring.verify(made.key) is not None
 
 
-async def test_that_a_key_is_used_is_noted_at_most_once_a_minute(kept: Kept, ring: ApiKeyCache, clock: Clock) -> None:
+async def test_that_a_key_is_used_is_noted_at_most_once_a_minute(
+    kept: Kept, ring: ApiKeyCache, clock: Clock
+) -> None:
     made, fresh = kept.add(), kept.add(used_before_s=10.0)
     for _ in range(100):
         clock.now += 1.0
@@ -148,7 +166,9 @@ async def test_that_a_key_is_used_is_noted_at_most_once_a_minute(kept: Kept, rin
     assert kept.used == [made.key_id, made.key_id]
 
 
-async def test_what_is_remembered_is_bounded(kept: Kept, ring: ApiKeyCache, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_remembered_is_bounded(
+    kept: Kept, ring: ApiKeyCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("livedex.pipeline.access.api_key_cache._MOST", 10)
     for _ in range(50):
         await ring.verify(generate_key().key)

@@ -37,24 +37,47 @@ def clock() -> Clock:
 
 def tenancy(issuer: Issuer, clock: Clock, **settings: Any) -> JwtVerifier:
     return JwtVerifier(
-        JwksCache(issuer, clock), JwtSettings(jwks_url="https://issuer.example/keys", issuer=ISSUER, audience=AUDIENCE, **settings)
+        JwksCache(issuer, clock),
+        JwtSettings(
+            jwks_url="https://issuer.example/keys", issuer=ISSUER, audience=AUDIENCE, **settings
+        ),
     )
 
 
-async def test_a_good_token_opens_the_tenant_that_it_names_for_its_scopes(issuer: Issuer, clock: Clock) -> None:
-    caller = await tenancy(issuer, clock).caller_of(signed_token(scope="search openid documents:write"))
+async def test_a_good_token_opens_the_tenant_that_it_names_for_its_scopes(
+    issuer: Issuer, clock: Clock
+) -> None:
+    caller = await tenancy(issuer, clock).caller_of(
+        signed_token(scope="search openid documents:write")
+    )
     assert caller is not None
-    assert (caller.tenant_id, caller.scopes, caller.principals) == ("acme", {"search", "documents:write"}, frozenset())
+    assert (caller.tenant_id, caller.scopes, caller.principals) == (
+        "acme",
+        {"search", "documents:write"},
+        frozenset(),
+    )
     assert caller.credential.startswith("jwt-") and "someone" not in caller.credential
 
 
 @pytest.mark.parametrize(
     ("kind", "algorithm"),
-    [("RSA", "RS256"), ("RSA", "RS512"), ("RSA", "PS256"), ("P-256", "ES256"), ("P-384", "ES384"), ("Ed25519", "EdDSA")],
+    [
+        ("RSA", "RS256"),
+        ("RSA", "RS512"),
+        ("RSA", "PS256"),
+        ("P-256", "ES256"),
+        ("P-384", "ES384"),
+        ("Ed25519", "EdDSA"),
+    ],
 )
-async def test_signatures_by_a_published_key_are_taken(issuer: Issuer, clock: Clock, kind: str, algorithm: str) -> None:
+async def test_signatures_by_a_published_key_are_taken(
+    issuer: Issuer, clock: Clock, kind: str, algorithm: str
+) -> None:
     issuer.keys = [public_jwk(kind, "k")]
-    assert await tenancy(issuer, clock).caller_of(signed_token(kind, "k", algorithm=algorithm)) is not None
+    assert (
+        await tenancy(issuer, clock).caller_of(signed_token(kind, "k", algorithm=algorithm))
+        is not None
+    )
 
 
 def part(value: Any) -> str:
@@ -69,7 +92,9 @@ def unsigned(algorithm: str) -> str:
 def signed_with_the_public_key() -> str:
     """The classic: the public key taken for a shared secret."""
     body = f"{part({'alg': 'HS256', 'kid': 'a'})}.{signed_token().split('.')[1]}"
-    return f"{body}.{base64.urlsafe_b64encode(hmac.digest(json.dumps(public_jwk('RSA', 'a')).encode(), body.encode(), 'sha256')).rstrip(b'=').decode()}"
+    public_key = json.dumps(public_jwk("RSA", "a")).encode()
+    signature = base64.urlsafe_b64encode(hmac.digest(public_key, body.encode(), "sha256"))
+    return f"{body}.{signature.rstrip(b'=').decode()}"
 
 
 def changed(good: str) -> str:
@@ -93,7 +118,9 @@ BAD = {
     "a shared secret": signed_with_the_public_key,
     "other claims": lambda: changed(signed_token()),
     "an algorithm that the key is not for": lambda: signed_token("P-256", "a", algorithm="ES256"),
-    "a key of its own": lambda: signed_token(name="other", header={"jwk": public_jwk("RSA", "a", "other")}),
+    "a key of its own": lambda: signed_token(
+        name="other", header={"jwk": public_jwk("RSA", "a", "other")}
+    ),
     "a critical extension": lambda: signed_token(header={"crit": ["b64"], "b64": False}),
     "nonsense": lambda: "a.b.c",
     "nothing": lambda: "..",
@@ -104,7 +131,7 @@ BAD = {
     "too long": lambda: signed_token(more="x" * 20_000),
     "a time that is none": lambda: signed_token(exp="soon"),
     "an endless time": lambda: signed_token(exp=float("inf")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("made", BAD.values(), ids=BAD)
@@ -114,21 +141,41 @@ async def test_any_other_token_is_not_honoured(issuer: Issuer, clock: Clock, mad
 
 async def test_clocks_may_differ_by_half_a_minute(issuer: Issuer, clock: Clock) -> None:
     now = int(time.time())
-    assert await tenancy(issuer, clock).caller_of(signed_token(exp=now - 20, nbf=now + 20)) is not None
+    assert (
+        await tenancy(issuer, clock).caller_of(signed_token(exp=now - 20, nbf=now + 20)) is not None
+    )
 
 
-@pytest.mark.parametrize("keys", [
-    [public_jwk("short", "a")], [public_jwk("RSA", "a", use="enc")], [public_jwk("RSA", "a", key_ops=["sign"])], [public_jwk("RSA", "a", alg="RS512")],
-    [{"kty": "oct", "k": "AAAA", "kid": "a"}], [{"kty": "RSA", "kid": "a"}], [{"kty": "RSA", "kid": "a", "n": 1, "e": []}], ["x"], [],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [public_jwk("short", "a")],
+        [public_jwk("RSA", "a", use="enc")],
+        [public_jwk("RSA", "a", key_ops=["sign"])],
+        [public_jwk("RSA", "a", alg="RS512")],
+        [{"kty": "oct", "k": "AAAA", "kid": "a"}],
+        [{"kty": "RSA", "kid": "a"}],
+        [{"kty": "RSA", "kid": "a", "n": 1, "e": []}],
+        ["x"],
+        [],
+    ],
+)
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
-async def test_a_key_that_is_not_for_this_is_not_used(issuer: Issuer, clock: Clock, keys: list[Any]) -> None:
+async def test_a_key_that_is_not_for_this_is_not_used(
+    issuer: Issuer, clock: Clock, keys: list[Any]
+) -> None:
     issuer.keys = keys
-    made = signed_token("short", "a") if keys and keys[0] == public_jwk("short", "a") else signed_token()
+    made = (
+        signed_token("short", "a")
+        if keys and keys[0] == public_jwk("short", "a")
+        else signed_token()
+    )
     assert await tenancy(issuer, clock).caller_of(made) is None
 
 
-async def test_a_token_without_a_key_id_is_held_against_the_only_key(issuer: Issuer, clock: Clock) -> None:
+async def test_a_token_without_a_key_id_is_held_against_the_only_key(
+    issuer: Issuer, clock: Clock
+) -> None:
     issuer.keys = [public_jwk("RSA", None)]
     assert await tenancy(issuer, clock).caller_of(signed_token(kid=None)) is not None
     issuer.keys = [public_jwk("RSA", "a"), public_jwk("P-256", "b")]
@@ -136,22 +183,38 @@ async def test_a_token_without_a_key_id_is_held_against_the_only_key(issuer: Iss
 
 
 @pytest.mark.parametrize("tenant", [None, "", " acme", 7, ["acme"], "a\x00b", "x" * 201])
-async def test_one_that_names_no_tenant_is_told_so(issuer: Issuer, clock: Clock, tenant: Any) -> None:
+async def test_one_that_names_no_tenant_is_told_so(
+    issuer: Issuer, clock: Clock, tenant: Any
+) -> None:
     with pytest.raises(TenantRequiredError):
         await tenancy(issuer, clock).caller_of(signed_token(tenant=tenant))
 
 
 async def test_claims_are_found_by_the_names_of_the_settings(issuer: Issuer, clock: Clock) -> None:
-    asked = tenancy(issuer, clock, tenant_claim="https://x.example/tenant", scopes_claim="app.roles", principals_claim="groups")
+    asked = tenancy(
+        issuer,
+        clock,
+        tenant_claim="https://x.example/tenant",
+        scopes_claim="app.roles",
+        principals_claim="groups",
+    )
     more = {"https://x.example/tenant": "t", "app": {"roles": ["search", "admin", 7]}}
-    caller = await asked.caller_of(signed_token(tenant=None, scope=None, groups=["a b", "c"], **more))
+    caller = await asked.caller_of(
+        signed_token(tenant=None, scope=None, groups=["a b", "c"], **more)
+    )
     assert caller is not None
-    assert (caller.tenant_id, caller.scopes, caller.principals) == ("t", {"search", "admin"}, {"a b", "c"})
+    assert (caller.tenant_id, caller.scopes, caller.principals) == (
+        "t",
+        {"search", "admin"},
+        {"a b", "c"},
+    )
     bare = await asked.caller_of(signed_token(tenant=None, scope=None, **{**more, "app": "x"}))
     assert bare is not None and (bare.scopes, bare.principals) == (frozenset(), frozenset())
 
 
-async def test_keys_are_fetched_once_and_again_when_one_is_not_known_but_seldom(issuer: Issuer, clock: Clock) -> None:
+async def test_keys_are_fetched_once_and_again_when_one_is_not_known_but_seldom(
+    issuer: Issuer, clock: Clock
+) -> None:
     asked = tenancy(issuer, clock)
     for _ in range(10):
         assert await asked.caller_of(signed_token()) is not None
@@ -168,7 +231,9 @@ async def test_keys_are_fetched_once_and_again_when_one_is_not_known_but_seldom(
     assert await asked.caller_of(signed_token(kid="a")) is None
 
 
-async def test_while_the_issuer_is_away_its_known_keys_count_for_a_day(issuer: Issuer, clock: Clock) -> None:
+async def test_while_the_issuer_is_away_its_known_keys_count_for_a_day(
+    issuer: Issuer, clock: Clock
+) -> None:
     asked = tenancy(issuer, clock)
     assert await asked.caller_of(signed_token()) is not None
     issuer.error = httpx.ConnectError("away")
@@ -182,7 +247,9 @@ async def test_while_the_issuer_is_away_its_known_keys_count_for_a_day(issuer: I
     assert await asked.caller_of(signed_token()) is not None
 
 
-async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_loop(issuer: Issuer, clock: Clock) -> None:
+async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_loop(
+    issuer: Issuer, clock: Clock
+) -> None:
     asked = tenancy(issuer, clock)
     issuer.error = ValueError("no key set")
     for _ in range(5):
@@ -191,10 +258,16 @@ async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_
     assert issuer.fetched == 1
 
 
-@pytest.mark.parametrize("settings", [
-    {"jwks_url": "http://issuer.example/keys", "issuer": "i", "audience": "a"}, {"jwks_url": "https://issuer.example/keys"},
-    {"jwks_url": "https://issuer.example/keys", "issuer": "i"}, {"issuer": "i", "audience": "a"}, {"jwks_url": "file:///etc/keys", "issuer": "i", "audience": "a"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"jwks_url": "http://issuer.example/keys", "issuer": "i", "audience": "a"},
+        {"jwks_url": "https://issuer.example/keys"},
+        {"jwks_url": "https://issuer.example/keys", "issuer": "i"},
+        {"issuer": "i", "audience": "a"},
+        {"jwks_url": "file:///etc/keys", "issuer": "i", "audience": "a"},
+    ],
+)
 def test_settings_that_would_honour_anybody_s_tokens_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"LIVEDEX_JWT|https"):
         JwtSettings(**settings)

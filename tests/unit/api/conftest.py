@@ -1,4 +1,6 @@
-"""The API over fakes: an engine that does what the test says, documents that are just known, operations that may be away."""
+"""The API over fakes: an engine that does what the test says, documents that are just known,
+operations that may be away.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from livedex.pipeline.embedding.embedder import EmbedLimits
 from livedex.pipeline.events.consumer_lag import StageLag
 from livedex.pipeline.model import Reader
 from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.store.documents.document_queries import ChunksView, ChunkView, CollectionView, DocumentView
+from livedex.pipeline.store.documents.document_queries import (
+    ChunksView,
+    ChunkView,
+    CollectionView,
+    DocumentView,
+)
 from livedex.pipeline.store.installation_status import ComponentHealth
 from tests.app_client import asgi_client, assert_problem
 
@@ -58,7 +65,9 @@ class TextEmbedder:
 
 @dataclass
 class KnownDocuments:
-    """Documents of which nothing but the id is known; `asked` are the ids looked up, `progress` the states told one after another."""
+    """Documents of which nothing but the id is known; `asked` are the ids looked up, `progress`
+    the states told one after another.
+    """
 
     known: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
@@ -68,10 +77,29 @@ class KnownDocuments:
         self.asked.append(document_id)
         if document_id not in self.known:
             return None
-        return DocumentView(document_id, "synced", 1, None, 1, "default", "docs", None, None, None, {}, None, NOON, NOON)
+        return DocumentView(
+            document_id,
+            "synced",
+            1,
+            None,
+            1,
+            "default",
+            "docs",
+            None,
+            None,
+            None,
+            {},
+            None,
+            NOON,
+            NOON,
+        )
 
     async def chunks(self, reader: Reader, document_id: str) -> ChunksView | None:
-        return ChunksView(document_id, 1, [ChunkView(0, "text", 0, 4, [])]) if document_id in self.known else None
+        return (
+            ChunksView(document_id, 1, [ChunkView(0, "text", 0, 4, [])])
+            if document_id in self.known
+            else None
+        )
 
     async def collection(self, reader: Reader, name: str) -> CollectionView | None:
         return CollectionView(name, 0, None) if name == "default" else None
@@ -86,7 +114,9 @@ class NoCollections:
 
 @dataclass
 class Operations:
-    """What an operator asks, with `down` the components that are, or `error` raised to every question."""
+    """What an operator asks, with `down` the components that are, or `error` raised to every
+    question.
+    """
 
     down: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
@@ -143,7 +173,11 @@ def operations() -> Operations:
 
 @pytest.fixture
 async def app(
-    engine: Engine, documents: KnownDocuments, operations: Operations, embedder: TextEmbedder, first_load: InitialLoadReport
+    engine: Engine,
+    documents: KnownDocuments,
+    operations: Operations,
+    embedder: TextEmbedder,
+    first_load: InitialLoadReport,
 ) -> AsyncIterator[FastAPI]:
     made = create_app(
         ApiServices(

@@ -23,7 +23,14 @@ SEARCH = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicat
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second is a hundredth of one."""
-    for name in ("HEAD_S", "FIRST_BYTE_S", "BODY_GRACE_S", "UNREAD_BODY_S", "STRANGER_IDLE_S", "STALLED_ANSWER_S"):
+    for name in (
+        "HEAD_S",
+        "FIRST_BYTE_S",
+        "BODY_GRACE_S",
+        "UNREAD_BODY_S",
+        "STRANGER_IDLE_S",
+        "STALLED_ANSWER_S",
+    ):
         monkeypatch.setattr(wire, name, getattr(connection_limits, name) / 100)
     monkeypatch.setattr(connection_limits, "_TICK_S", 0.01)
 
@@ -67,18 +74,35 @@ async def answer(address: tuple[str, int], *parts: bytes, pause_s: float = 0.0) 
         ((ASK[:-2] + b"X: ", *[b"y" * 65_536] * 20), b"431"),
         ((ASK[:-2] + b"X" * 65_536, *[b"X" * 65_536] * 20), b"431"),
     ],
-    ids=["silent", "line", "head", "body", "chunks", "random", "many-headers", "long-header", "endless-value", "endless-name"],
+    ids=[
+        "silent",
+        "line",
+        "head",
+        "body",
+        "chunks",
+        "random",
+        "many-headers",
+        "long-header",
+        "endless-value",
+        "endless-name",
+    ],
 )
-async def test_what_does_not_come_or_comes_without_end_is_refused(app: FastAPI, sent: tuple[bytes, ...], status: bytes) -> None:
+async def test_what_does_not_come_or_comes_without_end_is_refused(
+    app: FastAPI, sent: tuple[bytes, ...], status: bytes
+) -> None:
     async with serving(app) as address:
         found = await answer(address, *sent, pause_s=0.002)
         cut_off = not status or len(sent) > 9  # who goes on sending may be told of the end alone
         assert found.startswith(b"HTTP/1.1 " + status) if found or not cut_off else found == b""
-        assert not found or (b"application/problem+json" in found and b"x-request-id" in found.lower())
+        assert not found or (
+            b"application/problem+json" in found and b"x-request-id" in found.lower()
+        )
         assert (await answer(address, ASK)).startswith(b"HTTP/1.1 200")
 
 
-async def test_however_many_connections_are_held_open_the_service_stays_reachable(app: FastAPI) -> None:
+async def test_however_many_connections_are_held_open_the_service_stays_reachable(
+    app: FastAPI,
+) -> None:
     held = []
     async with serving(app, most=10) as address:
         for sent in (b"", b"GET / HT", SEARCH + b"Content-Length: 2\r\n\r\n{") * 20:
@@ -91,13 +115,18 @@ async def test_however_many_connections_are_held_open_the_service_stays_reachabl
 
 async def test_what_is_still_coming_after_its_answer_is_not_waited_for(app: FastAPI) -> None:
     async with serving(app) as address:
-        found = await answer(address, b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        found = await answer(
+            address, b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+        )
         assert found.count(b"HTTP/1.1 ") == 1 and found.startswith(b"HTTP/1.1 40")
 
 
 async def test_a_header_after_the_body_changes_nothing(app: FastAPI) -> None:
     async with serving(app) as address:
-        chunked = b'Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n13\r\n{"query": "tea"}   \r\n0\r\nX-API-Key: wrong\r\n\r\n'
+        chunked = (
+            b'Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n13\r\n{"query": "tea"}   '
+            b"\r\n0\r\nX-API-Key: wrong\r\n\r\n"
+        )
         assert (await answer(address, SEARCH + chunked)).startswith(b"HTTP/1.1 200")
 
 

@@ -19,17 +19,29 @@ async def test_it_is_alive_whatever_is_away(http, operations):
 
 async def test_it_is_ready_when_nothing_is_down(http):
     answer = await http.get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "degraded": {}, "reasons": []})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "ok", "degraded": {}, "reasons": []},
+    )
 
 
 async def test_without_the_embedder_it_is_ready_and_says_what_is_missing(http, operations):
     operations.down = {"embedder": "no answer for 30 s"}
     answer = await http.get("/readyz")
-    assert (answer.status_code, answer.json()["degraded"]) == (200, {"embedder": "no answer for 30 s"})
+    assert (answer.status_code, answer.json()["degraded"]) == (
+        200,
+        {"embedder": "no answer for 30 s"},
+    )
 
 
-async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_everybody(http, operations):
-    operations.down = {"subscriber:acme's shop": "shop.acme.example answered with HTTP 410", "subscriber:other": "away", "embedder": "away"}
+async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_everybody(
+    http, operations
+):
+    operations.down = {
+        "subscriber:acme's shop": "shop.acme.example answered with HTTP 410",
+        "subscriber:other": "away",
+        "embedder": "away",
+    }
     answer = await http.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["degraded"]["subscribers"].startswith("2 cannot be told")
@@ -38,24 +50,36 @@ async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_ever
 
 
 @pytest.mark.parametrize("component", ["database", "broker"])
-async def test_where_searches_are_served_it_is_ready_while_they_are_answered(http, operations, component):
+async def test_where_searches_are_served_it_is_ready_while_they_are_answered(
+    http, operations, component
+):
     operations.down = {component: "its disk is full"}
     answer = await http.get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "degraded": {component: "its disk is full"}, "reasons": []})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "ok", "degraded": {component: "its disk is full"}, "reasons": []},
+    )
 
 
 @pytest.mark.parametrize("component", ["database", "broker"])
-async def test_where_only_changes_are_taken_it_is_ready_while_they_are(app, http, operations, component):
+async def test_where_only_changes_are_taken_it_is_ready_while_they_are(
+    app, http, operations, component
+):
     app.state.services = replace(app.state.services, reads=False)
     operations.down = {component: "gone"}
     answer = await http.get("/readyz")
     assert (answer.status_code, answer.json()["reasons"]) == (503, [f"{component}: gone"])
 
 
-async def test_what_this_process_knows_counts_before_the_copy_in_the_database(app, http, operations):
+async def test_what_this_process_knows_counts_before_the_copy_in_the_database(
+    app, http, operations
+):
     app.state.services.health("database", "it is read-only")
     operations.down = {"database": "an older word", "embedder": "away"}
-    assert (await http.get("/readyz")).json()["degraded"] == {"database": "it is read-only", "embedder": "away"}
+    assert (await http.get("/readyz")).json()["degraded"] == {
+        "database": "it is read-only",
+        "embedder": "away",
+    }
     app.state.services.health("database", None)
     operations.down = {}
     assert (await http.get("/readyz")).json()["degraded"] == {}
@@ -105,8 +129,15 @@ async def test_the_metrics_do_not_grow_with_what_is_asked(http, engine):
     before = await lines()
     for n in range(100):
         engine.error = RuntimeError(f"text {n}") if n % 2 else OutageError("embedder", f"text {n}")
-        await http.post("/v1/search", json={"query": f"question {n}", "document_ids": [f"docs/{n}"]})
-        for path in (f"/v1/documents/docs/none-{n}", f"/nowhere/{n}", f"/v1/sync/{n}", f"/v1/collections/{n}"):
+        await http.post(
+            "/v1/search", json={"query": f"question {n}", "document_ids": [f"docs/{n}"]}
+        )
+        for path in (
+            f"/v1/documents/docs/none-{n}",
+            f"/nowhere/{n}",
+            f"/v1/sync/{n}",
+            f"/v1/collections/{n}",
+        ):
             await http.get(path)
     assert await lines() == before
 
@@ -114,7 +145,11 @@ async def test_the_metrics_do_not_grow_with_what_is_asked(http, engine):
 async def test_it_describes_every_call_with_its_answers_and_problems(http):
     described = (await http.get("/openapi.json")).json()
     assert described["openapi"].startswith("3.")
-    calls = {f"{method} {path}": call for path, methods in described["paths"].items() for method, call in methods.items()}
+    calls = {
+        f"{method} {path}": call
+        for path, methods in described["paths"].items()
+        for method, call in methods.items()
+    }
     assert set(calls) == {
         "post /v1/search",
         "post /v1/embeddings",
@@ -132,21 +167,39 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
     }
     for name, call in calls.items():
         if "/v1/" in name:
-            refusals = [answer["content"] for status, answer in call["responses"].items() if not status.startswith("2")]
+            refusals = [
+                answer["content"]
+                for status, answer in call["responses"].items()
+                if not status.startswith("2")
+            ]
             assert all(set(content) == {"application/problem+json"} for content in refusals), name
             assert refusals, name
-            [answered] = [answer["content"] for status, answer in call["responses"].items() if status.startswith("2")]
+            [answered] = [
+                answer["content"]
+                for status, answer in call["responses"].items()
+                if status.startswith("2")
+            ]
             assert "application/json" in answered, name
     fields = described["components"]["schemas"]["SearchRequest"]["properties"]
     assert {"query", "limit", "mode", "where", "after"} <= set(fields)
-    assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == ["document_id", "principals"]
+    assert [p["name"] for p in calls["get /v1/documents/{document_id}"]["parameters"]] == [
+        "document_id",
+        "principals",
+    ]
 
 
 async def test_the_description_says_no_more_of_a_query_than_a_query_can_say(http):
-    calls = [call for calls in (await http.get("/openapi.json")).json()["paths"].values() for call in calls.values()]
+    calls = [
+        call
+        for calls in (await http.get("/openapi.json")).json()["paths"].values()
+        for call in calls.values()
+    ]
     parameters = {p["name"]: p["schema"] for call in calls for p in call.get("parameters", ())}
     assert "null" not in json.dumps(parameters)
-    assert (parameters["principals"]["type"], parameters["principals"]["maxItems"]) == ("array", 1000)
+    assert (parameters["principals"]["type"], parameters["principals"]["maxItems"]) == (
+        "array",
+        1000,
+    )
     assert (parameters["limit"]["minimum"], parameters["limit"]["maximum"]) == (1, 1000)
 
 
@@ -154,11 +207,18 @@ async def test_bodies_are_described_as_they_are_taken(http):
     schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
     search = schemas["SearchRequest"]["properties"]
     one, several, none = search["collection"]["anyOf"]
-    assert (one["type"], several["type"], several["maxItems"], none["type"]) == ("string", "array", 1000, "null")
+    assert (one["type"], several["type"], several["maxItems"], none["type"]) == (
+        "string",
+        "array",
+        1000,
+        "null",
+    )
     assert search["principals"]["anyOf"][0]["maxItems"] == 1000
     assert isinstance(search["limit"]["maximum"], int)
     assert schemas["Document"]["properties"]["version"]["anyOf"][0]["format"] == "int64"
-    assert all(SearchRequest.model_validate(example) for example in schemas["SearchRequest"]["examples"])
+    assert all(
+        SearchRequest.model_validate(example) for example in schemas["SearchRequest"]["examples"]
+    )
 
 
 async def test_every_answer_is_described_with_its_headers(http):
@@ -166,10 +226,15 @@ async def test_every_answer_is_described_with_its_headers(http):
     for path, calls in described["paths"].items():
         for call in calls.values():
             for status, answer in call["responses"].items():
-                named = {header["$ref"].removeprefix("#/components/headers/") for header in answer["headers"].values()}
+                named = {
+                    header["$ref"].removeprefix("#/components/headers/")
+                    for header in answer["headers"].values()
+                }
                 assert named == set(answer["headers"]) <= set(described["components"]["headers"])
                 assert "X-Request-ID" in named
-                assert ("Retry-After" in named) == (status in ("429", "503") and path.startswith("/v1/")), (path, status)
+                assert ("Retry-After" in named) == (
+                    status in ("429", "503") and path.startswith("/v1/")
+                ), (path, status)
                 assert ("WWW-Authenticate" in named) == (status == "401")
 
 
@@ -177,7 +242,12 @@ async def test_clients_find_a_name_for_every_call_and_every_body(http):
     described = (await http.get("/openapi.json")).json()
     calls = [call for calls in described["paths"].values() for call in calls.values()]
     names = [call["operationId"] for call in calls]
-    assert len(set(names)) == len(names) and {"search", "list_documents", "get_chunks", "create_collection"} <= set(names)
+    assert len(set(names)) == len(names) and {
+        "search",
+        "list_documents",
+        "get_chunks",
+        "create_collection",
+    } <= set(names)
     for call in calls:
         for body in call.get("requestBody", {}).get("content", {}).values():
             assert set(body["schema"]) == {"$ref"}
@@ -207,7 +277,11 @@ async def test_the_address_itself_leads_to_the_page(http):
 async def test_a_line_in_the_log_holds_no_raw_control_character(http, caplog):
     with caplog.at_level(logging.DEBUG, logger="livedex.pipeline.http"):
         await http.get("/v1/documents/a%0Ab%1B%00?query=%0A")
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("livedex.pipeline.http")]
+    lines = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("livedex.pipeline.http")
+    ]
     assert lines
     assert all(line.isprintable() for line in lines)
 
@@ -216,6 +290,9 @@ async def test_a_process_whose_work_stands_still_is_not_alive(app, http):
     problem = ["chunk has not polled Kafka for 200 s"]
     app.state.services.liveness.watch(lambda: problem[0])
     answer = await http.get("/healthz")
-    assert (answer.status_code, answer.json()) == (503, {"status": "stalled", "reasons": ["chunk has not polled Kafka for 200 s"]})
+    assert (answer.status_code, answer.json()) == (
+        503,
+        {"status": "stalled", "reasons": ["chunk has not polled Kafka for 200 s"]},
+    )
     problem[0] = None
     assert (await http.get("/healthz")).json() == {"status": "ok", "reasons": []}

@@ -8,10 +8,13 @@ import pytest
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        ("top_k", "top_k: no such field: did you mean limit?"), ("filter", "filter: no such field: did you mean where?"), ("qurey", "qurey: no such field: did you mean query?"),
-        ("colection", "colection: no such field: did you mean collection?"), ("threshold", "threshold: no such field: did you mean min_score?"),
+        ("top_k", "top_k: no such field: did you mean limit?"),
+        ("filter", "filter: no such field: did you mean where?"),
+        ("qurey", "qurey: no such field: did you mean query?"),
+        ("colection", "colection: no such field: did you mean collection?"),
+        ("threshold", "threshold: no such field: did you mean min_score?"),
     ],
-)  # fmt: skip
+)
 async def test_the_field_that_was_meant_is_named(http, field, said):
     answer = await http.post("/v1/search", json={"query": "x", field: 3})
     assert answer.status_code == 422
@@ -20,7 +23,10 @@ async def test_the_field_that_was_meant_is_named(http, field, said):
 
 async def test_a_field_that_resembles_none_is_answered_with_all(http):
     answer = await http.post("/v1/search", json={"query": "x", "xyzzy": 3})
-    assert "xyzzy: no such field: it takes after, alpha, candidates, collection" in answer.json()["detail"]
+    assert (
+        "xyzzy: no such field: it takes after, alpha, candidates, collection"
+        in answer.json()["detail"]
+    )
 
 
 async def test_a_field_within_a_value_is_told_as_before(http):

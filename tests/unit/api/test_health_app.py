@@ -15,7 +15,10 @@ from livedex.pipeline.api.health_app import RejectingAuthenticator, create_healt
 @pytest.fixture
 async def health(app) -> AsyncIterator[httpx.AsyncClient]:
     services: ApiServices = replace(app.state.services, tenancy=RejectingAuthenticator())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(create_health_app(services)), base_url="http://pod.example:9000") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(create_health_app(services)),
+        base_url="http://pod.example:9000",
+    ) as client:
         yield client
 
 
@@ -39,7 +42,10 @@ async def test_partitions_without_a_leader_leave_it_ready(app, health):
 
 async def test_nothing_of_documents_is_served_there(app, health):
     calls = [
-        (method.upper(), path.replace("{document_id}", "a").replace("{name}", "a").replace("{token}", "a"))
+        (
+            method.upper(),
+            path.replace("{document_id}", "a").replace("{name}", "a").replace("{token}", "a"),
+        )
         for path, methods in app.openapi()["paths"].items()
         if path.startswith("/v1/")
         for method in methods
@@ -54,7 +60,10 @@ async def test_the_same_is_told_with_and_without_a_credential(health, operations
     bare = await health.get("/readyz")
     shown = await health.get("/readyz", headers={"Authorization": "Bearer ldx_1_x"})
     assert bare.json() == shown.json()
-    assert bare.json()["degraded"] == {"embedder": "unavailable", "sources": "unavailable"} and "secret" not in bare.text
+    assert (
+        bare.json()["degraded"] == {"embedder": "unavailable", "sources": "unavailable"}
+        and "secret" not in bare.text
+    )
 
 
 async def test_what_stands_still_is_told_whichever_app_is_asked(app, health):

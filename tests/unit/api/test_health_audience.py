@@ -1,4 +1,6 @@
-"""Reasons are told to administrators, and to everybody where no credential is needed; others learn names alone, and nobody is refused."""
+"""Reasons are told to administrators, and to everybody where no credential is needed; others learn
+names alone, and nobody is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,28 @@ from livedex.pipeline.http.authentication import Caller
 from livedex.pipeline.model import DEFAULT_TENANT, TenantId
 
 SECRET = "/srv/acme/secret at 10.0.0.7"
-DOWN = {"embedder": SECRET, "source:acme": SECRET, "blobs:s3.acme.example": SECRET, "subscriber:acme": SECRET}
+DOWN = {
+    "embedder": SECRET,
+    "source:acme": SECRET,
+    "blobs:s3.acme.example": SECRET,
+    "subscriber:acme": SECRET,
+}
 
 
 @dataclass
 class Keyed:
-    """Callers by their keys; without a key nobody is let in, and while `error` is set nobody can be told."""
+    """Callers by their keys; without a key nobody is let in, and while `error` is set nobody can
+    be told.
+    """
 
     error: Exception | None = None
     open_before: bool = False
     callers: dict[str, Caller] = field(
         default_factory=lambda: {
-            "boss": Caller(TenantId("acme"), frozenset({"admin"})), "reader": Caller(TenantId("acme"), frozenset({"search", "documents:all"})),
+            "boss": Caller(TenantId("acme"), frozenset({"admin"})),
+            "reader": Caller(TenantId("acme"), frozenset({"search", "documents:all"})),
         }
-    )  # fmt: skip
+    )
 
     async def caller_of(self, headers: Headers) -> Caller:
         key = headers.get("x-api-key")
@@ -60,13 +70,23 @@ async def test_whoever_is_no_administrator_is_told_names_alone(app, http, operat
     headers = {} if key is None else {"X-API-Key": key}
     ready = await http.get("/readyz", headers=headers)
     assert ready.status_code == 503 and ready.json() == {
-        "status": "unready", "reasons": ["database: unavailable"],
-        "degraded": {"embedder": "unavailable", "blobs": "unavailable", "sources": "unavailable", "subscribers": "unavailable"},
-    }  # fmt: skip
+        "status": "unready",
+        "reasons": ["database: unavailable"],
+        "degraded": {
+            "embedder": "unavailable",
+            "blobs": "unavailable",
+            "sources": "unavailable",
+            "subscribers": "unavailable",
+        },
+    }
     alive = await http.get("/healthz", headers=headers)
     assert (alive.status_code, alive.json()) == (503, {"status": "stalled", "reasons": ["chunk"]})
     for answer in (ready, alive):
-        assert "acme" not in answer.text and "10.0.0.7" not in answer.text and "www-authenticate" not in answer.headers
+        assert (
+            "acme" not in answer.text
+            and "10.0.0.7" not in answer.text
+            and "www-authenticate" not in answer.headers
+        )
 
 
 async def test_an_administrator_is_told_why(app, http, operations, tenancy):
@@ -78,11 +98,16 @@ async def test_an_administrator_is_told_why(app, http, operations, tenancy):
 
 
 @pytest.mark.parametrize("open_before", [True, False])
-async def test_while_keys_cannot_be_looked_up_it_is_as_before(http, operations, tenancy, open_before):
+async def test_while_keys_cannot_be_looked_up_it_is_as_before(
+    http, operations, tenancy, open_before
+):
     operations.error = OutageError("database", "its disk is full")
     tenancy.error, tenancy.open_before = operations.error, open_before
     answer = await http.get("/readyz")
-    assert (answer.status_code, answer.json()["reasons"]) == (503, ["database: " + ("does not answer" if open_before else "unavailable")])
+    assert (answer.status_code, answer.json()["reasons"]) == (
+        503,
+        ["database: " + ("does not answer" if open_before else "unavailable")],
+    )
 
 
 class Made:
@@ -97,10 +122,12 @@ class Made:
         return self.any
 
 
-async def test_what_is_remembered_of_a_service_without_keys_ends_with_the_first_key_and_holds_for_this_machine_alone():
+async def test_the_cached_absence_of_keys_ends_with_the_first_key():
     made, now = Made(), [0.0]
     ring = ApiKeyCache(made, lambda: now[0])
-    tenancy = CredentialAuthenticator(ring, DEFAULT_TENANT, keyless=AnonymousRequestPolicy(AllowedHosts(bound="127.0.0.1")))
+    tenancy = CredentialAuthenticator(
+        ring, DEFAULT_TENANT, keyless=AnonymousRequestPolicy(AllowedHosts(bound="127.0.0.1"))
+    )
     here, elsewhere = Headers({"host": "localhost:8700"}), Headers({"host": "evil.example"})
     assert not tenancy.was_open_to(here)
     await tenancy.caller_of(here)

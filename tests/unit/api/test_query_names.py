@@ -1,4 +1,6 @@
-"""A query that an operation does not take is refused with what was meant, wherever a caller is known: nothing is widened unseen."""
+"""A query that an operation does not take is refused with what was meant, wherever a caller is
+known: nothing is widened unseen.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,47 @@ NAMED = {"document_id": "a", "name": "default", "token": "t", "source": "s"}
 
 async def test_every_operation_with_a_caller_refuses_a_parameter_that_it_does_not_have(app, http):
     calls = [
-        (method, path.format(**NAMED)) for path, calls in app.openapi()["paths"].items() if path.startswith("/v1/") for method in calls
+        (method, path.format(**NAMED))
+        for path, calls in app.openapi()["paths"].items()
+        if path.startswith("/v1/")
+        for method in calls
     ]
     assert len(calls) > 8
     for method, path in [*calls, ("head", "/v1/documents")]:
-        answer = await http.request(method.upper(), f"{path}?xyzzy=1", json={} if method == "post" else None)
+        answer = await http.request(
+            method.upper(), f"{path}?xyzzy=1", json={} if method == "post" else None
+        )
         assert answer.status_code == 422, (method, path, answer.text)
-        assert method == "head" or answer.json()["detail"].startswith("xyzzy: no such parameter: it takes "), answer.text
+        assert method == "head" or answer.json()["detail"].startswith(
+            "xyzzy: no such parameter: it takes "
+        ), answer.text
 
 
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("colection=x", "colection: no such parameter: did you mean collection?"), ("page_size=5", "page_size: no such parameter: did you mean limit?"),
-        ("Limit=5", "Limit: no such parameter: did you mean limit?"), ("offset=5", "offset: no such parameter: did you mean cursor?"),
-        ("status=dead", "status: no such parameter: did you mean state?"), ("principal=ann", "principal: no such parameter: did you mean principals?"),
-        ("_=1", "_: no such parameter: it takes collection, cursor, limit, principals, source, state"), ("=1", "no such parameter"),
-        ("limit=1&limit=2", "limit: give it once"), ("collection=a&collection=b", "collection: give it once"), ("limit=5&limit=5", "limit: give it once"),
-        ("collection=a&colection=b", "colection: no such parameter"), ("%00=1", "no such parameter"), ("collection%20=a", "did you mean collection?"),
+        ("colection=x", "colection: no such parameter: did you mean collection?"),
+        ("page_size=5", "page_size: no such parameter: did you mean limit?"),
+        ("Limit=5", "Limit: no such parameter: did you mean limit?"),
+        ("offset=5", "offset: no such parameter: did you mean cursor?"),
+        ("status=dead", "status: no such parameter: did you mean state?"),
+        ("principal=ann", "principal: no such parameter: did you mean principals?"),
+        (
+            "_=1",
+            "_: no such parameter: it takes collection, cursor, limit, principals, source, state",
+        ),
+        ("=1", "no such parameter"),
+        ("limit=1&limit=2", "limit: give it once"),
+        ("collection=a&collection=b", "collection: give it once"),
+        ("limit=5&limit=5", "limit: give it once"),
+        ("collection=a&colection=b", "colection: no such parameter"),
+        ("%00=1", "no such parameter"),
+        ("collection%20=a", "did you mean collection?"),
     ],
-)  # fmt: skip
-async def test_what_is_misspelt_or_repeated_is_named_with_what_was_meant(http, problem_of, query, said):
+)
+async def test_what_is_misspelt_or_repeated_is_named_with_what_was_meant(
+    http, problem_of, query, said
+):
     assert said in problem_of(await http.get(f"/v1/documents?{query}"), 422)["detail"]
 
 
@@ -40,7 +62,11 @@ async def test_a_list_may_be_given_several_times(http, documents):
 
 async def test_of_many_unknown_names_the_first_few_are_told(http):
     answer = await http.get("/v1/documents?" + "&".join(f"x{n}=1" for n in range(2_000)))
-    assert answer.status_code == 422 and len(answer.json()["errors"]) == 5 and len(answer.content) < 2_000
+    assert (
+        answer.status_code == 422
+        and len(answer.json()["errors"]) == 5
+        and len(answer.content) < 2_000
+    )
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/"])

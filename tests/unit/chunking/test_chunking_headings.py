@@ -9,7 +9,7 @@ BODY = "A body that is long enough to stand alone. " * 12
 
 
 def headings(text: str, format: str = "markdown") -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(c.heading for c in chunk_text(text, format=format)))  # type: ignore[arg-type]
+    return list(dict.fromkeys(c.heading for c in chunk_text(text, format=format)))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,9 @@ def test_only_a_heading_is_a_heading(text: str) -> None:
         "<textarea>\n```\n# not\n</textarea>",
     ],
 )
-def test_what_stands_in_code_of_a_list_or_in_raw_html_is_no_heading_and_hides_none(code: str) -> None:
+def test_what_stands_in_code_of_a_list_or_in_raw_html_is_no_heading_and_hides_none(
+    code: str,
+) -> None:
     assert headings(f"# A\n\n{BODY}\n\n{code}\n\n{BODY}\n\n# B\n\n{BODY}") == [("A",), ("B",)]
 
 
@@ -49,12 +51,18 @@ def test_closing_hashes_go_and_a_hash_of_the_name_stays() -> None:
 
 
 def test_words_about_comments_hide_no_heading() -> None:
-    assert headings(f"# A\n\nA comment opens with `<!--` and may span lines.\n\n{BODY}\n\n# B\n\n{BODY}") == [("A",), ("B",)]
+    assert headings(
+        f"# A\n\nA comment opens with `<!--` and may span lines.\n\n{BODY}\n\n# B\n\n{BODY}"
+    ) == [("A",), ("B",)]
 
 
 @pytest.mark.parametrize(
     ("text", "format"),
-    [("# " + "long " * 5000, "markdown"), ("long " * 5000 + "\n===\n", "markdown"), ("long " * 5000 + "\n======\n", "rst")],
+    [
+        ("# " + "long " * 5000, "markdown"),
+        ("long " * 5000 + "\n===\n", "markdown"),
+        ("long " * 5000 + "\n======\n", "rst"),
+    ],
 )
 def test_a_title_of_any_length_makes_a_short_path(text: str, format: str) -> None:
     paths = headings(f"{text}\n\n{BODY}", format)
@@ -62,7 +70,10 @@ def test_a_title_of_any_length_makes_a_short_path(text: str, format: str) -> Non
 
 
 def test_underlined_titles_are_headings() -> None:
-    assert headings(f"Title\n=====\n\n{BODY}\n\nSub\n---\n\n{BODY}") == [("Title",), ("Title", "Sub")]
+    assert headings(f"Title\n=====\n\n{BODY}\n\nSub\n---\n\n{BODY}") == [
+        ("Title",),
+        ("Title", "Sub"),
+    ]
 
 
 def test_a_rule_is_no_heading() -> None:
@@ -71,13 +82,23 @@ def test_a_rule_is_no_heading() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["<!-- end of part -->", "</details>", '<p align="center">words</p>', '<img src="a.png" alt="a">', "<br/>", "<?php x ?>", "<X-Note>"],
+    [
+        "<!-- end of part -->",
+        "</details>",
+        '<p align="center">words</p>',
+        '<img src="a.png" alt="a">',
+        "<br/>",
+        "<?php x ?>",
+        "<X-Note>",
+    ],
 )
 def test_html_above_a_rule_is_no_title(line: str) -> None:
     assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",)]
 
 
-@pytest.mark.parametrize("line", ["<b>Bold</b> words", "<https://example.org/>", "a < b", "<kbd>Ctrl</kbd>"])
+@pytest.mark.parametrize(
+    "line", ["<b>Bold</b> words", "<https://example.org/>", "a < b", "<kbd>Ctrl</kbd>"]
+)
 def test_html_inside_a_line_leaves_it_a_title(line: str) -> None:
     assert headings(f"# A\n\n{BODY}\n\n{line}\n---\n\n{BODY}") == [("A",), ("A", line)]
 
@@ -92,12 +113,25 @@ def test_a_heading_without_a_body_goes_with_the_section_below_it() -> None:
 
 
 def test_titles_of_restructuredtext_have_levels_in_the_order_of_their_use() -> None:
-    text = f"====\nBook\n====\n\n{BODY}\n\nPart\n====\n\n{BODY}\n\nSmall\n-----\n\n{BODY}\n\nNext\n====\n\n{BODY}"
-    assert headings(text, "rst") == [("Book",), ("Book", "Part"), ("Book", "Part", "Small"), ("Book", "Next")]
+    text = (
+        f"====\nBook\n====\n\n{BODY}\n\nPart\n====\n\n{BODY}\n\nSmall\n-----\n\n{BODY}\n\nNext\n"
+        f"====\n\n{BODY}"
+    )
+    assert headings(text, "rst") == [
+        ("Book",),
+        ("Book", "Part"),
+        ("Book", "Part", "Small"),
+        ("Book", "Next"),
+    ]
 
 
-def test_titles_of_restructuredtext_may_follow_each_other_and_be_longer_than_their_overline() -> None:
-    text = f"Book\n====\nPart\n----\n{BODY}\n\n----\nLonger than its lines\n----\n\n{BODY}\nNo title: text stands above\n----\n\n{BODY}"
+def test_titles_of_restructuredtext_may_follow_each_other_and_be_longer_than_their_overline() -> (
+    None
+):
+    text = (
+        f"Book\n====\nPart\n----\n{BODY}\n\n----\nLonger than its lines\n----\n\n{BODY}\nNo "
+        f"title: text stands above\n----\n\n{BODY}"
+    )
     assert headings(text, "rst") == [("Book", "Part"), ("Book", "Part", "Longer than its lines")]
 
 
@@ -109,12 +143,19 @@ def test_a_fence_that_fits_is_not_cut() -> None:
 
 def test_cutting_begins_behind_front_matter() -> None:
     text = "---\ntitle: x\n---\n# A\nbody"
-    assert [text[c.start : c.end] for c in chunk_text(text, format="markdown", start=17)] == ["# A\nbody"]
+    assert [text[c.start : c.end] for c in chunk_text(text, format="markdown", start=17)] == [
+        "# A\nbody"
+    ]
 
 
 @pytest.mark.parametrize(
     ("size", "overlap", "name"),
-    [(50, 0, "LIVEDEX_CHUNK_SIZE"), (-5, 0, "LIVEDEX_CHUNK_SIZE"), (200, 200, "LIVEDEX_CHUNK_OVERLAP"), (200, -1, "LIVEDEX_CHUNK_OVERLAP")],
+    [
+        (50, 0, "LIVEDEX_CHUNK_SIZE"),
+        (-5, 0, "LIVEDEX_CHUNK_SIZE"),
+        (200, 200, "LIVEDEX_CHUNK_OVERLAP"),
+        (200, -1, "LIVEDEX_CHUNK_OVERLAP"),
+    ],
 )
 def test_sizes_without_sense_are_refused(size: int, overlap: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):
@@ -122,4 +163,7 @@ def test_sizes_without_sense_are_refused(size: int, overlap: int, name: str) -> 
 
 
 def test_every_way_of_cutting_has_its_name() -> None:
-    assert len({chunker_config_id(1400, 0), chunker_config_id(600, 0), chunker_config_id(1400, 100)}) == 3
+    assert (
+        len({chunker_config_id(1400, 0), chunker_config_id(600, 0), chunker_config_id(1400, 100)})
+        == 3
+    )

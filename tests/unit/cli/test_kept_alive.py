@@ -7,7 +7,9 @@ import pytest
 from livedex.app import roles
 
 
-async def test_a_role_that_fails_begins_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_role_that_fails_begins_again_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(roles, "_FIRST_PAUSE_S", 0.001)
     stop, begun = asyncio.Event(), 0
 

@@ -26,7 +26,8 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLXRoYXQtaXMtbG9uZw"
         f"postgresql://user:{KEY.key.split('_')[2]}@host/db",
         f'{{"password": "{KEY.key.split("_")[2]}"}}',
     ],
-    ids=["key", "mapping", "header", "other header", "query", "url", "json"],  # the key is another one in each process
+    # the key is another one in each process
+    ids=["key", "mapping", "header", "other header", "query", "url", "json"],
 )
 def test_no_line_holds_a_secret(message: str) -> None:
     assert KEY.key.split("_")[2] not in mask_credentials(message)

@@ -42,9 +42,20 @@ class _FullDisk:
         return ScanReport()
 
 
-async def test_an_outage_is_waited_for_and_told_once_until_it_says_something_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_waited_for_and_told_once_until_it_says_something_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     stop = asyncio.Event()
     asked, folder = _Asked(stop), _FullDisk("full", "full", "away", None, "full", None)
-    await asyncio.wait_for(serve_scan_requests(cast("InstallationStatus", asked), [cast("FolderConnector", folder)], stop), 30)
+    await asyncio.wait_for(
+        serve_scan_requests(
+            cast("InstallationStatus", asked), [cast("FolderConnector", folder)], stop
+        ),
+        30,
+    )
     assert asked.open == folder.says == []
-    assert [record.getMessage().rsplit(" ", 1)[-1] for record in caplog.records] == ["full", "away", "full"]
+    assert [record.getMessage().rsplit(" ", 1)[-1] for record in caplog.records] == [
+        "full",
+        "away",
+        "full",
+    ]

@@ -21,7 +21,9 @@ def test_a_long_text_is_cut_between_words() -> None:
     assert truncate("x" * 50, 10) == "x" * 9 + "…"
 
 
-def test_columns_are_aligned_and_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_are_aligned_and_numbers_stand_to_the_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_table([("chunk", 7), ("embed", 1200)], ("stage", "waiting"))
     assert capsys.readouterr().out == "stage  waiting\nchunk        7\nembed     1200\n"
 

@@ -19,7 +19,8 @@ HANGS = {
     "a coroutine that is shielded": "await asyncio.shield(asyncio.Event().wait())",
     "a coroutine that swallows its end": "await stubborn()",
     "the event loop": "threading.Event().wait()",
-    "a thread of the executor": "asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)",
+    "a thread of the executor": "asyncio.get_running_loop().run_in_executor(None, "
+    "threading.Event().wait)",
     "a thread": "threading.Thread(target=threading.Event().wait).start()",
 }
 
@@ -47,7 +48,12 @@ def program(hang: str, grace_s: float) -> subprocess.Popen[str]:
 
         run(main())
     """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 
@@ -65,7 +71,9 @@ def test_it_ends_within_its_grace_whatever_hangs(what: str) -> None:
         assert "0.3 s" in line and "next start" in line
 
 
-@pytest.mark.parametrize("what", ["a coroutine", "a coroutine that swallows its end", "the event loop", "a thread"])
+@pytest.mark.parametrize(
+    "what", ["a coroutine", "a coroutine that swallows its end", "the event loop", "a thread"]
+)
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_at_once(what: str, second: signal.Signals) -> None:
     process = program(HANGS[what], 600)

@@ -17,7 +17,9 @@ def names(*folders: Path) -> list[str]:
     return [source.name for source in folder_sources(folders, Settings(), Path("no-data-here"))]
 
 
-def test_a_source_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_called_like_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "my notes", "line\nbreak", "日本"):
         (tmp_path / name / "in").mkdir(parents=True)
         assert names(tmp_path / name, tmp_path / name / "in") == [name, "in"]
@@ -41,7 +43,9 @@ def test_the_index_is_no_folder_to_watch(tmp_path: Path) -> None:
     for folder in (data, data / "inside", tmp_path / "link"):
         with pytest.raises(ConfigError, match="--data"):
             folder_sources([folder], Settings(), data)
-    assert [source.path for source in folder_sources([tmp_path], Settings(), data)] == [tmp_path], "around it, it is left out"
+    assert [source.path for source in folder_sources([tmp_path], Settings(), data)] == [tmp_path], (
+        "around it, it is left out"
+    )
 
 
 def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
@@ -59,7 +63,10 @@ def test_a_name_that_is_too_long_says_what_to_do(tmp_path: Path) -> None:
 def test_what_up_was_started_with_is_found_again_by_the_commands(tmp_path: Path) -> None:
     """Whatever the folder is called, and the folders above it."""
     for n, name in enumerate((b"plain", b"caf\xe9", b"line\nbreak", "日本".encode())):
-        folder, data = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name, b"in"))), tmp_path / f"data-{n}"
+        folder, data = (
+            Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name, b"in"))),
+            tmp_path / f"data-{n}",
+        )
         for made in (folder, data):
             made.mkdir(parents=True)
         sources = folder_sources([folder, folder.parent], Settings(), data)

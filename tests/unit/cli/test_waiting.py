@@ -19,7 +19,9 @@ class _Nothing:
 
 
 class _EndsBetweenTwoLooks:
-    """A broker with one event, which ends in another one just after the place up to which changes were accepted was noted."""
+    """A broker with one event, which ends in another one just after the place up to which changes
+    were accepted was noted.
+    """
 
     def __init__(self) -> None:
         self.first, self.second = True, False
@@ -33,7 +35,12 @@ class _EndsBetweenTwoLooks:
         return there
 
     async def left(self, mark: object) -> int:
-        left = sum(marked and there for marked, there in zip(cast("tuple[bool, bool]", mark), (self.first, self.second), strict=True))
+        left = sum(
+            marked and there
+            for marked, there in zip(
+                cast("tuple[bool, bool]", mark), (self.first, self.second), strict=True
+            )
+        )
         if mark[1]:
             self.second = False  # until the next look
         return left
@@ -41,6 +48,8 @@ class _EndsBetweenTwoLooks:
 
 async def test_what_came_of_an_event_that_ended_between_two_looks_is_waited_for() -> None:
     broker = _EndsBetweenTwoLooks()
-    found = await wait_for_catch_up(cast("InstallationStatus", _Nothing()), broker, deadline=time.monotonic() + 60, scan=False)
+    found = await wait_for_catch_up(
+        cast("InstallationStatus", _Nothing()), broker, deadline=time.monotonic() + 60, scan=False
+    )
     assert found.all
     assert not broker.second, "what came of the event was still there"

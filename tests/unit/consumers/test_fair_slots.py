@@ -64,7 +64,14 @@ async def test_tenants_that_hold_equally_many_take_turns() -> None:
     while work.holding:
         order.append(work.holding[0])
         await work.let_go(work.holding[0])
-    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"] or order == ["a1", "a2", "b1", "c1", "a3", "b2"], order
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"] or order == [
+        "a1",
+        "a2",
+        "b1",
+        "c1",
+        "a3",
+        "b2",
+    ], order
 
 
 async def test_who_is_cancelled_leaves_its_slot_to_the_next() -> None:

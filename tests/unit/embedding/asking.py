@@ -49,7 +49,9 @@ async def collect_embeddings(service: EmbeddingService, texts: Sequence[str]) ->
     return got
 
 
-def assert_embeddings(got: EmbeddingResult, texts: Sequence[str], embedder: FakeEmbedder, *, but: Sequence[int] = ()) -> None:
+def assert_embeddings(
+    got: EmbeddingResult, texts: Sequence[str], embedder: FakeEmbedder, *, but: Sequence[int] = ()
+) -> None:
     """Every text has its own vector, except some; and none was paid for twice."""
     assert got.outage is None
     assert sorted(got.vectors) == [i for i in range(len(texts)) if i not in but]
@@ -87,7 +89,9 @@ def fail_first(count: int, error: Callable[[], Exception]) -> Script:
     return script
 
 
-def fail_when(error: Callable[[], Exception], when: Callable[[Sequence[str]], bool] = lambda texts: True) -> Script:
+def fail_when(
+    error: Callable[[], Exception], when: Callable[[Sequence[str]], bool] = lambda texts: True
+) -> Script:
     """Every request fails that looks like this."""
 
     async def script(texts: Sequence[str], number: int) -> Vectors | None:

@@ -24,4 +24,7 @@ def server() -> Iterator[EmbeddingServer]:
 @pytest.fixture
 def passages() -> Callable[[int], list[str]]:
     """So many documents' texts, all different, each long enough not to be taken for a probe."""
-    return lambda count: [f"passage number{n} speaks of subject{n * 7} and of nothing else at all, at some length" for n in range(count)]
+    return lambda count: [
+        f"passage number{n} speaks of subject{n * 7} and of nothing else at all, at some length"
+        for n in range(count)
+    ]

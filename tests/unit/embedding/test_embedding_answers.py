@@ -54,7 +54,10 @@ def test_vectors_come_in_the_order_of_their_indexes() -> None:
         (answer(item(0, 1.0), item(1, True)), "index 1 has a value that is no number"),
         (answer(item(0, 1.0), item(1, [0.1], [0.2])), "index 1 has a value that is no number"),
         (answer(item(0, 1.0), item(1, 1.0, 2.0)), "index 1 has length 2"),
-        (b'{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[' + b"9" * 400 + b"]}]}", "not finite"),
+        (
+            b'{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[' + b"9" * 400 + b"]}]}",
+            "not finite",
+        ),
         (b"", "0 bytes that are not JSON"),
         (b'{"data": [{"index": 0, "embedd', "not JSON"),
         (b"<html>fine</html>", "not JSON"),
@@ -75,7 +78,10 @@ def test_nothing_of_a_wrong_answer_is_used(body: bytes, says: str) -> None:
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400"])
 def test_a_value_that_is_not_finite_is_refused_by_its_index(literal: str) -> None:
-    body = b'{"data":[{"index":0,"embedding":[0.1,0.2]},{"index":1,"embedding":[0.1,%s]}]}' % literal.encode()
+    body = (
+        b'{"data":[{"index":0,"embedding":[0.1,0.2]},{"index":1,"embedding":[0.1,%s]}]}'
+        % literal.encode()
+    )
     with pytest.raises(RetryableError, match="1 of 2 has a value that is not finite"):
         unit_vectors(parse_embeddings_response(body, 2), 2, None)
 
@@ -90,7 +96,9 @@ def test_a_value_that_is_not_finite_is_refused_by_its_index(literal: str) -> Non
         ([0.1, 0.2], None, "for 2 texts"),
     ],
 )
-def test_numbers_that_are_no_vectors_are_refused(rows: list[Any], dimensions: int | None, says: str) -> None:
+def test_numbers_that_are_no_vectors_are_refused(
+    rows: list[Any], dimensions: int | None, says: str
+) -> None:
     with pytest.raises(RetryableError, match=says):
         unit_vectors(np.array(rows), 2, dimensions)
 
@@ -114,14 +122,17 @@ def base64_of(*values: float) -> str:
         answer({"index": None, "embedding": [1, 0]}, {"index": None, "embedding": [2, 2]}),
         answer(item("1", 2, 2), item("0", 1, 0)),
         answer(item(1, 2, 2), item("0", 1, 0)),
-        answer({"index": 0, "embedding": base64_of(1, 0)}, {"index": 1, "embedding": base64_of(2, 2)}),
+        answer(
+            {"index": 0, "embedding": base64_of(1, 0)}, {"index": 1, "embedding": base64_of(2, 2)}
+        ),
         answer(item(0, [1, 0]), item(1, [2, 2])),
         answer([1, 0], [2, 2]),
         b"[[1, 0], [2, 2]]",
         b'[{"embedding": [1, 0]}, {"embedding": [2, 2]}]',
         b'{"embeddings": [[1, 0], [2, 2]]}',
         b'{"data": {"data": [{"embedding": [1, 0]}, {"embedding": [2, 2]}]}}',
-        b'{"result": {"data": [{"index": 1, "embedding": [2, 2]}, {"index": 0, "embedding": [1, 0]}]}}',
+        b'{"result": {"data": [{"index": 1, "embedding": [2, 2]}, {"index": 0, "embedding": '
+        b"[1, 0]}]}}",
         b'{"embeddings": [{"values": [1, 0]}, {"values": [2, 2]}]}',
     ],
 )

@@ -36,15 +36,22 @@ class Complaining(FakeEmbedder):
 def test_the_usual_names() -> None:
     assert isinstance(build_embedder("local"), LocalEmbedder)
     assert build_embedder("openai:m", api_key=SecretStr("k")).model_id == "openai:m"
-    assert build_embedder("openai:org/m:latest", url="http://localhost/v1").model_id == "openai:org/m:latest"
+    assert (
+        build_embedder("openai:org/m:latest", url="http://localhost/v1").model_id
+        == "openai:org/m:latest"
+    )
     assert build_embedder("ollama:nomic-embed-text:v1.5", dimensions=768).dimensions == 768
 
 
 def test_a_class_gets_what_it_takes() -> None:
-    counting = build_embedder("livedex.pipeline.embedding.fake_embedder:CountingEmbedder", url="http://x", dimensions=12)
+    counting = build_embedder(
+        "livedex.pipeline.embedding.fake_embedder:CountingEmbedder", url="http://x", dimensions=12
+    )
     assert isinstance(counting, FakeEmbedder)
     assert counting.dimensions == 12
-    demanding = build_embedder(f"{__name__}:Demanding", url="http://x", api_key=SecretStr("k"), dimensions=12)
+    demanding = build_embedder(
+        f"{__name__}:Demanding", url="http://x", api_key=SecretStr("k"), dimensions=12
+    )
     assert isinstance(demanding, Demanding)
     assert demanding.given == ("http://x", "k")
 
@@ -52,8 +59,25 @@ def test_a_class_gets_what_it_takes() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        *("", "locl", "local:x", "openai", "openai:", "ollama:", "gemini:m", "cohere:m", "voyage:m", ":C", "livedex.pipeline.embedding:"),
-        *("no.such.module:C", "livedex.pipeline.errors:NoSuch", f"{__name__}:WithoutEmbed", f"{__name__}:Demanding"),
+        *(
+            "",
+            "locl",
+            "local:x",
+            "openai",
+            "openai:",
+            "ollama:",
+            "gemini:m",
+            "cohere:m",
+            "voyage:m",
+            ":C",
+            "livedex.pipeline.embedding:",
+        ),
+        *(
+            "no.such.module:C",
+            "livedex.pipeline.errors:NoSuch",
+            f"{__name__}:WithoutEmbed",
+            f"{__name__}:Demanding",
+        ),
     ],
 )
 def test_anything_else_is_refused_and_says_what_is_possible(spec: str) -> None:
@@ -73,9 +97,12 @@ def test_the_local_model_has_its_own_length() -> None:
         build_embedder("local", dimensions=512)
 
 
-def test_a_class_of_the_working_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_of_the_working_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_model.py").write_text(
-        "from livedex.pipeline.embedding.fake_embedder import CountingEmbedder\n\n\nclass Mine(CountingEmbedder):\n    pass\n"
+        "from livedex.pipeline.embedding.fake_embedder import CountingEmbedder\n\n\nclass "
+        "Mine(CountingEmbedder):\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

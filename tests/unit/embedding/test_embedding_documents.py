@@ -11,7 +11,13 @@ import pytest
 
 from livedex.pipeline.embedding.embedder import Vectors
 from livedex.pipeline.embedding.provider_errors import TextDeniedError, provider_error
-from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.errors import (
+    OutageError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+    TooLargeError,
+)
 from tests.unit.embedding.asking import (
     assert_embeddings,
     collect_embeddings,
@@ -38,12 +44,16 @@ def refused() -> Exception:
 async def test_a_batch_holds_as_many_texts_as_the_limits_allow(time: FakeClock) -> None:
     embedder = counting(max_texts=100, max_characters=1_000, max_text_characters=200)
     texts = [f"{n:030}" for n in range(250)] + [f"{n:0190}" for n in range(40)]
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder
+    )
     assert all(len(sent) <= 100 and sum(map(len, sent)) <= 1_000 for sent in embedder.sent)
     assert embedder.requests <= math.ceil(sum(map(len, texts)) / 1_000) + 1
 
 
-async def test_a_text_beyond_the_models_limit_is_refused_before_anything_is_sent(time: FakeClock, passages: Passages) -> None:
+async def test_a_text_beyond_the_models_limit_is_refused_before_anything_is_sent(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting(max_text_characters=200)
     texts = [*passages(2), "x" * 201]
     got = await time.run(collect_embeddings(service_on(embedder, time), texts))
@@ -54,7 +64,9 @@ async def test_a_text_beyond_the_models_limit_is_refused_before_anything_is_sent
 
 async def test_blank_texts_are_never_sent(time: FakeClock) -> None:
     embedder = counting()
-    got = await time.run(collect_embeddings(service_on(embedder, time), ["a", "", " \n", "\u200b", "b"]))
+    got = await time.run(
+        collect_embeddings(service_on(embedder, time), ["a", "", " \n", "\u200b", "b"])
+    )
     assert embedder.sent == [["a", "b"]]
     assert sorted(got.vectors) == [0, 4]
     assert sorted(got.refused) == [1, 2, 3]
@@ -66,7 +78,9 @@ async def test_no_texts_cost_no_request(time: FakeClock) -> None:
     assert embedder.requests == 0
 
 
-async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_on_as_it_comes(time: FakeClock, passages: Passages) -> None:
+async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_on_as_it_comes(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting(max_texts=2, concurrency=3)
     doors = [asyncio.Event() for _ in range(4)]
 
@@ -89,15 +103,21 @@ async def test_several_requests_are_under_way_at_once_and_each_answer_is_handed_
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
-async def test_an_outage_of_some_requests_is_over_soon_and_nothing_is_refused(time: FakeClock, passages: Passages, count: int) -> None:
+async def test_an_outage_of_some_requests_is_over_soon_and_nothing_is_refused(
+    time: FakeClock, passages: Passages, count: int
+) -> None:
     embedder = counting()
     embedder.script = fail_first(count, broken)
     texts = passages(20)
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder
+    )
 
 
 @pytest.mark.parametrize("texts_at_once", [1, 7, 60])
-async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeClock, passages: Passages, texts_at_once: int) -> None:
+async def test_every_third_request_fails_and_all_is_embedded_once(
+    time: FakeClock, passages: Passages, texts_at_once: int
+) -> None:
     embedder = counting(max_texts=texts_at_once, concurrency=4)
 
     async def script(texts: Sequence[str], number: int) -> None:
@@ -106,7 +126,9 @@ async def test_every_third_request_fails_and_all_is_embedded_once(time: FakeCloc
 
     embedder.script = script
     texts = passages(60)
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,11 +154,17 @@ async def test_a_wrong_answer_of_any_embedder_is_asked_for_again(
             return wrong(np.stack([embedder.vector(text) for text in sent])) if number < 2 else None
 
     embedder.script = script
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time, dimensions=32), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time, dimensions=32), texts)),
+        texts,
+        embedder,
+    )
     assert embedder.requests == 3
 
 
-async def test_nothing_is_sent_before_the_time_that_the_provider_names_whoever_was_told(time: FakeClock, passages: Passages) -> None:
+async def test_nothing_is_sent_before_the_time_that_the_provider_names_whoever_was_told(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting(max_texts=1, concurrency=3)
     sent_at: list[float] = []
 
@@ -147,7 +175,9 @@ async def test_nothing_is_sent_before_the_time_that_the_provider_names_whoever_w
 
     embedder.script = script
     texts = passages(6)
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder
+    )
     assert len([at for at in sent_at if at < 3.0]) == 2
     assert len(sent_at) == 7
 
@@ -159,14 +189,20 @@ async def test_one_who_asks_for_patience_is_asked_again_with_growing_pauses(
     embedder = counting()
     embedder.script = fail_first(4, lambda: RateLimitedError("HTTP 429", retry_after_s=named))
     texts = passages(3)
-    assert_embeddings(await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service_on(embedder, time), texts)), texts, embedder
+    )
     assert embedder.requests == 5
     assert time.now_s >= 4 * (named or 0.4)
 
 
-async def test_one_who_asks_for_patience_for_ever_is_away_and_no_text_is_to_blame(time: FakeClock, passages: Passages) -> None:
+async def test_one_who_asks_for_patience_for_ever_is_away_and_no_text_is_to_blame(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
-    embedder.script = fail_when(lambda: RateLimitedError("HTTP 429"), lambda texts: not is_probe(texts))
+    embedder.script = fail_when(
+        lambda: RateLimitedError("HTTP 429"), lambda texts: not is_probe(texts)
+    )
     service = service_on(embedder, time)
     for _ in range(5):
         got = await time.run(collect_embeddings(service, passages(1)))
@@ -176,7 +212,9 @@ async def test_one_who_asks_for_patience_for_ever_is_away_and_no_text_is_to_blam
     await service.close()
 
 
-async def test_a_long_time_to_wait_is_an_outage_and_nobody_sleeps_on_it(time: FakeClock, passages: Passages) -> None:
+async def test_a_long_time_to_wait_is_an_outage_and_nobody_sleeps_on_it(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_first(1, lambda: RateLimitedError("HTTP 429", retry_after_s=30.0))
     service, texts = service_on(embedder, time), passages(3)
@@ -191,7 +229,9 @@ async def test_a_long_time_to_wait_is_an_outage_and_nobody_sleeps_on_it(time: Fa
     assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
 
 
-async def test_a_request_too_large_is_halved_and_later_ones_stay_small(time: FakeClock, passages: Passages) -> None:
+async def test_a_request_too_large_is_halved_and_later_ones_stay_small(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: TooLargeError("HTTP 413"), lambda texts: len(texts) > 3)
     service = service_on(embedder, time)
@@ -200,11 +240,15 @@ async def test_a_request_too_large_is_halved_and_later_ones_stay_small(time: Fak
     failed = sum(len(sent) > 3 for sent in embedder.sent)
     assert failed <= 5
     before = embedder.requests
-    assert_embeddings(await time.run(collect_embeddings(service, texts[40:50])), texts[40:50], embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service, texts[40:50])), texts[40:50], embedder
+    )
     assert embedder.requests - before == 5
 
 
-async def test_a_smaller_size_grows_back_when_all_goes_well(time: FakeClock, passages: Passages) -> None:
+async def test_a_smaller_size_grows_back_when_all_goes_well(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_first(3, lambda: TooLargeError("HTTP 413"))
     service = service_on(embedder, time)
@@ -214,7 +258,9 @@ async def test_a_smaller_size_grows_back_when_all_goes_well(time: FakeClock, pas
     assert max(len(sent) for sent in embedder.sent[4:]) > 32
 
 
-async def test_a_single_text_too_large_costs_itself_and_not_the_size_of_the_others(time: FakeClock, passages: Passages) -> None:
+async def test_a_single_text_too_large_costs_itself_and_not_the_size_of_the_others(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: TooLargeError("HTTP 400"), contains_poison)
     service = service_on(embedder, time)
@@ -229,7 +275,9 @@ async def test_a_single_text_too_large_costs_itself_and_not_the_size_of_the_othe
 
 @pytest.mark.parametrize("size", [4, 8, 20, 60, 100, 256])
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.5, 0.99])
-async def test_one_refused_text_is_found_in_few_requests(time: FakeClock, passages: Passages, size: int, place: float) -> None:
+async def test_one_refused_text_is_found_in_few_requests(
+    time: FakeClock, passages: Passages, size: int, place: float
+) -> None:
     embedder = counting()
     embedder.script = fail_when(refused, contains_poison)
     texts = passages(size)
@@ -243,7 +291,9 @@ async def test_one_refused_text_is_found_in_few_requests(time: FakeClock, passag
 
 
 @pytest.mark.parametrize("fault", [refused, broken], ids=["400", "500"])
-@pytest.mark.parametrize("bad", [[0], [19], [0, 19], [3, 4, 5], [7, 30, 31, 59], list(range(0, 60, 7))])
+@pytest.mark.parametrize(
+    "bad", [[0], [19], [0, 19], [3, 4, 5], [7, 30, 31, 59], list(range(0, 60, 7))]
+)
 async def test_every_text_that_fails_alone_is_refused_and_no_other(
     time: FakeClock, passages: Passages, fault: Callable[[], Exception], bad: list[int]
 ) -> None:
@@ -258,7 +308,9 @@ async def test_every_text_that_fails_alone_is_refused_and_no_other(
     assert time.now_s < 60
 
 
-async def test_a_text_that_makes_a_wrong_answer_is_refused(time: FakeClock, passages: Passages) -> None:
+async def test_a_text_that_makes_a_wrong_answer_is_refused(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
 
     async def script(texts: Sequence[str], number: int) -> Vectors | None:
@@ -282,7 +334,9 @@ async def test_a_lone_text_gets_a_minute_before_it_is_to_blame_for_errors(time: 
     assert 60 <= time.now_s < 120
 
 
-async def test_errors_for_all_documents_are_an_outage_though_probes_are_answered(time: FakeClock, passages: Passages) -> None:
+async def test_errors_for_all_documents_are_an_outage_though_probes_are_answered(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_when(broken, lambda texts: not is_probe(texts))
     service, texts = service_on(embedder, time), passages(7)
@@ -296,7 +350,11 @@ async def test_errors_for_all_documents_are_an_outage_though_probes_are_answered
 
 
 @pytest.mark.parametrize("begins", range(1, 16))
-@pytest.mark.parametrize("outage", [broken, refused, lambda: OutageError("embedder", "HTTP 401")], ids=["500", "400", "401"])
+@pytest.mark.parametrize(
+    "outage",
+    [broken, refused, lambda: OutageError("embedder", "HTTP 401")],
+    ids=["500", "400", "401"],
+)
 async def test_an_outage_that_begins_in_the_middle_refuses_nothing(
     time: FakeClock, passages: Passages, begins: int, outage: Callable[[], Exception]
 ) -> None:
@@ -319,14 +377,18 @@ async def test_an_outage_that_begins_in_the_middle_refuses_nothing(
     await time.advance(40)
     over = True
     await time.advance(40)
-    rest = [index for index in range(40) if index not in first.vectors and index not in first.refused]
+    rest = [
+        index for index in range(40) if index not in first.vectors and index not in first.refused
+    ]
     second = await time.run(collect_embeddings(service, [texts[index] for index in rest]))
     assert second.outage is None
     assert {rest[index] for index in second.refused} | set(first.refused) == {21}
     assert len(embedder.texts) == len(set(embedder.texts)) == 39
 
 
-async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeClock, passages: Passages) -> None:
+async def test_answers_under_way_when_an_outage_begins_are_handed_on(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting(max_texts=1, concurrency=2)
     slow = asyncio.Event()
 
@@ -348,7 +410,7 @@ async def test_answers_under_way_when_an_outage_begins_are_handed_on(time: FakeC
     await service.close()
 
 
-async def test_an_unforeseen_error_of_an_embedder_is_an_outage_that_names_it_and_no_document_s_fault(
+async def test_an_unexpected_embedder_error_is_an_outage_and_no_document_s_fault(
     time: FakeClock, passages: Passages
 ) -> None:
     embedder = counting()
@@ -364,7 +426,9 @@ async def test_an_unforeseen_error_of_an_embedder_is_an_outage_that_names_it_and
 @pytest.mark.parametrize(
     "error",
     [
-        lambda: provider_error(403, {}, b"<html><title>Blocked</title>Request 17 was blocked</html>", now=START),
+        lambda: provider_error(
+            403, {}, b"<html><title>Blocked</title>Request 17 was blocked</html>", now=START
+        ),
         lambda: provider_error(401, {}, b"", now=START),
         lambda: provider_error(404, {}, b"{}", now=START),
         lambda: provider_error(406, {}, b"not acceptable", now=START),
@@ -385,10 +449,15 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
     embedder = counting()
     embedder.script = fail_when(error, contains_poison)
     service = service_on(embedder, time)
-    alone = alone and not getattr(TextDeniedError(error()), "needs_witness", False)  # these are blamed only if others are embedded
-    texts = ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
+    # these are blamed only if others are embedded
+    alone = alone and not getattr(TextDeniedError(error()), "needs_witness", False)
+    texts = (
+        ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
+    )
     got = await time.run(collect_embeddings(service, texts))
-    assert_embeddings(got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))])
+    assert_embeddings(
+        got, texts, embedder, but=[texts.index(next(text for text in texts if "POISON" in text))]
+    )
     [refused] = got.refused.values()
     assert "refused by the model" in str(refused) and "POISON" not in str(refused)
     assert "check LIVEDEX" not in str(refused), "no setting is to blame"
@@ -398,7 +467,9 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(time: FakeClock, passages: Passages, status: int) -> None:
+async def test_what_is_said_to_everybody_is_an_outage_after_one_probe(
+    time: FakeClock, passages: Passages, status: int
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START))
     service = service_on(embedder, time)
@@ -413,15 +484,21 @@ async def test_no_quota_blames_no_text_though_a_probe_is_small_enough_to_be_answ
     time: FakeClock, passages: Passages, status: int
 ) -> None:
     embedder = counting()
-    embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START), lambda texts: not is_probe(texts))
+    embedder.script = fail_when(
+        lambda: provider_error(status, {}, b"", now=START), lambda texts: not is_probe(texts)
+    )
     service = service_on(embedder, time)
     got = await time.run(collect_embeddings(service, passages(9)))
     assert got.outage is not None and got.refused == {}
     await service.close()
 
 
-@pytest.mark.parametrize("status", [408, 409, 424, 425, 460, 499, 500, 502, 503, 504, 520, 529, 599])
-async def test_a_server_that_cannot_do_it_now_is_waited_for(time: FakeClock, passages: Passages, status: int) -> None:
+@pytest.mark.parametrize(
+    "status", [408, 409, 424, 425, 460, 499, 500, 502, 503, 504, 520, 529, 599]
+)
+async def test_a_server_that_cannot_do_it_now_is_waited_for(
+    time: FakeClock, passages: Passages, status: int
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: provider_error(status, {}, b"", now=START))
     service = service_on(embedder, time)
@@ -430,7 +507,9 @@ async def test_a_server_that_cannot_do_it_now_is_waited_for(time: FakeClock, pas
     await time.advance(12)
     embedder.script = fail_when(RuntimeError, lambda texts: False)
     await time.advance(16)
-    assert_embeddings(await time.run(collect_embeddings(service, passages(8))), passages(8), embedder)
+    assert_embeddings(
+        await time.run(collect_embeddings(service, passages(8))), passages(8), embedder
+    )
     await service.close()
 
 
@@ -455,7 +534,9 @@ async def test_a_caller_that_leaves_ends_its_requests(time: FakeClock, passages:
     assert sorted(cancelled) == [0, 1]
 
 
-async def test_after_stop_nothing_is_sent_and_what_is_under_way_ends(time: FakeClock, passages: Passages) -> None:
+async def test_after_stop_nothing_is_sent_and_what_is_under_way_ends(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting(max_texts=1)
     service = service_on(embedder, time)
 

@@ -48,11 +48,15 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-def gatherer_on(embedder: FakeEmbedder, time: FakeClock, shelf: Shelf) -> BatchedPassageEmbedder[int]:
+def gatherer_on(
+    embedder: FakeEmbedder, time: FakeClock, shelf: Shelf
+) -> BatchedPassageEmbedder[int]:
     return BatchedPassageEmbedder(service_on(embedder, time), shelf.store, clock=time.clock)
 
 
-async def test_texts_of_callers_at_the_same_time_are_one_request(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_texts_of_callers_at_the_same_time_are_one_request(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(30)
     gatherer = gatherer_on(embedder, time, shelf)
     calls = [gatherer.gather([(n, texts[n]), (n + 1, texts[n + 1])]) for n in range(29)]
@@ -61,7 +65,9 @@ async def test_texts_of_callers_at_the_same_time_are_one_request(time: FakeClock
     assert sorted(shelf.stored) == list(range(30))
 
 
-async def test_a_key_under_way_is_not_sent_again(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_a_key_under_way_is_not_sent_again(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(1)
     door = asyncio.Event()
 
@@ -79,7 +85,9 @@ async def test_a_key_under_way_is_not_sent_again(time: FakeClock, shelf: Shelf, 
     assert embedder.texts == texts
 
 
-async def test_who_looked_before_the_vector_was_stored_does_not_pay_again(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_who_looked_before_the_vector_was_stored_does_not_pay_again(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(1)
     gatherer = gatherer_on(embedder, time, shelf)
     for _ in range(2):
@@ -87,7 +95,9 @@ async def test_who_looked_before_the_vector_was_stored_does_not_pay_again(time: 
     assert embedder.texts == texts
 
 
-async def test_while_all_requests_are_under_way_the_next_one_grows(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_while_all_requests_are_under_way_the_next_one_grows(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(concurrency=2), passages(40)
 
     async def script(sent: Sequence[str], number: int) -> None:
@@ -105,7 +115,9 @@ async def test_while_all_requests_are_under_way_the_next_one_grows(time: FakeClo
     assert embedder.requests <= 6
 
 
-async def test_nobody_is_told_before_the_vectors_are_stored(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_nobody_is_told_before_the_vectors_are_stored(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     shelf.door = asyncio.Event()
     gatherer = gatherer_on(counting(), time, shelf)
     call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))
@@ -116,7 +128,9 @@ async def test_nobody_is_told_before_the_vectors_are_stored(time: FakeClock, she
     assert await time.run(call) == {}
 
 
-async def test_each_answer_is_stored_while_others_are_still_awaited(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_each_answer_is_stored_while_others_are_still_awaited(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(max_texts=2), passages(4)
     door = asyncio.Event()
 
@@ -135,7 +149,9 @@ async def test_each_answer_is_stored_while_others_are_still_awaited(time: FakeCl
     assert sorted(shelf.stored) == [0, 1, 2, 3]
 
 
-async def test_a_refused_text_concerns_only_those_who_asked_for_it(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_a_refused_text_concerns_only_those_who_asked_for_it(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(3)
     embedder.script = fail_when(lambda: RejectedError("HTTP 400"), contains_poison)
     gatherer = gatherer_on(embedder, time, shelf)
@@ -146,7 +162,9 @@ async def test_a_refused_text_concerns_only_those_who_asked_for_it(time: FakeClo
     assert sorted(shelf.stored) == [0, 1, 2]
 
 
-async def test_an_outage_reaches_only_those_whose_texts_were_not_embedded(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_an_outage_reaches_only_those_whose_texts_were_not_embedded(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(max_texts=1), passages(2)
 
     async def script(sent: Sequence[str], number: int) -> None:
@@ -155,12 +173,18 @@ async def test_an_outage_reaches_only_those_whose_texts_were_not_embedded(time: 
 
     embedder.script = script
     gatherer = gatherer_on(embedder, time, shelf)
-    first, second = await time.run(asyncio.gather(*(gatherer.gather([(n, text)]) for n, text in enumerate(texts)), return_exceptions=True))
+    first, second = await time.run(
+        asyncio.gather(
+            *(gatherer.gather([(n, text)]) for n, text in enumerate(texts)), return_exceptions=True
+        )
+    )
     assert first == {}
     assert isinstance(second, OutageError)
 
 
-async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(2)
     door = asyncio.Event()
 
@@ -180,20 +204,28 @@ async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(time: Fa
     assert sorted(shelf.stored) == [0, 1]
 
 
-async def test_vectors_that_cannot_be_stored_are_kept_and_not_paid_for_again(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_vectors_that_cannot_be_stored_are_kept_and_not_paid_for_again(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(), passages(3)
     gatherer = gatherer_on(embedder, time, shelf)
     shelf.failures = [OutageError("database", "away")] * 2
     with pytest.raises(OutageError, match="away"):
         await time.run(gatherer.gather(list(enumerate(texts))))
     with pytest.raises(OutageError, match="away"):
-        await time.run(gatherer.gather([(7, "a text that must not be paid for while the last ones are not stored")]))
+        await time.run(
+            gatherer.gather(
+                [(7, "a text that must not be paid for while the last ones are not stored")]
+            )
+        )
     assert await time.run(gatherer.gather(list(enumerate(texts)))) == {}
     assert embedder.texts == texts
     assert sorted(shelf.stored) == [0, 1, 2]
 
 
-async def test_kept_vectors_are_stored_though_nobody_asks(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_kept_vectors_are_stored_though_nobody_asks(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     gatherer = gatherer_on(counting(), time, shelf)
     shelf.failures = [RetryableError("deadlock")] * 4
     with pytest.raises(RetryableError, match="deadlock"):
@@ -202,7 +234,9 @@ async def test_kept_vectors_are_stored_though_nobody_asks(time: FakeClock, shelf
     assert list(shelf.stored) == [0]
 
 
-async def test_a_vector_that_can_never_be_stored_ends_alone(time: FakeClock, passages: Passages) -> None:
+async def test_a_vector_that_can_never_be_stored_ends_alone(
+    time: FakeClock, passages: Passages
+) -> None:
     stored: list[int] = []
 
     async def store(vectors: Sequence[tuple[int, Vector]]) -> None:
@@ -210,13 +244,17 @@ async def test_a_vector_that_can_never_be_stored_ends_alone(time: FakeClock, pas
             raise RejectedError("not storable", reason="not_storable")
         stored.extend(key for key, _ in vectors)
 
-    gatherer: BatchedPassageEmbedder[int] = BatchedPassageEmbedder(service_on(counting(), time), store, clock=time.clock)
+    gatherer: BatchedPassageEmbedder[int] = BatchedPassageEmbedder(
+        service_on(counting(), time), store, clock=time.clock
+    )
     refused = await time.run(gatherer.gather(list(enumerate(passages(12)))))
     assert {key: error.reason for key, error in refused.items()} == {5: "not_storable"}
     assert sorted(stored) == [n for n in range(12) if n != 5]
 
 
-async def test_draining_stores_what_is_under_way_and_sends_nothing_more(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_draining_stores_what_is_under_way_and_sends_nothing_more(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     embedder, texts = counting(max_texts=1), passages(3)
     door = asyncio.Event()
 
@@ -238,7 +276,9 @@ async def test_draining_stores_what_is_under_way_and_sends_nothing_more(time: Fa
     assert embedder.texts == texts[:1]
 
 
-async def test_draining_stores_what_was_kept(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_draining_stores_what_was_kept(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     gatherer = gatherer_on(counting(), time, shelf)
     shelf.failures = [OutageError("database", "away")] * 3
     with pytest.raises(OutageError):
@@ -247,7 +287,9 @@ async def test_draining_stores_what_was_kept(time: FakeClock, shelf: Shelf, pass
     assert list(shelf.stored) == [0]
 
 
-async def test_draining_ends_at_its_deadline(time: FakeClock, shelf: Shelf, passages: Passages) -> None:
+async def test_draining_ends_at_its_deadline(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
     shelf.door = asyncio.Event()
     gatherer = gatherer_on(counting(), time, shelf)
     call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))

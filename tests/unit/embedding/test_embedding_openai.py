@@ -17,9 +17,22 @@ from livedex.pipeline.embedding.embedder import EmbedLimits
 from livedex.pipeline.embedding.openai_embedder import OpenAIEmbedder
 from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError
 from livedex.pipeline.embedding.service import EmbeddingService
-from livedex.pipeline.errors import ConfigError, LivedexError, OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.errors import (
+    ConfigError,
+    LivedexError,
+    OutageError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+    TooLargeError,
+)
 from livedex.pipeline.runtime.clock import Clock
-from tests.scripted_embedder import CLOSED_CONNECTION, MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
+from tests.scripted_embedder import (
+    CLOSED_CONNECTION,
+    MIN_DOCUMENT_CHARACTERS,
+    EmbeddingServer,
+    Reply,
+)
 from tests.unit.embedding.asking import EmbeddingResult, collect_embeddings
 
 Passages = Callable[[int], list[str]]
@@ -38,20 +51,29 @@ async def service(server: EmbeddingServer) -> AsyncIterator[EmbeddingService]:
     """Its pauses take no time, unless the provider names one."""
     clock = Clock(uniform=lambda low, high: min(high, 0.02))
     made = EmbeddingService(
-        OpenAIEmbedder("check", url=server.url, limits=EmbedLimits(max_texts=8, concurrency=4)), dimensions=32, clock=clock
+        OpenAIEmbedder("check", url=server.url, limits=EmbedLimits(max_texts=8, concurrency=4)),
+        dimensions=32,
+        clock=clock,
     )
     yield made
     await made.close()
 
 
-def check(got: EmbeddingResult, texts: list[str], server: EmbeddingServer, *, but: tuple[int, ...] = ()) -> None:
+def check(
+    got: EmbeddingResult, texts: list[str], server: EmbeddingServer, *, but: tuple[int, ...] = ()
+) -> None:
     assert got.outage is None
     assert sorted(got.vectors) == [n for n in range(len(texts)) if n not in but]
-    assert all(np.allclose(vector, server.vector(texts[index]), atol=1e-5) for index, vector in got.vectors.items())
+    assert all(
+        np.allclose(vector, server.vector(texts[index]), atol=1e-5)
+        for index, vector in got.vectors.items()
+    )
     assert len(server.embedded_documents) == len(set(server.embedded_documents))
 
 
-def first_documents(count: int, reply: Reply | Callable[[list[str]], Reply]) -> Callable[[list[str], int], Reply | None]:
+def first_documents(
+    count: int, reply: Reply | Callable[[list[str]], Reply]
+) -> Callable[[list[str], int], Reply | None]:
     """The first requests with documents' texts are answered so."""
     left = iter(range(count))
 
@@ -63,10 +85,19 @@ def first_documents(count: int, reply: Reply | Callable[[list[str]], Reply]) -> 
     return answer
 
 
-async def test_a_request_is_what_the_protocol_says(server: EmbeddingServer, embedder: OpenAIEmbedder) -> None:
-    vectors = await embedder.embed(["one", "Grüße 漢字 😀", "lone \ud800 surrogate"], kind="document")
+async def test_a_request_is_what_the_protocol_says(
+    server: EmbeddingServer, embedder: OpenAIEmbedder
+) -> None:
+    vectors = await embedder.embed(
+        ["one", "Grüße 漢字 😀", "lone \ud800 surrogate"], kind="document"
+    )
     assert server.requests == [
-        {"model": "check", "input": ["one", "Grüße 漢字 😀", "lone \ufffd surrogate"], "encoding_format": "float", "path": "/v1/embeddings"}
+        {
+            "model": "check",
+            "input": ["one", "Grüße 漢字 😀", "lone \ufffd surrogate"],
+            "encoding_format": "float",
+            "path": "/v1/embeddings",
+        }
     ]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert vectors.shape == (3, 32)
@@ -75,8 +106,12 @@ async def test_a_request_is_what_the_protocol_says(server: EmbeddingServer, embe
     assert embedder.model_id == "openai:check"
 
 
-@pytest.mark.parametrize(("model", "sent"), [("text-embedding-3-small", 32), ("nomic-embed-text", None)])
-async def test_a_length_is_wished_for_only_from_models_that_can_shorten(server: EmbeddingServer, model: str, sent: int | None) -> None:
+@pytest.mark.parametrize(
+    ("model", "sent"), [("text-embedding-3-small", 32), ("nomic-embed-text", None)]
+)
+async def test_a_length_is_wished_for_only_from_models_that_can_shorten(
+    server: EmbeddingServer, model: str, sent: int | None
+) -> None:
     embedder = OpenAIEmbedder(model, url=server.url, dimensions=32)
     await embedder.embed(["one"], kind="query")
     await embedder.close()
@@ -93,7 +128,9 @@ async def test_a_url_may_end_in_any_usual_way(server: EmbeddingServer, suffix: s
 
 
 @pytest.mark.parametrize("key", ["k\n", " k\r\n"])
-async def test_a_key_may_come_from_a_file_with_a_line_end(server: EmbeddingServer, key: str) -> None:
+async def test_a_key_may_come_from_a_file_with_a_line_end(
+    server: EmbeddingServer, key: str
+) -> None:
     embedder = OpenAIEmbedder("check", url=server.url, api_key=SecretStr(key))
     await embedder.embed(["one"], kind="query")
     await embedder.close()
@@ -108,7 +145,17 @@ def test_a_key_that_no_header_can_hold_is_refused_at_the_start(key: str) -> None
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:8080", "ftp://localhost", "http://", "http://[::1", "/v1", "http://xn--/v1", "http://localhost:99999/v1"]
+    "url",
+    [
+        "",
+        "localhost:8080",
+        "ftp://localhost",
+        "http://",
+        "http://[::1",
+        "/v1",
+        "http://xn--/v1",
+        "http://localhost:99999/v1",
+    ],
 )
 def test_what_is_no_url_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ConfigError, match="LIVEDEX_EMBEDDER_URL"):
@@ -163,7 +210,9 @@ async def test_nobody_listening_is_retryable_and_says_where() -> None:
     await embedder.close()
 
 
-def spoilt(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[EmbeddingServer], Callable[[list[str]], Reply]]:
+def spoilt(
+    change: Callable[[list[dict[str, Any]]], object],
+) -> Callable[[EmbeddingServer], Callable[[list[str]], Reply]]:
     def made(server: EmbeddingServer) -> Callable[[list[str]], Reply]:
         def reply(texts: list[str]) -> Reply:
             items = server.data(texts)
@@ -177,7 +226,9 @@ def spoilt(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Embedd
 
 WRONG = {
     "one too few": spoilt(lambda items: items.pop()),
-    "one too many": spoilt(lambda items: items.append({"index": len(items), "embedding": [1.0] * 32})),
+    "one too many": spoilt(
+        lambda items: items.append({"index": len(items), "embedding": [1.0] * 32})
+    ),
     "an index twice": spoilt(lambda items: items[-1].update(index=0)),
     "an index out of range": spoilt(lambda items: items[0].update(index=999)),
     "no index": spoilt(lambda items: items[0].pop("index")),
@@ -187,8 +238,12 @@ WRONG = {
     "a string": spoilt(lambda items: items[0]["embedding"].__setitem__(7, "0.1")),
     "zeros": spoilt(lambda items: items[1].update(embedding=[0.0] * 32)),
     "beyond half precision": spoilt(lambda items: items[1]["embedding"].__setitem__(7, 70_000)),
-    "all shorter": spoilt(lambda items: [item.update(embedding=item["embedding"][:10]) for item in items]),
-    "half of the JSON": lambda server: lambda texts: Reply(body=json.dumps({"data": server.data(texts)}).encode()[:-40]),
+    "all shorter": spoilt(
+        lambda items: [item.update(embedding=item["embedding"][:10]) for item in items]
+    ),
+    "half of the JSON": lambda server: (
+        lambda texts: Reply(body=json.dumps({"data": server.data(texts)}).encode()[:-40])
+    ),
 }
 
 
@@ -201,14 +256,24 @@ async def test_a_wrong_answer_is_asked_for_again_and_nothing_of_it_is_used(
     check(await collect_embeddings(service, texts), texts, server)
 
 
-async def test_answers_in_another_order_are_put_right(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
+async def test_answers_in_another_order_are_put_right(
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages
+) -> None:
     server.answer = lambda texts, number: Reply(body={"data": server.data(texts)[::-1]})
     texts = passages(20)
     check(await collect_embeddings(service, texts), texts, server)
 
 
 @pytest.mark.parametrize(
-    "reply", [CLOSED_CONNECTION, Reply(500, {}), Reply(502, b"<html>"), Reply(429, {}), Reply(429, {}, {"Retry-After": "soon"})], ids=str
+    "reply",
+    [
+        CLOSED_CONNECTION,
+        Reply(500, {}),
+        Reply(502, b"<html>"),
+        Reply(429, {}),
+        Reply(429, {}, {"Retry-After": "soon"}),
+    ],
+    ids=str,
 )
 async def test_an_outage_of_some_requests_loses_nothing(
     server: EmbeddingServer, service: EmbeddingService, passages: Passages, reply: Reply
@@ -234,8 +299,12 @@ async def test_no_text_is_sent_before_the_time_that_was_named(
     assert len(under_way) <= 4
 
 
-async def test_a_poisonous_text_costs_itself(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
-    server.answer = lambda texts, number: Reply(400, {"error": {"message": "invalid"}}) if any("POISON" in t for t in texts) else None
+async def test_a_poisonous_text_costs_itself(
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages
+) -> None:
+    server.answer = lambda texts, number: (
+        Reply(400, {"error": {"message": "invalid"}}) if any("POISON" in t for t in texts) else None
+    )
     texts = passages(30)
     texts[17] += " POISON"
     got = await collect_embeddings(service, texts)
@@ -243,8 +312,12 @@ async def test_a_poisonous_text_costs_itself(server: EmbeddingServer, service: E
     assert list(got.refused) == [17]
 
 
-async def test_a_query_is_answered_while_documents_wait(server: EmbeddingServer, service: EmbeddingService, passages: Passages) -> None:
-    server.answer = lambda texts, number: real_time.sleep(0.3) if len(texts[0]) >= MIN_DOCUMENT_CHARACTERS else None
+async def test_a_query_is_answered_while_documents_wait(
+    server: EmbeddingServer, service: EmbeddingService, passages: Passages
+) -> None:
+    server.answer = lambda texts, number: (
+        real_time.sleep(0.3) if len(texts[0]) >= MIN_DOCUMENT_CHARACTERS else None
+    )
     documents = asyncio.ensure_future(collect_embeddings(service, passages(32)))
     await asyncio.sleep(0.05)
     begin = real_time.monotonic()

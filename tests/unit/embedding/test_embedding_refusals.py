@@ -11,16 +11,27 @@ import pytest
 from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError, provider_error
 from livedex.pipeline.embedding.provider_messages import MAX_CHARACTERS, error_message, redact
 from livedex.pipeline.embedding.status_kinds import classify_status
-from livedex.pipeline.errors import LivedexError, OutageError, RateLimitedError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.errors import (
+    LivedexError,
+    OutageError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+    TooLargeError,
+)
 from livedex.pipeline.http.retry_after import parse_retry_after_s
 from tests.unit.embedding.fake_time import START
 
 SECRET = "sk-4711-and-the-text"
 
 
-def error(status: int, code: str | None = None, message: str = SECRET, **headers: str) -> LivedexError:
+def error(
+    status: int, code: str | None = None, message: str = SECRET, **headers: str
+) -> LivedexError:
     body = json.dumps({"error": {"message": message, "code": code}}).encode()
-    return provider_error(status, {name.replace("_", "-"): value for name, value in headers.items()}, body, now=START)
+    return provider_error(
+        status, {name.replace("_", "-"): value for name, value in headers.items()}, body, now=START
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +59,9 @@ def error(status: int, code: str | None = None, message: str = SECRET, **headers
         (error(422), RejectedError),
     ],
 )
-def test_a_status_becomes_the_error_that_says_what_to_do(found: LivedexError, kind: type[LivedexError]) -> None:
+def test_a_status_becomes_the_error_that_says_what_to_do(
+    found: LivedexError, kind: type[LivedexError]
+) -> None:
     assert type(found) is kind
     assert SECRET not in str(found)
 
@@ -59,7 +72,17 @@ def test_what_only_a_person_can_mend_says_how() -> None:
     assert "billing" in str(error(429, "insufficient_quota"))
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b"[1]", b'{"error": "no"}', b'{"error": {"code": 7}}', b"[" * 99_999])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>bad gateway</html>",
+        b"[1]",
+        b'{"error": "no"}',
+        b'{"error": {"code": 7}}',
+        b"[" * 99_999,
+    ],
+)
 @pytest.mark.parametrize("status", [400, 429, 502])
 def test_a_body_of_any_shape_is_no_obstacle(status: int, body: bytes) -> None:
     assert str(status) in str(provider_error(status, {}, body, now=START))
@@ -85,7 +108,9 @@ def test_a_body_of_any_shape_is_no_obstacle(status: int, body: bytes) -> None:
         ("Mon, 99 Foo 2026 12:00:04 GMT", None),
     ],
 )
-def test_retry_after_is_seconds_or_a_date_and_else_is_not_there(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_seconds_or_a_date_and_else_is_not_there(
+    header: str | None, seconds: float | None
+) -> None:
     assert parse_retry_after_s(header, START) == seconds
 
 
@@ -129,7 +154,11 @@ def test_every_status_has_its_meaning(status: int) -> None:
         (b'{"object": "error", "message": "input 17 too long"}', "input 17 too long"),
         (b"input 17 too long", "input 17 too long"),
         (b'["input 17 too long"]', "input 17 too long"),
-        (b"<html><head><style>x{}</style><script>alert(1)</script><title>403</title></head>\n<body>Request&nbsp;blocked</body></html>", "403 Request blocked"),
+        (
+            b"<html><head><style>x{}</style><script>alert(1)</script><title>403</title></"
+            b"head>\n<body>Request&nbsp;blocked</body></html>",
+            "403 Request blocked",
+        ),
         (b"", ""),
         (b"{}", ""),
         (b"7", ""),
@@ -137,7 +166,7 @@ def test_every_status_has_its_meaning(status: int) -> None:
         ("Größe überschritten".encode(), "Größe überschritten"),
         (b"\xff\xfe\x00", "\ufffd\ufffd"),
     ],
-)  # fmt: skip
+)
 def test_the_words_of_a_provider_are_found_in_any_body(body: bytes, says: str) -> None:
     assert error_message(body) == says
     assert says in str(provider_error(400, {}, body, now=START))
@@ -147,10 +176,22 @@ def test_the_words_of_a_provider_are_found_in_any_body(body: bytes, says: str) -
 def test_words_are_kept_without_the_texts_and_the_keys_and_never_long(quoted: str) -> None:
     text = "the salaries of everybody\nwho works here are secret, and so is this sentence " * 20
     body = json.dumps(
-        {"error": {"message": quoted.format(text[:700], text[300:900]) + " with key live_4711secret and sk-abcdefgh12345678"}}
+        {
+            "error": {
+                "message": quoted.format(text[:700], text[300:900])
+                + " with key live_4711secret and sk-abcdefgh12345678"
+            }
+        }
     ).encode()
-    said = str(provider_error(400, {}, body, now=START, texts=["another", text], secret="live_4711secret"))
-    assert "salaries" not in said and "sentence" not in said and "4711secret" not in said and "abcdefgh" not in said
+    said = str(
+        provider_error(400, {}, body, now=START, texts=["another", text], secret="live_4711secret")
+    )
+    assert (
+        "salaries" not in said
+        and "sentence" not in said
+        and "4711secret" not in said
+        and "abcdefgh" not in said
+    )
     assert len(error_message(body)) <= MAX_CHARACTERS
     assert "\n" not in said
 

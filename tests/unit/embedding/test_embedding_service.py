@@ -11,8 +11,22 @@ import pytest
 
 from livedex.pipeline.embedding.embedder import Vectors
 from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError
-from livedex.pipeline.errors import ConfigError, OutageError, RateLimitedError, RejectedError, RetryableError
-from tests.unit.embedding.asking import assert_embeddings, collect_embeddings, counting, fail_first, fail_when, is_probe, service_on
+from livedex.pipeline.errors import (
+    ConfigError,
+    OutageError,
+    RateLimitedError,
+    RejectedError,
+    RetryableError,
+)
+from tests.unit.embedding.asking import (
+    assert_embeddings,
+    collect_embeddings,
+    counting,
+    fail_first,
+    fail_when,
+    is_probe,
+    service_on,
+)
 from tests.unit.embedding.fake_time import FakeClock
 
 Passages = Callable[[int], list[str]]
@@ -22,14 +36,21 @@ def away() -> Exception:
     return RetryableError("no answer")
 
 
-@pytest.mark.parametrize("error", [lambda: OutageError("embedder", "HTTP 401: check the key"), away], ids=["401", "silence"])
+@pytest.mark.parametrize(
+    "error",
+    [lambda: OutageError("embedder", "HTTP 401: check the key"), away],
+    ids=["401", "silence"],
+)
 async def test_an_outage_is_shown_pauses_everything_and_ends_by_itself(
     time: FakeClock, passages: Passages, error: Callable[[], Exception]
 ) -> None:
     told: list[tuple[bool, str]] = []
     embedder = counting()
     embedder.script = fail_when(error)
-    service, texts = service_on(embedder, time, on_health=lambda ok, reason: told.append((ok, reason))), passages(5)
+    service, texts = (
+        service_on(embedder, time, on_health=lambda ok, reason: told.append((ok, reason))),
+        passages(5),
+    )
     assert service.health.status == "ok"
     got = await time.run(collect_embeddings(service, texts))
     assert got.outage is not None
@@ -51,7 +72,9 @@ async def test_an_outage_is_shown_pauses_everything_and_ends_by_itself(
     assert_embeddings(await time.run(collect_embeddings(service, texts)), texts, embedder)
 
 
-async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(time: FakeClock, passages: Passages) -> None:
+async def test_the_first_trial_comes_soon_and_later_ones_at_growing_intervals(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     trials: list[float] = []
 
@@ -79,7 +102,9 @@ async def test_the_reason_shown_is_the_last_one(time: FakeClock, passages: Passa
     await service.close()
 
 
-async def test_a_provider_that_refuses_everything_is_away(time: FakeClock, passages: Passages) -> None:
+async def test_a_provider_that_refuses_everything_is_away(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: RejectedError("HTTP 400"))
     service = service_on(embedder, time)
@@ -90,7 +115,9 @@ async def test_a_provider_that_refuses_everything_is_away(time: FakeClock, passa
     await service.close()
 
 
-async def test_vectors_of_another_length_are_an_outage_that_says_so(time: FakeClock, passages: Passages) -> None:
+async def test_vectors_of_another_length_are_an_outage_that_says_so(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     service = service_on(embedder, time, dimensions=16)
     got = await time.run(collect_embeddings(service, passages(3)))
@@ -112,7 +139,9 @@ async def test_a_query_does_not_wait_behind_documents(time: FakeClock, passages:
     service, texts = service_on(embedder, time), passages(3)
     call = asyncio.ensure_future(collect_embeddings(service, texts))
     await time.settle()
-    assert np.allclose(await service.embed_query("question"), embedder.vector("question"), atol=1e-6)
+    assert np.allclose(
+        await service.embed_query("question"), embedder.vector("question"), atol=1e-6
+    )
     door.set()
     assert_embeddings(await time.run(call), texts, embedder)
 
@@ -149,7 +178,9 @@ async def test_a_query_is_tried_twice_and_then_a_probe_finds_out(time: FakeClock
 
 async def test_a_query_that_alone_fails_leaves_the_provider_well(time: FakeClock) -> None:
     embedder = counting()
-    embedder.script = fail_when(lambda: RejectedError("HTTP 400"), lambda texts: texts[0] == "question")
+    embedder.script = fail_when(
+        lambda: RejectedError("HTTP 400"), lambda texts: texts[0] == "question"
+    )
     service = service_on(embedder, time)
     with pytest.raises(RetryableError, match="refuses the query"):
         await service.embed_query("question")
@@ -205,7 +236,9 @@ async def test_the_check_refuses_another_length_than_configured(time: FakeClock)
     assert service.health.status == "ok"
 
 
-async def test_the_check_of_a_provider_that_is_away_is_an_outage_and_it_recovers(time: FakeClock) -> None:
+async def test_the_check_of_a_provider_that_is_away_is_an_outage_and_it_recovers(
+    time: FakeClock,
+) -> None:
     embedder = counting()
     embedder.script = fail_when(away)
     service = service_on(embedder, time)
@@ -232,7 +265,12 @@ async def test_every_request_and_every_text_is_counted(time: FakeClock, passages
             self.outcomes.append(outcome)
 
     counts, embedder, texts = Counts(), counting(), passages(4)
-    failures = [RetryableError("x"), RejectedError("x"), QuotaExhaustedError("x"), OutageError("embedder", "x")]
+    failures = [
+        RetryableError("x"),
+        RejectedError("x"),
+        QuotaExhaustedError("x"),
+        OutageError("embedder", "x"),
+    ]
 
     async def script(sent: Sequence[str], number: int) -> Vectors | None:
         if number < len(failures):
@@ -251,7 +289,9 @@ async def test_every_request_and_every_text_is_counted(time: FakeClock, passages
 
 @pytest.mark.parametrize("pattern", ["10", "110", "1100", "01", "001110", "111000"])
 @pytest.mark.parametrize("texts_at_once", [1, 5, 40])
-async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeClock, passages: Passages, pattern: str, texts_at_once: int) -> None:
+async def test_no_rhythm_of_failures_makes_a_text_guilty(
+    time: FakeClock, passages: Passages, pattern: str, texts_at_once: int
+) -> None:
     embedder = counting(max_texts=texts_at_once, concurrency=2)
 
     async def script(texts: Sequence[str], number: int) -> None:
@@ -271,7 +311,9 @@ async def test_no_rhythm_of_failures_makes_a_text_guilty(time: FakeClock, passag
     await service.close()
 
 
-async def test_close_ends_what_runs_and_closes_the_embedder(time: FakeClock, passages: Passages) -> None:
+async def test_close_ends_what_runs_and_closes_the_embedder(
+    time: FakeClock, passages: Passages
+) -> None:
     embedder = counting()
     embedder.script = fail_when(lambda: OutageError("embedder", "HTTP 401"))
     service = service_on(embedder, time)

@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.errors import NoTextError
-from livedex.pipeline.extract import ExtractedText, extract, is_supported_file, sanitize_json, sanitize_text
+from livedex.pipeline.extract import (
+    ExtractedText,
+    extract,
+    is_supported_file,
+    sanitize_json,
+    sanitize_text,
+)
 
-GERMAN = "Die Größe der Bücherstapel überraschte die Köchin, weil später fünf Körbe voller Äpfel für die Gäste nötig wären. "
+GERMAN = (
+    "Die Größe der Bücherstapel überraschte die Köchin, weil später fünf Körbe voller Äpfel für "
+    "die Gäste nötig wären. "
+)
 
 
 def read(content: bytes, name: str = "a.md", **options: Any) -> ExtractedText:
@@ -37,7 +46,9 @@ def test_wide_text_is_read(mark: bytes, encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("text", ["hello world", "Привет мир, как дела", "Η γρήγορη αλεπού"])
-def test_wide_text_without_a_mark_is_read_where_its_bytes_are_valid_utf8_too(encoding: str, text: str) -> None:
+def test_wide_text_without_a_mark_is_read_where_its_bytes_are_valid_utf8_too(
+    encoding: str, text: str
+) -> None:
     assert read(text.encode(encoding)).text == text
 
 
@@ -46,21 +57,37 @@ def test_quotes_of_windows_are_read(text: str) -> None:
     assert read(text.encode("cp1252")).text == text
 
 
-@pytest.mark.parametrize("text", ["RIFFing on a theme", "ID3 tags explained", "BZh is how bzip2 begins", "OggS", "GIF89a was a format"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RIFFing on a theme",
+        "ID3 tags explained",
+        "BZh is how bzip2 begins",
+        "OggS",
+        "GIF89a was a format",
+    ],
+)
 def test_a_text_may_begin_with_the_word_that_a_format_begins_with(text: str) -> None:
     assert read(text.encode()).text == text
 
 
 @pytest.mark.parametrize(
     ("encoding", "text"),
-    [("cp1251", "Съешь ещё этих мягких французских булок, да выпей чаю. " * 4), ("shift_jis", "日本語の文章です。これは試験です。" * 6)],
+    [
+        ("cp1251", "Съешь ещё этих мягких французских булок, да выпей чаю. " * 4),
+        ("shift_jis", "日本語の文章です。これは試験です。" * 6),
+    ],
 )
 def test_other_scripts_are_guessed(encoding: str, text: str) -> None:
     assert read(text.encode(encoding), "a.txt").text == text
 
 
 def test_broken_sequences_cost_no_readable_word() -> None:
-    text = read("Zoë wrote this. ".encode() * 20 + b" \xc3\x28 \xf0\x9f\x92 tail \xff " + "naïve end".encode()).text
+    text = read(
+        "Zoë wrote this. ".encode() * 20
+        + b" \xc3\x28 \xf0\x9f\x92 tail \xff "
+        + "naïve end".encode()
+    ).text
     assert "Zoë wrote this." in text and text.endswith("naïve end") and "tail" in text
 
 
@@ -169,7 +196,9 @@ def test_surrogates_that_were_written_to_a_file_are_joined_or_replaced(words: st
 
 
 def test_metadata_is_cleaned_at_any_depth_keys_too() -> None:
-    assert sanitize_json({"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}) == {
+    assert sanitize_json(
+        {"k\x00": "v", "n": {"a": ["x\x00", float("nan"), 2**70]}, "\ud800": 1}
+    ) == {
         "k": "v",
         "n": {"a": ["x", None, str(2**70)]},
         "\ufffd": 1,
@@ -180,14 +209,25 @@ def test_values_that_have_no_text_of_their_own_are_stored_all_the_same() -> None
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
-    cleaned = sanitize_json({"deep": deep, "long": 16**5_000, 16**4_999: {16**4_998}, "inside": [[16**5_000] for _ in range(2)]})
-    assert cleaned["long"] == "0x1" + "0" * 5_000 and cleaned["0x1" + "0" * 4_999] == ["0x1" + "0" * 4_998]
+    cleaned = sanitize_json(
+        {
+            "deep": deep,
+            "long": 16**5_000,
+            16**4_999: {16**4_998},
+            "inside": [[16**5_000] for _ in range(2)],
+        }
+    )
+    assert cleaned["long"] == "0x1" + "0" * 5_000 and cleaned["0x1" + "0" * 4_999] == [
+        "0x1" + "0" * 4_998
+    ]
     while isinstance(cleaned["deep"], list):
         cleaned["deep"] = cleaned["deep"][0]
     assert cleaned["deep"] == "…"
 
 
-@pytest.mark.parametrize("front", ["---\nn: 0x{}\n---\n", "---\n? 0x{}\n: 1\n---\n", "+++\nn = 0x{}\n+++\n"])
+@pytest.mark.parametrize(
+    "front", ["---\nn: 0x{}\n---\n", "---\n? 0x{}\n: 1\n---\n", "+++\nn = 0x{}\n+++\n"]
+)
 def test_a_number_of_thousands_of_digits_in_front_matter_costs_no_document(front: str) -> None:
     found = read(f"{front.format('f' * 5_000)}# A\n".encode())
     assert found.title == "A" and "0x" + "f" * 5_000 in str(found.metadata)

@@ -1,4 +1,6 @@
-"""Front matter: what is written is what is found, whatever the syntax; what cannot be read is told and stays text."""
+"""Front matter: what is written is what is found, whatever the syntax; what cannot be read is told
+and stays text.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,64 @@ def read(text: str) -> ExtractedText:
 @pytest.mark.parametrize(
     ("written", "value"),
     [
-        ("NO", "NO"), ("no", "no"), ("yes", "yes"), ("on", "on"), ("Off", "Off"), ("y", "y"), ("true", True), ("False", False), ("~", None),
-        ("null", None), ("", None), ("150", 150), ("-3", -3), ("0", 0), ("0150", "0150"), ("+5", "+5"), ("-0", "-0"), ("0x1F", "0x1F"),
-        ("0o17", "0o17"), ("0b11", "0b11"), ("1_000", "1_000"), ("12:30", "12:30"), ("12:30:45", "12:30:45"), ("1.5", 1.5), ("1.0", 1.0),
-        ("1.10", "1.10"), ("1.", "1."), (".5", ".5"), ("1e3", "1e3"), ("1e+16", 1e16), (".inf", ".inf"), (".nan", ".nan"), ("1.2.3", "1.2.3"),
-        ("9223372036854775807", 2**63 - 1), ("9223372036854775808", "9223372036854775808"), ("9" * 5_000, "9" * 5_000),
-        ("3.14159265358979323846", "3.14159265358979323846"), ("2024-05-01", "2024-05-01"), ("2024-13-45", "2024-13-45"),
-        ("2024-05-01 10:00:00", "2024-05-01 10:00:00"), ("=", "="), ("<<", "<<"), ('"1.5"', "1.5"), ("'true'", "true"), ("!!str 12", "12"),
-        ("!!int 12", 12), ("!!int x", "x"), ("!!timestamp tomorrow", "tomorrow"), ("!!python/name:os.system x", "x"), ("!date 2024", "2024"),
-        ("!!binary aGk=", "aGk="), ("[1, 2.50, NO]", [1, "2.50", "NO"]), ("{a: 010}", {"a": "010"}),
+        ("NO", "NO"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("Off", "Off"),
+        ("y", "y"),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("null", None),
+        ("", None),
+        ("150", 150),
+        ("-3", -3),
+        ("0", 0),
+        ("0150", "0150"),
+        ("+5", "+5"),
+        ("-0", "-0"),
+        ("0x1F", "0x1F"),
+        ("0o17", "0o17"),
+        ("0b11", "0b11"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("12:30:45", "12:30:45"),
+        ("1.5", 1.5),
+        ("1.0", 1.0),
+        ("1.10", "1.10"),
+        ("1.", "1."),
+        (".5", ".5"),
+        ("1e3", "1e3"),
+        ("1e+16", 1e16),
+        (".inf", ".inf"),
+        (".nan", ".nan"),
+        ("1.2.3", "1.2.3"),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", "9223372036854775808"),
+        ("9" * 5_000, "9" * 5_000),
+        ("3.14159265358979323846", "3.14159265358979323846"),
+        ("2024-05-01", "2024-05-01"),
+        ("2024-13-45", "2024-13-45"),
+        ("2024-05-01 10:00:00", "2024-05-01 10:00:00"),
+        ("=", "="),
+        ("<<", "<<"),
+        ('"1.5"', "1.5"),
+        ("'true'", "true"),
+        ("!!str 12", "12"),
+        ("!!int 12", 12),
+        ("!!int x", "x"),
+        ("!!timestamp tomorrow", "tomorrow"),
+        ("!!python/name:os.system x", "x"),
+        ("!date 2024", "2024"),
+        ("!!binary aGk=", "aGk="),
+        ("[1, 2.50, NO]", [1, "2.50", "NO"]),
+        ("{a: 010}", {"a": "010"}),
     ],
-)  # fmt: skip
-def test_a_value_is_what_the_core_schema_of_yaml_says_and_numbers_stay_as_written(written: str, value: Any) -> None:
+)
+def test_a_value_is_what_the_core_schema_of_yaml_says_and_numbers_stay_as_written(
+    written: str, value: Any
+) -> None:
     for text in (f"---\nv: {written}\n---\n# A\n", f"---\na:\n  v: {written}\n---\n# A\n"):
         metadata = read(text).metadata
         found = metadata.get("a", metadata)
@@ -51,36 +99,69 @@ def test_keys_are_texts_as_written() -> None:
 @pytest.mark.parametrize(
     ("text", "metadata"),
     [
-        ("+++\nv = 1.10\nw = 1.5\nday = 2024-05-01\n[a]\nb = true\n+++\n", {"v": "1.10", "w": 1.5, "day": "2024-05-01", "a": {"b": True}}),
-        ('{\n "v": 1.10, "w": 1.5\n}\n', {"v": "1.10", "w": 1.5}), ('{"v": [1, 2]}\n', {"v": [1, 2]}), (';;;\n"v": 1\n;;;\n', {"v": 1}),
-        ('---json\n{"v": 1}\n---\n', {"v": 1}), ("---toml\nv = 1\n---\n", {"v": 1}), ("---yaml\nv: 1\n---\n", {"v": 1}),
-        ("---\nv: 1\n...\n", {"v": 1}), ("---  \nv: 1\n---\t\n", {"v": 1}), ("---\r\nv: 1\r\n---\r\n", {"v": 1}), ("---\rv: 1\r---\r", {"v": 1}),
-        ("\ufeff---\nv: 1\n---\n", {"v": 1}), ("---\n# a remark\nv: 1\n---\n", {"v": 1}), ("---\nv:\n\t- a\n\t- b\n---\n", {"v": ["a", "b"]}),
-        ("---\nv:\t1\n---\n", {"v": 1}), ("---\n\tv: 1\n---\n", {"v": 1}), ("---\nv: |\n  a: b\n  c\n---\n", {"v": "a: b\nc\n"}),
+        (
+            "+++\nv = 1.10\nw = 1.5\nday = 2024-05-01\n[a]\nb = true\n+++\n",
+            {"v": "1.10", "w": 1.5, "day": "2024-05-01", "a": {"b": True}},
+        ),
+        ('{\n "v": 1.10, "w": 1.5\n}\n', {"v": "1.10", "w": 1.5}),
+        ('{"v": [1, 2]}\n', {"v": [1, 2]}),
+        (';;;\n"v": 1\n;;;\n', {"v": 1}),
+        ('---json\n{"v": 1}\n---\n', {"v": 1}),
+        ("---toml\nv = 1\n---\n", {"v": 1}),
+        ("---yaml\nv: 1\n---\n", {"v": 1}),
+        ("---\nv: 1\n...\n", {"v": 1}),
+        ("---  \nv: 1\n---\t\n", {"v": 1}),
+        ("---\r\nv: 1\r\n---\r\n", {"v": 1}),
+        ("---\rv: 1\r---\r", {"v": 1}),
+        ("\ufeff---\nv: 1\n---\n", {"v": 1}),
+        ("---\n# a remark\nv: 1\n---\n", {"v": 1}),
+        ("---\nv:\n\t- a\n\t- b\n---\n", {"v": ["a", "b"]}),
+        ("---\nv:\t1\n---\n", {"v": 1}),
+        ("---\n\tv: 1\n---\n", {"v": 1}),
+        ("---\nv: |\n  a: b\n  c\n---\n", {"v": "a: b\nc\n"}),
     ],
-)  # fmt: skip
+)
 def test_front_matter_is_read_in_every_usual_form(text: str, metadata: dict[str, Any]) -> None:
     found = read(f"{text}# Body\n\nwords\n")
-    assert found.metadata == metadata and found.text[found.start :].startswith("# Body") and found.searchable_front_matter is None
+    assert (
+        found.metadata == metadata
+        and found.text[found.start :].startswith("# Body")
+        and found.searchable_front_matter is None
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "values", "is_text"),
     [
         ("---\ntitle: Foo: bar\ntags: [a]\n---\n", {"title": "Foo: bar", "tags": ["a"]}, False),
-        ("---\nauthor: @me\nx: `y`\nz: 100% sure\n---\n", {"author": "@me", "x": "`y`", "z": "100% sure"}, False),
-        ('---\ntitle: "Foo" and bar\nyear: 2024\n---\n', {"title": '"Foo" and bar', "year": 2024}, False),
+        (
+            "---\nauthor: @me\nx: `y`\nz: 100% sure\n---\n",
+            {"author": "@me", "x": "`y`", "z": "100% sure"},
+            False,
+        ),
+        (
+            '---\ntitle: "Foo" and bar\nyear: 2024\n---\n',
+            {"title": '"Foo" and bar', "year": 2024},
+            False,
+        ),
         ("---\ntitle: {{ title }}\ntags: [a]\n---\n", {"tags": ["a"]}, True),
         ("---\ntitle: {% if x %}a{% endif %}\ntags: [a]\n---\n", {"tags": ["a"]}, True),
         ("---\ntitle: x\nlist: [open\nyear: 2024\n---\n", {"title": "x", "year": 2024}, True),
-        ("---\na: &a [1]\nb: *a\n---\n", {"a": [1]}, True), ("---\na: 1\na: 2\n---\n", {"a": 2}, False),
-        ("---\ntitle: [open\n  : : :\n---\n", {}, True), ("+++\nv = \n+++\n", {}, True), ('{\n "v": \n}\n', {}, True), ("---json\nv: 1\n---\n", {}, True),
-        ('{"a": 1, "a": 2}\n', {"a": 2}, False), ("---\nbig: x\n" + "k: " + "y" * 70_000 + "\n---\n", {}, True),
+        ("---\na: &a [1]\nb: *a\n---\n", {"a": [1]}, True),
+        ("---\na: 1\na: 2\n---\n", {"a": 2}, False),
+        ("---\ntitle: [open\n  : : :\n---\n", {}, True),
+        ("+++\nv = \n+++\n", {}, True),
+        ('{\n "v": \n}\n', {}, True),
+        ("---json\nv: 1\n---\n", {}, True),
+        ('{"a": 1, "a": 2}\n', {"a": 2}, False),
+        ("---\nbig: x\n" + "k: " + "y" * 70_000 + "\n---\n", {}, True),
         ("---\ndeep: " + "[" * 40 + "]" * 40 + "\nv: 1\n---\n", {"v": 1}, True),
     ],
     ids=lambda value: str(value)[:40],
-)  # fmt: skip
-def test_what_cannot_be_read_is_told_and_costs_neither_other_keys_nor_text(text: str, values: dict[str, Any], is_text: bool) -> None:
+)
+def test_what_cannot_be_read_is_told_and_costs_neither_other_keys_nor_text(
+    text: str, values: dict[str, Any], is_text: bool
+) -> None:
     found = read(f"{text}# Body\n\nwords\n")
     error = found.metadata.pop(ERROR_KEY)
     assert isinstance(error, str) and 0 < len(error) < 400
@@ -93,9 +174,14 @@ def test_what_cannot_be_read_is_told_and_costs_neither_other_keys_nor_text(text:
 
 @pytest.mark.parametrize(
     "text",
-    ["---\nkind: recipe\ntags: [soup, leek]\n---\n", "---\nkind: recipe\ntags: soup leek\n---\n\n  \n", '{\n"kind": "recipe", "of": "soup leek"\n}\n',
-     "+++\nkind = 'recipe'\nof = 'soup leek'\n+++", "---\nkind: {{ recipe }}\nof: soup leek\n---\n"],
-)  # fmt: skip
+    [
+        "---\nkind: recipe\ntags: [soup, leek]\n---\n",
+        "---\nkind: recipe\ntags: soup leek\n---\n\n  \n",
+        '{\n"kind": "recipe", "of": "soup leek"\n}\n',
+        "+++\nkind = 'recipe'\nof = 'soup leek'\n+++",
+        "---\nkind: {{ recipe }}\nof: soup leek\n---\n",
+    ],
+)
 def test_properties_of_a_note_without_text_are_its_text(text: str) -> None:
     cut = chunk_document(text.encode(), "a.md", None, ChunkerConfig())
     assert cut.state == "synced" and len(cut.pieces) == 1
@@ -129,7 +215,9 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "keys": lambda n: "---\n" + "".join(f"k{i}: 1\n" for i in range(n // 9)) + "---\n",
     "broken keys": lambda n: "---\n" + "a: [\n" * (n // 5) + "---\n",
     "colons": lambda n: "---\na: " + "a: " * (n // 3) + "\n---\n",
-    "anchors": lambda n: "---\n" + "".join(f"a{i}: &x 1\n" for i in range(n // 12)) + "b: *x\n---\n",
+    "anchors": lambda n: (
+        "---\n" + "".join(f"a{i}: &x 1\n" for i in range(n // 12)) + "b: *x\n---\n"
+    ),
     "blank": lambda n: "---\na: b" + "\n" * n + " x\n---\n",
     "spaces": lambda n: "---\nab: {\n" + " " * n + "\n---\n",
     "remarks": lambda n: "---\n" + "#\n" * (n // 2) + "x",

@@ -15,7 +15,7 @@ QUICK = FetchLimits(total_timeout_s=5.0, read_timeout_s=2.0)
 
 @dataclass
 class FakeResolver:
-    """A resolver: each look-up of a name takes the next of its answers, and the last one for good."""
+    """A resolver: each lookup of a name takes its next answer, then repeats the last one."""
 
     answers: dict[str, list[Sequence[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -40,9 +40,14 @@ class FetchClient:
 
     def asked(self, url: str) -> FetchRequest:
         """To get a URL; one that begins with a slash is one of `web.test`."""
-        return FetchRequest(f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url, allowed=self.allowed)
+        return FetchRequest(
+            f"http://web.test:{self.web.port}{url}" if url.startswith("/") else url,
+            allowed=self.allowed,
+        )
 
-    async def get(self, url: str, *, getter: HttpFetcher | None = None, **more: object) -> FetchResult | None:
+    async def get(
+        self, url: str, *, getter: HttpFetcher | None = None, **more: object
+    ) -> FetchResult | None:
         """What stands at a URL, as in `asked`."""
         async with (getter or self.getter()).get(replace(self.asked(url), **more)) as found:
             return found

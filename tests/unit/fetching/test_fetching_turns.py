@@ -38,7 +38,9 @@ def turns(clock: Clock) -> FetchLimiter:
     return FetchLimiter(FEW, clock)
 
 
-async def test_a_slow_server_and_a_busy_tenant_have_their_share_and_no_more(turns: FetchLimiter) -> None:
+async def test_a_slow_server_and_a_busy_tenant_have_their_share_and_no_more(
+    turns: FetchLimiter,
+) -> None:
     async with AsyncExitStack() as held:
         for _ in range(2):
             await held.enter_async_context(turns.turn(SLOW, "t"))
@@ -65,7 +67,9 @@ async def test_a_turn_that_failed_to_be_had_takes_none_away(turns: FetchLimiter)
             pass
 
 
-async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait_for_nothing_here(turns: FetchLimiter) -> None:
+async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait_for_nothing_here(
+    turns: FetchLimiter,
+) -> None:
     async def refused() -> float:
         with pytest.raises(NotScheduledError) as none:
             async with turns.turn(SLOW, "t"):
@@ -80,7 +84,7 @@ async def test_the_more_wait_for_a_server_the_later_they_come_back_and_they_wait
         assert await refused() < 1
 
 
-async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_the_others_fail_at_once(
+async def test_an_unavailable_server_is_probed_by_one_with_backoff_and_others_fail_fast(
     turns: FetchLimiter, clock: Clock
 ) -> None:
     asked_at = []
@@ -92,7 +96,10 @@ async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_th
                     with pytest.raises(RetryableError) as away:  # another one meanwhile
                         async with turns.turn(SLOW, "t"):
                             raise AssertionError
-                    assert not isinstance(away.value, NotScheduledError) and away.value.first_retry_delay_s
+                    assert (
+                        not isinstance(away.value, NotScheduledError)
+                        and away.value.first_retry_delay_s
+                    )
             turns.record_no_response(SLOW)
         except RetryableError:
             async with turns.turn(OTHER, "t"):
@@ -108,7 +115,9 @@ async def test_a_server_that_is_away_is_asked_by_one_at_growing_intervals_and_th
         pass
 
 
-async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long(turns: FetchLimiter, clock: Clock) -> None:
+async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long(
+    turns: FetchLimiter, clock: Clock
+) -> None:
     turns.record_retry_after(SLOW, 10**6)
     with pytest.raises(NotScheduledError) as none:
         async with turns.turn(SLOW, "t"):
@@ -124,7 +133,9 @@ async def test_patience_that_was_asked_for_is_had_in_steps_that_are_not_too_long
         pass
 
 
-async def test_what_is_known_of_servers_does_not_grow_for_ever(turns: FetchLimiter, clock: Clock) -> None:
+async def test_what_is_known_of_servers_does_not_grow_for_ever(
+    turns: FetchLimiter, clock: Clock
+) -> None:
     turns.record_retry_after(SLOW, 3000)
     for n in range(5000):
         async with turns.turn(("http", f"{n}.test", 80), "t"):
@@ -135,8 +146,13 @@ async def test_what_is_known_of_servers_does_not_grow_for_ever(turns: FetchLimit
             raise AssertionError
 
 
-async def test_a_server_that_told_one_to_wait_is_not_asked_by_the_next(web: WebServer, client: FetchClient) -> None:
-    web.pages |= {"/a": WebResponse(status=429, headers={"retry-after": "60"}), "/b": WebResponse(b"text")}
+async def test_a_server_that_told_one_to_wait_is_not_asked_by_the_next(
+    web: WebServer, client: FetchClient
+) -> None:
+    web.pages |= {
+        "/a": WebResponse(status=429, headers={"retry-after": "60"}),
+        "/b": WebResponse(b"text"),
+    }
     getter = client.getter()
     with pytest.raises(RateLimitedError):
         await client.get("/a", getter=getter)
@@ -145,7 +161,7 @@ async def test_a_server_that_told_one_to_wait_is_not_asked_by_the_next(web: WebS
     assert len(web.requests) == 1
 
 
-async def test_large_contents_are_in_memory_two_at_a_time_and_waiting_for_room_is_not_the_servers_time(
+async def test_two_large_bodies_at_a_time_and_the_wait_for_a_slot_is_not_the_servers_time(
     web: WebServer, client: FetchClient
 ) -> None:
     client.bounds = replace(QUICK, large_body_bytes=1000, large=1, total_timeout_s=0.5)
@@ -172,7 +188,10 @@ async def test_large_contents_are_in_memory_two_at_a_time_and_waiting_for_room_i
 
 async def test_a_cancelled_fetch_gives_back_its_turn(web: WebServer, client: FetchClient) -> None:
     client.bounds = replace(QUICK, max_per_origin=1, share=1, at_once=1)
-    web.pages |= {"/slow": WebResponse(lambda: iter(lambda: b"x", None)), "/a": WebResponse(b"text")}
+    web.pages |= {
+        "/slow": WebResponse(lambda: iter(lambda: b"x", None)),
+        "/a": WebResponse(b"text"),
+    }
     getter = HttpFetcher(client.bounds, client.names)
     task = asyncio.create_task(client.get("/slow", getter=getter))
     while not web.requests:

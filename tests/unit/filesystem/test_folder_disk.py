@@ -25,9 +25,13 @@ def at(root: Path, path: str) -> PathStatus:
         return inspect_path(descriptor, os.fsencode(path))
 
 
-def content(root: Path, path: str, max_bytes: int = 10_000_000, even_if_open: bool = False) -> FileRead:
+def content(
+    root: Path, path: str, max_bytes: int = 10_000_000, even_if_open: bool = False
+) -> FileRead:
     with open_folder(os.fsencode(root)) as descriptor:
-        return read_file(descriptor, os.fsencode(path), max_bytes=max_bytes, even_if_open=even_if_open)
+        return read_file(
+            descriptor, os.fsencode(path), max_bytes=max_bytes, even_if_open=even_if_open
+        )
 
 
 @pytest.fixture
@@ -42,10 +46,19 @@ def root(tmp_path: Path) -> Path:
 def test_each_kind_of_thing_is_told_apart(root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to("sub/a.md")
-    kinds = {name: at(root, name).kind for name in ("sub/a.md", "sub", "pipe", "link", "nothing", "sub/a.md/below", "no/where")}
+    kinds = {
+        name: at(root, name).kind
+        for name in ("sub/a.md", "sub", "pipe", "link", "nothing", "sub/a.md/below", "no/where")
+    }
     assert kinds == {
-        "sub/a.md": "file", "sub": "folder", "pipe": "other", "link": "other", "nothing": "absent", "sub/a.md/below": "absent", "no/where": "absent",
-    }  # fmt: skip
+        "sub/a.md": "file",
+        "sub": "folder",
+        "pipe": "other",
+        "link": "other",
+        "nothing": "absent",
+        "sub/a.md/below": "absent",
+        "no/where": "absent",
+    }
 
 
 def test_a_folder_replaced_by_a_link_leads_nowhere(root: Path) -> None:
@@ -98,10 +111,16 @@ def test_a_file_that_somebody_has_open_for_writing_is_left_alone(root: Path) -> 
 def test_a_root_that_is_missing_or_another_one_is_no_empty_folder(root: Path) -> None:
     before = folder_identity(os.fsencode(root))
     root.rename(root.with_name("away"))
-    with pytest.raises(FolderUnavailableError, match="No such file"), open_folder(os.fsencode(root)):
+    with (
+        pytest.raises(FolderUnavailableError, match="No such file"),
+        open_folder(os.fsencode(root)),
+    ):
         pass
     root.mkdir()
-    with pytest.raises(FolderUnavailableError, match="another folder"), open_folder(os.fsencode(root), before):
+    with (
+        pytest.raises(FolderUnavailableError, match="another folder"),
+        open_folder(os.fsencode(root), before),
+    ):
         pass
     root.rmdir()
     root.write_text("a file")

@@ -14,13 +14,29 @@ from tests.folders import is_readable
 ROOT = Path("/srv/docs")
 
 
-def matcher(*include: str, exclude: tuple[str, ...] = (), ignored: tuple[Path, ...] = (), only: bytes | None = None) -> FileMatcher:
+def matcher(
+    *include: str,
+    exclude: tuple[str, ...] = (),
+    ignored: tuple[Path, ...] = (),
+    only: bytes | None = None,
+) -> FileMatcher:
     source = FolderSource(name="docs", path=ROOT, include=include, exclude=exclude)
     return FileMatcher(source, ROOT, readable=is_readable, ignored=ignored, only=only)
 
 
 @pytest.mark.parametrize(
-    "path", ["a.md", "a/b/c.TXT", "4913.md", "a.md.txt", "-rf.md", "$HOME.md", "line\nbreak/tab\t.md", "swp.md", "~.md"]
+    "path",
+    [
+        "a.md",
+        "a/b/c.TXT",
+        "4913.md",
+        "a.md.txt",
+        "-rf.md",
+        "$HOME.md",
+        "line\nbreak/tab\t.md",
+        "swp.md",
+        "~.md",
+    ],
 )
 def test_by_default_every_format_that_can_be_read_is_a_document(path: str) -> None:
     assert matcher().selects(path.encode())

@@ -6,13 +6,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from livedex.connectors.filesystem.document_ids import document_id, file_uri, is_too_long, path_from_document_id, path_to_text, text_to_path
+from livedex.connectors.filesystem.document_ids import (
+    document_id,
+    file_uri,
+    is_too_long,
+    path_from_document_id,
+    path_to_text,
+    text_to_path,
+)
 from livedex.pipeline.model import DocumentId
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
-AWKWARD = st.lists(st.sampled_from([b"\xff", b"\xe2\x90\x9b", b"\xe2", b"\x90", b"FF", b"9", b"B", b"/", b"%", b"a"]), max_size=12).map(
-    b"".join
-)
+AWKWARD = st.lists(
+    st.sampled_from(
+        [b"\xff", b"\xe2\x90\x9b", b"\xe2", b"\x90", b"FF", b"9", b"B", b"/", b"%", b"a"]
+    ),
+    max_size=12,
+).map(b"".join)
 
 
 @given(NAMES | AWKWARD)
@@ -31,7 +41,18 @@ def test_two_paths_never_share_an_id(one: bytes, other: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["100% sure.md", "back\\slash.md", "line\nbreak.md", "bell\x07.md", "Zoe\u0308.md", "Zoë.md", "␛.md", "␛x.md", "\ufffd.md"]
+    "name",
+    [
+        "100% sure.md",
+        "back\\slash.md",
+        "line\nbreak.md",
+        "bell\x07.md",
+        "Zoe\u0308.md",
+        "Zoë.md",
+        "␛.md",
+        "␛x.md",
+        "\ufffd.md",
+    ],
 )
 def test_an_ordinary_name_is_its_id(name: str) -> None:
     assert document_id("docs", name.encode()) == f"docs/{name}"

@@ -11,7 +11,9 @@ from livedex.connectors.filesystem.read_budget import BYTES_A_SECOND, LONGEST_S,
 
 @pytest.mark.parametrize("size", [100, 60_000, 6_000_000, 60_000_000])
 @pytest.mark.parametrize("every_s", [0.5, 1.0, 3.0])
-def test_a_file_is_read_by_what_it_costs_and_once_a_minute_at_least(size: int, every_s: float) -> None:
+def test_a_file_is_read_by_what_it_costs_and_once_a_minute_at_least(
+    size: int, every_s: float
+) -> None:
     budget, now, reads = ReadBudget(), 0.0, list[float]()
     while now < 1_200:
         if budget.wait_s(b"a", now) <= 0:

@@ -14,11 +14,16 @@ from tests.folders import is_readable
 
 
 def folder(root: Path, acl: list[str] | None) -> Folder:
-    return open_source_folder(FolderSource(name="docs", path=root, acl=acl), readable=is_readable, max_bytes=1_000)
+    return open_source_folder(
+        FolderSource(name="docs", path=root, acl=acl), readable=is_readable, max_bytes=1_000
+    )
 
 
 def test_each_document_carries_them_and_other_rights_publish_it_anew(tmp_path: Path) -> None:
-    found = [folder(tmp_path, acl) for acl in (None, [], ["group:b", "group:a"], ["group:a", "group:b"], ["group:a"])]
+    found = [
+        folder(tmp_path, acl)
+        for acl in (None, [], ["group:b", "group:a"], ["group:a", "group:b"], ["group:a"])
+    ]
     carried = [made.changed(b"a.md", 1, found=os.stat(tmp_path)).acl for made in found]
     assert carried == [None, (), ("group:a", "group:b"), ("group:a", "group:b"), ("group:a",)]
     assert len({made.attributes for made in found}) == 4

@@ -21,12 +21,28 @@ NOW_NS = 1_700_000_000_000_000_000
 
 def stat(age_s: float) -> os.stat_result:
     changed = NOW_NS - int(age_s * 1e9)
-    return os.stat_result((0o100644, 1, 1, 1, 0, 0, 5, 0, 0, 0), {"st_ctime_ns": changed, "st_mtime_ns": changed})
+    return os.stat_result(
+        (0o100644, 1, 1, 1, 0, 0, 5, 0, 0, 0), {"st_ctime_ns": changed, "st_mtime_ns": changed}
+    )
 
 
-def rest(age_s: float, *, writing: bool | None = False, emptied: bool = False, unchanged_s: float = 0.0, quiet_s: float = QUIET_S) -> float:
+def rest(
+    age_s: float,
+    *,
+    writing: bool | None = False,
+    emptied: bool = False,
+    unchanged_s: float = 0.0,
+    quiet_s: float = QUIET_S,
+) -> float:
     found = stat(age_s)
-    return remaining_quiet_s(found, now_ns=NOW_NS, quiet_s=quiet_s, unchanged_s=unchanged_s, emptied=emptied, writing=writing)
+    return remaining_quiet_s(
+        found,
+        now_ns=NOW_NS,
+        quiet_s=quiet_s,
+        unchanged_s=unchanged_s,
+        emptied=emptied,
+        writing=writing,
+    )
 
 
 def test_a_closed_file_rests_once_it_was_left_alone_for_the_quiet_time() -> None:

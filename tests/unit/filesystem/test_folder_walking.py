@@ -12,7 +12,11 @@ from tests.folders import is_readable
 
 
 def folder(root: Path) -> Folder:
-    return open_source_folder(FolderSource(name="docs", path=root, exclude=("skipped/",)), readable=is_readable, max_bytes=1_000)
+    return open_source_folder(
+        FolderSource(name="docs", path=root, exclude=("skipped/",)),
+        readable=is_readable,
+        max_bytes=1_000,
+    )
 
 
 def test_files_come_in_the_order_of_their_paths_as_bytes(tmp_path: Path) -> None:
@@ -36,7 +40,11 @@ def test_files_come_in_the_order_of_their_paths_as_bytes(tmp_path: Path) -> None
         (tmp_path / name).write_text("x")
     (tmp_path / "loop").symlink_to(tmp_path)
     found = [path for path, _ in DirectoryWalk(folder(tmp_path)).files()]
-    assert found == sorted(name.encode() for name in names if "skipped" not in name and "png" not in name and ".h" not in name)
+    assert found == sorted(
+        name.encode()
+        for name in names
+        if "skipped" not in name and "png" not in name and ".h" not in name
+    )
 
 
 def test_a_part_of_a_folder_is_walked_alone(tmp_path: Path) -> None:
@@ -55,7 +63,9 @@ def test_a_walk_of_a_part_that_is_gone_is_empty_and_closes_nothing(tmp_path: Pat
     assert walk.closed == []
 
 
-def test_a_tree_deeper_than_a_path_may_be_long_is_closed_where_it_cannot_be_listed(tmp_path: Path) -> None:
+def test_a_tree_deeper_than_a_path_may_be_long_is_closed_where_it_cannot_be_listed(
+    tmp_path: Path,
+) -> None:
     here = os.open(tmp_path, os.O_DIRECTORY)
     for _ in range(30):
         os.mkdir("d" * 200, dir_fd=here)

@@ -1,4 +1,6 @@
-"""What the clients are given for each way of showing who we are, tokens from a scripted server, and errors in our words."""
+"""What the clients are given for each way of showing who we are, tokens from a scripted server,
+and errors in our words.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class TokenServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"])).decode()
                 owner.asked.append((self.headers["authorization"], parse_qs(body)))
-                given = {"access_token": f"token-{len(owner.asked)}", "token_type": "Bearer", "expires_in": owner.lives_s}
+                given = {
+                    "access_token": f"token-{len(owner.asked)}",
+                    "token_type": "Bearer",
+                    "expires_in": owner.lives_s,
+                }
                 status, answer = owner.answers.pop(0) if owner.answers else (200, given)
                 raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
@@ -60,7 +66,9 @@ class TokenServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -80,18 +88,29 @@ def tokens() -> Iterator[TokenServer]:
 def oauth(url: str, **more: Any) -> KafkaSettings:
     """Settings for tokens."""
     return KafkaSettings(
-        security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", oauth_token_url=url, oauth_client_id="livedex",
-        oauth_client_secret=SECRET, **more,
-    )  # fmt: skip
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        oauth_token_url=url,
+        oauth_client_id="livedex",
+        oauth_client_secret=SECRET,
+        **more,
+    )
 
 
 def test_without_security_only_the_servers_are_named() -> None:
-    assert client_arguments(KafkaSettings(), ("a:1", "b:2")) == {"bootstrap_servers": ["a:1", "b:2"]}
+    assert client_arguments(KafkaSettings(), ("a:1", "b:2")) == {
+        "bootstrap_servers": ["a:1", "b:2"]
+    }
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_and_a_password_reach_the_client(mechanism: Any) -> None:
-    settings = KafkaSettings(security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, sasl_username="livedex", sasl_password=SECRET)
+    settings = KafkaSettings(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_username="livedex",
+        sasl_password=SECRET,
+    )
     given = client_arguments(settings, ("a:1",))
     assert (given["security_protocol"], given["sasl_mechanism"]) == ("SASL_PLAINTEXT", mechanism)
     assert (given["sasl_plain_username"], given["sasl_plain_password"]) == ("livedex", SECRET)
@@ -100,14 +119,25 @@ def test_a_user_and_a_password_reach_the_client(mechanism: Any) -> None:
 
 @pytest.mark.parametrize("mechanism", [None, "PLAIN", "SCRAM-SHA-512"])
 def test_tls_checks_the_server_s_certificate_and_name(mechanism: Any) -> None:
-    user = {"sasl_mechanism": mechanism, "sasl_username": "livedex", "sasl_password": SECRET} if mechanism else {}
-    given = client_arguments(KafkaSettings(security_protocol="SASL_SSL" if mechanism else "SSL", **user), ("a:1",))  # type: ignore[arg-type]
+    user = (
+        {"sasl_mechanism": mechanism, "sasl_username": "livedex", "sasl_password": SECRET}
+        if mechanism
+        else {}
+    )
+    given = client_arguments(
+        KafkaSettings(security_protocol="SASL_SSL" if mechanism else "SSL", **user), ("a:1",)
+    )  # type: ignore[arg-type]
     assert given["security_protocol"] == ("SASL_SSL" if mechanism else "SSL")
-    assert given["ssl_context"].verify_mode is ssl.CERT_REQUIRED and given["ssl_context"].check_hostname
+    assert (
+        given["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+        and given["ssl_context"].check_hostname
+    )
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_certificate_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path, content: str | None) -> None:
+def test_a_certificate_that_cannot_be_read_is_refused_in_one_line(
+    tmp_path: Path, content: str | None
+) -> None:
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content, "utf-8")
@@ -127,7 +157,9 @@ async def test_a_token_is_fetched_by_client_credentials_and_kept(tokens: TokenSe
     assert form == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
 
 
-async def test_a_token_that_ends_soon_is_renewed(tokens: TokenServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_token_that_ends_soon_is_renewed(
+    tokens: TokenServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [1000.0]
     monkeypatch.setattr(connection.time, "monotonic", lambda: now[0])
     provider = ClientCredentialsTokenProvider(oauth(tokens.url))
@@ -139,7 +171,11 @@ async def test_a_token_that_ends_soon_is_renewed(tokens: TokenServer, monkeypatc
     assert tokens.asked[0][1] == {"grant_type": ["client_credentials"]}
 
 
-@pytest.mark.parametrize("answer", [(401, {"error": "invalid_client"}), (500, b"oops"), (200, b"<html>"), (200, {}), (200, [1])], ids=str)
+@pytest.mark.parametrize(
+    "answer",
+    [(401, {"error": "invalid_client"}), (500, b"oops"), (200, b"<html>"), (200, {}), (200, [1])],
+    ids=str,
+)
 async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_and_no_secret(
     tokens: TokenServer, answer: tuple[int, Any]
 ) -> None:
@@ -158,7 +194,11 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     [
         (errors.AuthenticationFailedError("no"), ConfigError, "LIVEDEX_KAFKA_SASL_"),
         (errors.TopicAuthorizationFailedError("livedex.changed"), TopicUnavailableError, "right"),
-        (errors.UnknownTopicOrPartitionError("livedex.changed"), TopicUnavailableError, "livedex migrate"),
+        (
+            errors.UnknownTopicOrPartitionError("livedex.changed"),
+            TopicUnavailableError,
+            "livedex migrate",
+        ),
         (errors.MessageSizeTooLargeError("9 MB"), RejectedError, "too large"),
         (errors.KafkaConnectionError("gone"), OutageError, "publish"),
         (errors.KafkaTimeoutError(), OutageError, "publish"),
@@ -168,7 +208,9 @@ async def test_a_server_that_gives_no_token_is_an_outage_that_names_the_setting_
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_client_s_errors_say_what_the_caller_must_do(error: Exception, kind: type[LivedexError], said: str) -> None:
+def test_the_client_s_errors_say_what_the_caller_must_do(
+    error: Exception, kind: type[LivedexError], said: str
+) -> None:
     with pytest.raises(LivedexError) as met, translate_kafka_errors("publish to livedex.changed"):
         raise error
     assert type(met.value) is kind and said in str(met.value) and met.value.__cause__ is error

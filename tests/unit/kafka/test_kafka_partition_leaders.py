@@ -11,7 +11,13 @@ from livedex.consumers.kafka.in_flight_window import InFlightWindow, KafkaRecord
 from livedex.consumers.kafka.output_topics import OutputTopicWriter
 from livedex.pipeline.errors import OutageError, PartialOutageError
 from livedex.pipeline.events.event import SYNCED
-from tests.kafka_script import ScriptedProcessor, consumer_record, offsets, topic_partition, yield_to_event_loop
+from tests.kafka_script import (
+    ScriptedProcessor,
+    consumer_record,
+    offsets,
+    topic_partition,
+    yield_to_event_loop,
+)
 
 
 def held_window(script: ScriptedProcessor, back: dict[int, asyncio.Event]) -> InFlightWindow:
@@ -20,7 +26,9 @@ def held_window(script: ScriptedProcessor, back: dict[int, asyncio.Event]) -> In
     def until_back(record: KafkaRecord) -> asyncio.Event | None:
         return back.get(record.partition)
 
-    found = InFlightWindow(script, "", most_bytes=10**9, progressed=lambda: None, until_back=until_back)  # type: ignore[arg-type]
+    found = InFlightWindow(
+        script, "", most_bytes=10**9, progressed=lambda: None, until_back=until_back
+    )  # type: ignore[arg-type]
     found.assign([topic_partition(0), topic_partition(1)])
     return found
 
@@ -30,14 +38,18 @@ async def test_what_has_no_place_to_go_takes_no_worker_and_goes_on_in_order_once
     w = held_window(script, back)
     w.take(
         topic_partition(0),
-        [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), *(consumer_record(0, n, b"%d" % n) for n in range(2, 200))],
+        [
+            consumer_record(0, 0, b"a"),
+            consumer_record(0, 1, b"a"),
+            *(consumer_record(0, n, b"%d" % n) for n in range(2, 200)),
+        ],
     )
     w.take(topic_partition(1), [consumer_record(1, 0, b"a")])
     await yield_to_event_loop()
     assert list(script.working) == [(1, 0)], "others go on, however many wait"
-    assert not w.full and w.should_pause(topic_partition(0)) and not w.should_pause(topic_partition(1)), (
-        "no more is read of its partition alone"
-    )
+    assert (
+        not w.full and w.should_pause(topic_partition(0)) and not w.should_pause(topic_partition(1))
+    ), "no more is read of its partition alone"
     await script.end(1, 0)
     assert offsets(w) == {1: 1}
     back.pop(0).set()
@@ -66,7 +78,7 @@ async def test_only_what_is_told_on_a_partition_without_a_leader_waits(monkeypat
             raise PartialOutageError("broker", "partition 1 has no leader")
         written.append(event)
 
-    told = OutputTopicWriter(write, health.__setitem__, lambda topic, event: event % 2)  # type: ignore[arg-type]
+    told = OutputTopicWriter(write, health.__setitem__, lambda topic, event: event % 2)
     for event in range(6):
         await told.put(SYNCED, event)  # type: ignore[arg-type]
     assert written == [0, 2, 4] and health[f"topic:{SYNCED}"]

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from livedex.consumers.kafka.records import decode_record, decode_text_as_bytes, encode_bytes_as_text, from_kafka, original_key_and_value
+from livedex.consumers.kafka.records import (
+    decode_record,
+    decode_text_as_bytes,
+    encode_bytes_as_text,
+    from_kafka,
+    original_key_and_value,
+)
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.event import CHUNKED
 from livedex.pipeline.flow import stage
@@ -21,9 +27,23 @@ CHUNK = stage("chunk")
 AT = 1_760_000_000_123
 
 
-def raw(key: bytes | None, value: bytes | None, headers: Any = (), timestamp: int = AT, topic: str = "mine.livedex.changed") -> Any:
+def raw(
+    key: bytes | None,
+    value: bytes | None,
+    headers: Any = (),
+    timestamp: int = AT,
+    topic: str = "mine.livedex.changed",
+) -> Any:
     """A record as aiokafka delivers it."""
-    return SimpleNamespace(topic=topic, partition=2, offset=7, key=key, value=value, headers=headers, timestamp=timestamp)
+    return SimpleNamespace(
+        topic=topic,
+        partition=2,
+        offset=7,
+        key=key,
+        value=value,
+        headers=headers,
+        timestamp=timestamp,
+    )
 
 
 @given(st.binary(max_size=60))
@@ -49,14 +69,18 @@ def test_plain_text_stays_as_it_is() -> None:
 @example(b"", b"")
 @example(None, b"")
 @example(b"", None)
-def test_key_and_value_of_a_letter_are_what_stood_in_kafka(key: bytes | None, value: bytes | None) -> None:
+def test_key_and_value_of_a_letter_are_what_stood_in_kafka(
+    key: bytes | None, value: bytes | None
+) -> None:
     record = from_kafka(raw(key, value), "mine.")
     kept = orjson.loads(orjson.dumps(dict(record.place)))  # as the table of letters keeps it
     assert original_key_and_value(record.payload or b"", kept) == (key, value)
 
 
 def test_a_record_says_where_it_stood_without_the_prefix_of_the_installation() -> None:
-    record = from_kafka(raw(b"acme/a.md", b"{}", [("trace", b"\xff"), ("none", None), ("caf\udce9", b"x")]), "mine.")
+    record = from_kafka(
+        raw(b"acme/a.md", b"{}", [("trace", b"\xff"), ("none", None), ("caf\udce9", b"x")]), "mine."
+    )
     assert (record.id, record.topic) == ("mine.livedex.changed-2-7", "livedex.changed")
     assert record.place == {"partition": 2, "offset": 7, "key": "acme/a.md"}
     assert {decode_text_as_bytes(name): told for name, told in record.headers.items()} == {
@@ -78,13 +102,25 @@ def test_a_key_without_a_value_is_a_delete_of_what_was_accepted_before_it() -> N
     record = from_kafka(raw(b"acme/docs/a/b.md", None), "mine.")
     event, again = decode_record(record, CHUNK), decode_record(record, CHUNK)
     data = event.data
-    assert (data.tenant_id, data.document_id, data.deleted, data.any_version) == ("acme", "docs/a/b.md", True, True)
-    assert (event.id, event.accepted) == (again.id, again.accepted), "delivered again it is the same event"
+    assert (data.tenant_id, data.document_id, data.deleted, data.any_version) == (
+        "acme",
+        "docs/a/b.md",
+        True,
+        True,
+    )
+    assert (event.id, event.accepted) == (again.id, again.accepted), (
+        "delivered again it is the same event"
+    )
     assert record.at is not None and 0 <= (event.accepted - record.at).total_seconds() < 0.001
 
 
 def test_a_key_in_another_alphabet_names_its_document() -> None:
-    assert decode_record(from_kafka(raw("acme/Übersicht 概要.md".encode(), None), "mine."), CHUNK).data.document_id == "Übersicht 概要.md"
+    assert (
+        decode_record(
+            from_kafka(raw("acme/Übersicht 概要.md".encode(), None), "mine."), CHUNK
+        ).data.document_id
+        == "Übersicht 概要.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,4 +147,6 @@ def test_a_key_that_names_no_document_is_refused(key: bytes | None) -> None:
 
 def test_between_the_stages_a_key_without_a_value_is_no_delete() -> None:
     with pytest.raises(RejectedError, match="empty"):
-        decode_record(from_kafka(raw(b"acme/a.md", None, topic=f"mine.{CHUNKED}"), "mine."), stage("embed"))
+        decode_record(
+            from_kafka(raw(b"acme/a.md", None, topic=f"mine.{CHUNKED}"), "mine."), stage("embed")
+        )

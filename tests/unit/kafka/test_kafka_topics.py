@@ -24,14 +24,24 @@ def test_there_is_a_plan_for_every_topic_with_the_prefix_of_the_installation() -
 
 
 def test_changes_may_be_larger_than_what_the_stages_write() -> None:
-    sizes = {plan.name: plan.config.get("max.message.bytes") for plan in topic_plans(KafkaSettings())}
+    sizes = {
+        plan.name: plan.config.get("max.message.bytes") for plan in topic_plans(KafkaSettings())
+    }
     assert int(sizes[CHANGED] or 0) > 1024 * 1024
     assert [sizes[name] for name in ALL[1:]] == [None] * 4
 
 
 @pytest.mark.parametrize(
     ("brokers", "given", "replication", "in_sync"),
-    [(1, None, 1, None), (2, None, 2, None), (3, None, 3, "2"), (9, None, 3, "2"), (9, 5, 5, "2"), (1, 3, 3, "2"), (3, 1, 1, None)],
+    [
+        (1, None, 1, None),
+        (2, None, 2, None),
+        (3, None, 3, "2"),
+        (9, None, 3, "2"),
+        (9, 5, 5, "2"),
+        (1, 3, 3, "2"),
+        (3, 1, 1, None),
+    ],
 )
 def test_copies_are_three_or_as_many_as_there_are_brokers_unless_said_otherwise(
     brokers: int, given: int | None, replication: int, in_sync: str | None
@@ -63,8 +73,12 @@ def test_a_topic_that_another_process_made_meanwhile_is_fine() -> None:
     assert refused(errors.TopicAlreadyExistsError) is None
 
 
-@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError])
-def test_where_kafka_forbids_it_the_refusal_holds_a_command_for_every_topic(error: type[errors.KafkaError]) -> None:
+@pytest.mark.parametrize(
+    "error", [errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError]
+)
+def test_where_kafka_forbids_it_the_refusal_holds_a_command_for_every_topic(
+    error: type[errors.KafkaError],
+) -> None:
     told = refused(error)
     assert isinstance(told, ConfigError)
     assert all(f"--topic {name} " in str(told) for name in ALL)
@@ -78,7 +92,9 @@ def test_where_kafka_forbids_it_the_refusal_holds_a_command_for_every_topic(erro
         (errors.PolicyViolationError, "LIVEDEX_KAFKA_PARTITIONS"),
     ],
 )
-def test_what_can_never_be_made_names_the_setting_and_what_kafka_said(error: type[errors.KafkaError], setting: str) -> None:
+def test_what_can_never_be_made_names_the_setting_and_what_kafka_said(
+    error: type[errors.KafkaError], setting: str
+) -> None:
     told = refused(error, "as the broker says")
     assert isinstance(told, ConfigError)
     assert setting in str(told) and "as the broker says" in str(told)
@@ -88,6 +104,13 @@ def test_a_cluster_that_is_not_ready_is_waited_for() -> None:
     assert isinstance(refused(errors.NotControllerError), OutageError)
 
 
-@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.InvalidPartitionsError, errors.NotControllerError])
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.TopicAuthorizationFailedError,
+        errors.InvalidPartitionsError,
+        errors.NotControllerError,
+    ],
+)
 def test_a_refusal_is_one_line_that_names_the_topic(error: type[errors.KafkaError]) -> None:
     assert CHANGED in str(refused(error)) and "\n" not in str(refused(error))

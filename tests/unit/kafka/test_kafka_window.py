@@ -9,7 +9,14 @@ import pytest
 from livedex.consumers.kafka import in_flight_window as windows
 from livedex.consumers.record_processor import StoppingError
 from livedex.pipeline.stages.outcome import Retry
-from tests.kafka_script import ScriptedProcessor, consumer_record, offsets, topic_partition, window, yield_to_event_loop
+from tests.kafka_script import (
+    ScriptedProcessor,
+    consumer_record,
+    offsets,
+    topic_partition,
+    window,
+    yield_to_event_loop,
+)
 
 
 async def test_an_offset_is_committed_once_all_before_it_have_ended_over_gaps_too() -> None:
@@ -28,7 +35,9 @@ async def test_an_offset_is_committed_once_all_before_it_have_ended_over_gaps_to
     assert offsets(w) == {0: 10} and w.size == 0
 
 
-async def test_records_of_one_key_are_settled_one_after_the_other_and_others_overtake_them() -> None:
+async def test_records_of_one_key_are_settled_one_after_the_other_and_others_overtake_them() -> (
+    None
+):
     script = ScriptedProcessor()
     w = window(script)
     w.take(
@@ -49,10 +58,13 @@ async def test_records_of_one_key_are_settled_one_after_the_other_and_others_ove
     assert (0, 1) in script.working
 
 
-async def test_a_record_that_waits_long_lets_the_others_of_its_key_go_on_and_is_passed_by_no_offset() -> None:
+async def test_a_slow_record_lets_other_keys_go_on_and_no_offset_passes_it() -> None:
     script = ScriptedProcessor()
     w = window(script)
-    w.take(topic_partition(0), [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), consumer_record(0, 2, b"b")])
+    w.take(
+        topic_partition(0),
+        [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), consumer_record(0, 2, b"b")],
+    )
     await yield_to_event_loop()
     await script.end(0, 2)
     await script.end(0, 0, Retry(60.0, "its server is away"))
@@ -66,7 +78,9 @@ async def test_a_record_that_waits_long_lets_the_others_of_its_key_go_on_and_is_
     assert w.size == 0, "who has the partition next reads it again"
 
 
-async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "_IN_ORDER_S", 0.0)
     script = ScriptedProcessor()
     w = window(script)
@@ -81,7 +95,9 @@ async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(monkeypa
     assert offsets(w) == {0: 2} and w.size == 0
 
 
-async def test_nothing_more_is_read_while_very_many_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_more_is_read_while_very_many_wait_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "_MOST_OPEN", 3)
     script = ScriptedProcessor()
     w = window(script, most_bytes=10**9)
@@ -113,7 +129,15 @@ async def test_offsets_behind_what_is_committed_are_those_of_a_topic_that_was_ma
 async def test_an_empty_key_is_a_key_and_none_is_not() -> None:
     script = ScriptedProcessor()
     w = window(script)
-    w.take(topic_partition(0), [consumer_record(0, 0, b""), consumer_record(0, 1, b""), consumer_record(0, 2), consumer_record(0, 3)])
+    w.take(
+        topic_partition(0),
+        [
+            consumer_record(0, 0, b""),
+            consumer_record(0, 1, b""),
+            consumer_record(0, 2),
+            consumer_record(0, 3),
+        ],
+    )
     await yield_to_event_loop()
     assert list(script.working) == [(0, 0), (0, 2), (0, 3)]
 
@@ -127,7 +151,9 @@ async def test_the_same_key_in_two_partitions_is_two_documents_elsewhere() -> No
     assert list(script.working) == [(0, 7), (1, 7)]
 
 
-async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "READ_AHEAD", 4)
     script = ScriptedProcessor(workers=2)
     w = window(script)
@@ -140,7 +166,9 @@ async def test_no_more_are_worked_on_than_there_are_workers_and_the_window_fills
     assert not w.full and len(script.working) == 2
 
 
-async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "READ_AHEAD", 4)
     script, progressed = ScriptedProcessor(workers=1), []
     w = window(script, most_bytes=2000, progressed=lambda: progressed.append(w.full))
@@ -149,11 +177,15 @@ async def test_records_that_wait_to_be_tried_again_take_no_room_from_others_but_
     for offset in range(4):
         await yield_to_event_loop()
         await script.end(0, offset, Retry(60.0, "its server is slow"))
-    assert not w.full and w.size == 4 and progressed[-1] is False, "whoever reads is told that there is room"
+    assert not w.full and w.size == 4 and progressed[-1] is False, (
+        "whoever reads is told that there is room"
+    )
     w.take(topic_partition(0), [consumer_record(0, 4)])
     await yield_to_event_loop()
     await script.end(0, 4)
-    assert script.ended == [(0, 4)] and offsets(w) == {}, "nothing is committed past those that wait"
+    assert script.ended == [(0, 4)] and offsets(w) == {}, (
+        "nothing is committed past those that wait"
+    )
     w.take(topic_partition(0), [consumer_record(0, offset, value=b"x" * 500) for offset in (5, 6)])
     assert w.full
     await w.end()
@@ -168,7 +200,9 @@ async def test_large_records_fill_it_sooner() -> None:
     assert w.full
 
 
-async def test_a_surprise_is_tried_again_and_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_surprise_is_tried_again_and_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "_AFTER_A_SURPRISE_S", 0.0)
     script = ScriptedProcessor()
     w = window(script)
@@ -181,7 +215,10 @@ async def test_a_surprise_is_tried_again_and_commits_nothing(monkeypatch: pytest
 async def test_a_stop_is_no_outcome() -> None:
     script = ScriptedProcessor()
     w = window(script)
-    w.take(topic_partition(0), [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), consumer_record(0, 2)])
+    w.take(
+        topic_partition(0),
+        [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a"), consumer_record(0, 2)],
+    )
     await yield_to_event_loop()
     await script.end(0, 0, StoppingError())
     await script.end(0, 2)
@@ -201,7 +238,8 @@ async def test_of_a_closed_partition_nothing_is_begun_and_what_was_begun_goes_on
     assert script.working == {} and offsets(w) == {0: 1} and await w.wait_idle(1)
     w.assign([topic_partition(0)])
     w.take(
-        topic_partition(0), [consumer_record(0, 1, b"a"), consumer_record(0, 2, b"b"), consumer_record(0, 3, b"c")]
+        topic_partition(0),
+        [consumer_record(0, 1, b"a"), consumer_record(0, 2, b"b"), consumer_record(0, 3, b"c")],
     )  # read again from what is committed
     await yield_to_event_loop()
     assert sorted(script.working) == [(0, 1), (0, 2), (0, 3)]
@@ -216,7 +254,9 @@ async def test_of_a_partition_that_went_away_nothing_goes_on_and_nothing_is_comm
     await script.end(0, 0)
     w.assign([topic_partition(1)])
     await yield_to_event_loop()
-    assert offsets(w) == {} and list(script.working) == [(1, 0)], "the only worker is free for the other partition"
+    assert offsets(w) == {} and list(script.working) == [(1, 0)], (
+        "the only worker is free for the other partition"
+    )
     assert w.size == 1
     w.take(topic_partition(0), [consumer_record(0, 2)])  # was on its way
     assert w.size == 1
@@ -232,7 +272,9 @@ async def test_quiet_says_when_something_goes_on() -> None:
     assert await w.wait_idle(0.01)
 
 
-async def test_what_no_consumer_is_given_is_passed_over_only_when_nothing_before_it_is_open() -> None:
+async def test_what_no_consumer_is_given_is_passed_over_only_when_nothing_before_it_is_open() -> (
+    None
+):
     script = ScriptedProcessor()
     w = window(script)
     w.take(topic_partition(0), [consumer_record(0, 0)])
@@ -247,7 +289,9 @@ async def test_what_no_consumer_is_given_is_passed_over_only_when_nothing_before
     assert offsets(w) == {0: 2}
 
 
-async def test_records_behind_one_of_their_key_take_no_room_from_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_behind_one_of_their_key_take_no_room_from_other_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(windows, "READ_AHEAD", 2)
     script = ScriptedProcessor(workers=1)
     w = window(script, most_bytes=10**9)
@@ -267,7 +311,10 @@ async def test_of_versions_that_replace_each_other_only_the_newest_is_worked_on(
     w.take(topic_partition(0), [consumer_record(0, 0, b"t/d", b"replaces")])
     await yield_to_event_loop()
     await script.end(0, 0, Retry(60.0, "its server is away"))
-    w.take(topic_partition(0), [consumer_record(0, offset, b"t/d", b"replaces") for offset in range(1, 4)])
+    w.take(
+        topic_partition(0),
+        [consumer_record(0, offset, b"t/d", b"replaces") for offset in range(1, 4)],
+    )
     await yield_to_event_loop()
     await yield_to_event_loop()
     assert list(script.working) == [(0, 3)] and sorted(script.ended) == [(0, 0), (0, 1), (0, 2)]
@@ -278,7 +325,13 @@ async def test_of_versions_that_replace_each_other_only_the_newest_is_worked_on(
 async def test_what_does_not_replace_the_one_before_it_leaves_it_to_be_tried_again() -> None:
     script = ScriptedProcessor(workers=1)
     w = window(script)
-    w.take(topic_partition(0), [consumer_record(0, 0, b"t/d", b"replaces"), consumer_record(0, 1, b"t/d", b"has its text with it")])
+    w.take(
+        topic_partition(0),
+        [
+            consumer_record(0, 0, b"t/d", b"replaces"),
+            consumer_record(0, 1, b"t/d", b"has its text with it"),
+        ],
+    )
     await yield_to_event_loop()
     await script.end(0, 0, Retry(60.0, "its server is away"))
     await script.end(0, 1)
@@ -289,7 +342,11 @@ async def test_what_does_not_replace_the_one_before_it_leaves_it_to_be_tried_aga
 async def test_tenants_take_turns_whatever_stands_in_front() -> None:
     script = ScriptedProcessor(workers=2)
     w = window(script)
-    w.take(topic_partition(0), [consumer_record(0, n, b"large/%d" % n) for n in range(50)] + [consumer_record(0, 50, b"small/d")])
+    w.take(
+        topic_partition(0),
+        [consumer_record(0, n, b"large/%d" % n) for n in range(50)]
+        + [consumer_record(0, 50, b"small/d")],
+    )
     await yield_to_event_loop()
     assert list(script.working) == [(0, 0), (0, 1), (0, 50)], "one place is kept for who holds none"
     await w.end()

@@ -1,4 +1,6 @@
-"""The window against a small model: partitions with keys and gaps, read, settled, committed and handed out anew in any order."""
+"""The window against a small model: partitions with keys and gaps, read, settled, committed and
+handed out anew in any order.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedex.pipeline.stages.outcome import Retry
-from tests.kafka_script import ScriptedProcessor, consumer_record, offsets, topic_partition, window, yield_to_event_loop
+from tests.kafka_script import (
+    ScriptedProcessor,
+    consumer_record,
+    offsets,
+    topic_partition,
+    window,
+    yield_to_event_loop,
+)
 
 
 class Model:
@@ -23,26 +32,42 @@ class Model:
         for number, (key, gap) in enumerate(zip(keys, gaps, strict=True)):
             partition = number % 2
             at[partition] += gap
-            self.logs[partition].append(consumer_record(partition, at[partition], None if key == 3 else bytes([key])))
+            self.logs[partition].append(
+                consumer_record(partition, at[partition], None if key == 3 else bytes([key]))
+            )
             at[partition] += 1
         self.committed, self.position, self.owned = {0: 0, 1: 0}, {0: 0, 1: 0}, {0, 1}
 
     def check(self) -> None:
-        """Nothing without an outcome is passed; no key is worked on twice at once or out of order."""
+        """No offset passes an open record; one key is never processed twice at once."""
         for partition, offset in offsets(self.window).items():
-            open_ = [r.offset for r in self.logs[partition] if r.offset < offset and (partition, r.offset) not in self.script.ended]
+            open_ = [
+                r.offset
+                for r in self.logs[partition]
+                if r.offset < offset and (partition, r.offset) not in self.script.ended
+            ]
             assert not open_, f"{offset} would pass {open_}"
         keys = {(r.partition, r.offset): r.key for log in self.logs.values() for r in log}
-        lanes = [(place[0], keys[place]) for place in self.script.working if keys[place] is not None]
+        lanes = [
+            (place[0], keys[place]) for place in self.script.working if keys[place] is not None
+        ]
         assert len(lanes) == len(set(lanes)), "two records of a key at once"
         for partition, offset in self.script.working:
-            before = [r.offset for r in self.logs[partition] if r.key == keys[partition, offset] is not None and r.offset < offset]
-            assert all((partition, earlier) in self.script.ended for earlier in before), "a key out of order"
+            before = [
+                r.offset
+                for r in self.logs[partition]
+                if r.key == keys[partition, offset] is not None and r.offset < offset
+            ]
+            assert all((partition, earlier) in self.script.ended for earlier in before), (
+                "a key out of order"
+            )
 
     def deliver(self, partition: int, count: int) -> None:
         """The consumer reads on."""
         if partition in self.owned:
-            batch = [r for r in self.logs[partition] if r.offset >= self.position[partition]][:count]
+            batch = [r for r in self.logs[partition] if r.offset >= self.position[partition]][
+                :count
+            ]
             if batch:
                 self.position[partition] = batch[-1].offset + 1
                 self.window.take(topic_partition(partition), batch)
@@ -64,7 +89,9 @@ class Model:
     async def some_outcome(self, number: int, outcome: Retry | None) -> None:
         """One of those that are worked on gets an outcome."""
         if self.script.working:
-            await self.script.end(*sorted(self.script.working)[number % len(self.script.working)], outcome)
+            await self.script.end(
+                *sorted(self.script.working)[number % len(self.script.working)], outcome
+            )
 
     async def finish(self) -> None:
         """All ends."""
@@ -76,7 +103,9 @@ class Model:
             await self.some_outcome(0, None)
             self.check()
         self.commit()
-        assert self.committed == {p: (log[-1].offset + 1 if log else 0) for p, log in self.logs.items()}
+        assert self.committed == {
+            p: (log[-1].offset + 1 if log else 0) for p, log in self.logs.items()
+        }
         assert self.window.size == 0
 
 

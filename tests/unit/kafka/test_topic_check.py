@@ -12,10 +12,15 @@ from livedex.pipeline.settings.kafka import KafkaSettings
 PLANS = {plan.name: plan for plan in topic_plans(KafkaSettings())}
 
 
-def problems(name: str = CHANGED, partitions: int = 12, replication: int = 3, **config: str) -> list[tuple[bool, str]]:
+def problems(
+    name: str = CHANGED, partitions: int = 12, replication: int = 3, **config: str
+) -> list[tuple[bool, str]]:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     return [
-        (p.refused, str(p)) for p in check_topic(PLANS[name], ExistingTopic(partitions, replication, dict(PLANS[name].config) | settings))
+        (p.refused, str(p))
+        for p in check_topic(
+            PLANS[name], ExistingTopic(partitions, replication, dict(PLANS[name].config) | settings)
+        )
     ]
 
 
@@ -40,7 +45,9 @@ def test_what_livedex_made_is_right(name: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_and_what_loses_records_is_refused(given: dict[str, str], said: str, refused: bool) -> None:
+def test_what_is_wrong_is_told_and_what_loses_records_is_refused(
+    given: dict[str, str], said: str, refused: bool
+) -> None:
     found = problems(**given)  # type: ignore[arg-type]
     assert any(said in text and is_refused == refused for is_refused, text in found), found
     assert all(CHANGED in text for _, text in found)
@@ -48,7 +55,9 @@ def test_what_is_wrong_is_told_and_what_loses_records_is_refused(given: dict[str
 
 def test_what_is_kept_for_ever_or_compacted_alone_is_not_too_short() -> None:
     assert problems(retention_ms="-1") == []
-    assert [refused for refused, _ in problems(cleanup_policy="compact", retention_ms="60000")] == [False]
+    assert [refused for refused, _ in problems(cleanup_policy="compact", retention_ms="60000")] == [
+        False
+    ]
 
 
 def test_nothing_is_lost_of_what_others_are_told() -> None:

@@ -20,9 +20,16 @@ from tests.scripted_receiver import SECRET, SubscriberServer
 
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
 NOTICE = Notification(
-    7, TenantId("acme"), "shop", uuid.UUID(int=7), "synced", "docs/a.md", 3, {"state": "synced", "collection": "c", "source": "docs"},
+    7,
+    TenantId("acme"),
+    "shop",
+    uuid.UUID(int=7),
+    "synced",
+    "docs/a.md",
+    3,
+    {"state": "synced", "collection": "c", "source": "docs"},
     datetime(2026, 11, 30, 12, tzinfo=UTC),
-)  # fmt: skip
+)
 
 Send = Callable[..., Awaitable[DeliveryResult]]
 
@@ -35,17 +42,25 @@ def receiver() -> Iterator[SubscriberServer]:
 
 @pytest.fixture
 def send(receiver: SubscriberServer) -> Send:
-    """Sends the notice to a URL; default: the receiver's. Names lead to `addresses`, and `allowed` may be private."""
+    """Sends the notice to a URL; default: the receiver's.
+
+    Names lead to `addresses`, and `allowed` may be private.
+    """
 
     async def sent(
-        url: str = "/hook?token=hidden", *, addresses: Sequence[str] = (), allowed: Sequence[str] | None = None
+        url: str = "/hook?token=hidden",
+        *,
+        addresses: Sequence[str] = (),
+        allowed: Sequence[str] | None = None,
     ) -> DeliveryResult:
         async def resolve(host: str, port: int) -> Sequence[str]:
             return addresses
 
         hosts = HostAllowlist([receiver.host] if allowed is None else allowed)
         place = parse_url(receiver.address + url if url.startswith("/") else url)
-        route = Endpoint(place, [KEY], SsrfGuardBackend(resolve, hosts, 2.0), ssl.create_default_context())
+        route = Endpoint(
+            place, [KEY], SsrfGuardBackend(resolve, hosts, 2.0), ssl.create_default_context()
+        )
         async with open_webhook_sender(route, at_once=1) as sender:
             return await sender.send(NOTICE)
 

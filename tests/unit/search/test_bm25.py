@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from livedex.pipeline.search.bm25 import K1, B, bm25_scores, inverse_document_frequencies, term_frequencies
+from livedex.pipeline.search.bm25 import (
+    K1,
+    B,
+    bm25_scores,
+    inverse_document_frequencies,
+    term_frequencies,
+)
 
 IDF = inverse_document_frequencies([2, 900], 1000)  # of a rare word and a common one
 
@@ -17,7 +23,9 @@ def _score(rare: int = 0, common: int = 0, terms: int = 100) -> float:
 
 def test_the_formula_is_the_known_one() -> None:
     idf = math.log(1 + (1000 - 2 + 0.5) / (2 + 0.5))
-    assert _score(rare=3, terms=150) == pytest.approx(idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 1.5)))
+    assert _score(rare=3, terms=150) == pytest.approx(
+        idf * 3 * (K1 + 1) / (3 + K1 * (1 - B + B * 1.5))
+    )
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:

@@ -16,12 +16,18 @@ PASSAGES = 100_000
 
 
 def _counts(**frequencies: int) -> WordStatistics:
-    return WordStatistics(sorted(frequencies, key=lambda word: frequencies[word]), frequencies, PASSAGES, 50.0)
+    return WordStatistics(
+        sorted(frequencies, key=lambda word: frequencies[word]), frequencies, PASSAGES, 50.0
+    )
 
 
 def _meets(matching: str, held: set[str]) -> bool:
     """Whether a passage with these words is met by a tsquery of words, `&`, `|` and brackets."""
-    expression = re.sub(r"'(\w+)'", lambda word: str(word[1] in held), matching).replace("&", " and ").replace("|", " or ")
+    expression = (
+        re.sub(r"'(\w+)'", lambda word: str(word[1] in held), matching)
+        .replace("&", " and ")
+        .replace("|", " or ")
+    )
     return bool(eval(expression))
 
 
@@ -35,7 +41,8 @@ def test_what_is_read_weighs_more_than_what_is_not(seed: int) -> None:
     counts = _counts(**{f"w{n}": rng.randint(2_000, 15_000) for n in range(rng.randint(2, 7))})
     matching, is_all = build_candidate_query(list(counts.words), counts, 300)
     weights = {
-        subset: sum(-math.log(counts.frequencies[w] / PASSAGES) for w in subset) for subset in map(frozenset, _subsets([*counts.words]))
+        subset: sum(-math.log(counts.frequencies[w] / PASSAGES) for w in subset)
+        for subset in map(frozenset, _subsets([*counts.words]))
     }
     read = [weight for subset, weight in weights.items() if _meets(matching, {*subset})]
     left = [weight for subset, weight in weights.items() if not _meets(matching, {*subset})]
@@ -49,7 +56,9 @@ def test_about_as_many_are_read_as_are_expected(seed: int) -> None:
     matching = build_candidate_query(list(counts.words), counts, 300).tsquery
     shares = {word: counts.frequencies[word] / PASSAGES for word in counts.words}
     chances = {
-        frozenset(held): math.prod(share if word in held else 1 - share for word, share in shares.items())
+        frozenset(held): math.prod(
+            share if word in held else 1 - share for word, share in shares.items()
+        )
         for held in _subsets([*counts.words])
     }
     met = PASSAGES * sum(chance for held, chance in chances.items() if _meets(matching, {*held}))
@@ -66,7 +75,10 @@ def test_the_rarest_words_are_enough_by_themselves() -> None:
 
 def test_where_any_word_brings_few_nothing_is_narrowed() -> None:
     counts = _counts(a=200, b=300, c=500)
-    assert build_candidate_query(list(counts.words), counts, 300) == (any_word_query(counts.words), True)
+    assert build_candidate_query(list(counts.words), counts, 300) == (
+        any_word_query(counts.words),
+        True,
+    )
 
 
 def test_a_small_tenant_is_read_whole() -> None:

@@ -1,4 +1,6 @@
-"""Many documents are cut in another process as one is cut in a thread; a batch that fails is cut one by one."""
+"""Many documents are cut in another process as one is cut in a thread; a batch that fails is cut
+one by one.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,21 @@ import psutil
 import pytest
 
 from livedex.pipeline.stages.batch_chunker import BatchChunker
-from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, ThreadChunker, chunk_document
+from livedex.pipeline.stages.chunk import (
+    ChunkedDocument,
+    ChunkerConfig,
+    ThreadChunker,
+    chunk_document,
+)
 from livedex.pipeline.stages.process_pool import ProcessChunker
 from livedex.pipeline.store.keyword_analyzer import analyze_text
 
 CUTTING = ChunkerConfig(size=300)
-TEXTS = [f"# Paper {n}\n\n" + "\n\n".join(f"Paragraph {n}.{m} speaks of ERR_{m} and of C++." * 3 for m in range(40)) for n in range(40)]
+TEXTS = [
+    f"# Paper {n}\n\n"
+    + "\n\n".join(f"Paragraph {n}.{m} speaks of ERR_{m} and of C++." * 3 for m in range(40))
+    for n in range(40)
+]
 
 
 class Alone:
@@ -39,7 +50,10 @@ class Bench:
         self.cutter = BatchChunker(CUTTING, self.alone, self.elsewhere, batch_s=batch_s)
 
     async def cut(self, texts: list[str]) -> list[ChunkedDocument]:
-        cuts = [self.cutter.cut(text.encode(), name=f"{n}.md", mime_type=None) for n, text in enumerate(texts)]
+        cuts = [
+            self.cutter.cut(text.encode(), name=f"{n}.md", mime_type=None)
+            for n, text in enumerate(texts)
+        ]
         return await asyncio.gather(*cuts)
 
     async def until_together(self) -> None:
@@ -74,11 +88,20 @@ def bare(cut: ChunkedDocument) -> tuple[object, ...]:
     """What both ways of cutting must agree on."""
     found = cut.extracted
     pieces = [(piece.hash, piece.content, piece.gap, piece.heading) for piece in cut.pieces]
-    return cut.state, cut.error, found and (found.title, found.mime_type, found.format, found.metadata), pieces
+    return (
+        cut.state,
+        cut.error,
+        found and (found.title, found.mime_type, found.format, found.metadata),
+        pieces,
+    )
 
 
 def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process(os.getpid()).children() if any("spawn_main" in part for part in child.cmdline())]
+    return [
+        child
+        for child in psutil.Process(os.getpid()).children()
+        if any("spawn_main" in part for part in child.cmdline())
+    ]
 
 
 async def test_a_few_documents_are_cut_alone_and_no_process_is_started() -> None:
@@ -101,7 +124,8 @@ async def test_many_are_cut_as_each_would_be_alone_and_have_their_words(many: Be
     alone = len(many.alone.names)
     cuts = await many.cut([*TEXTS, "", "\x00\x01\x02\x03"])
     assert [bare(cut) for cut in cuts] == [
-        bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate([*TEXTS, "", "\x00\x01\x02\x03"])
+        bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING))
+        for n, text in enumerate([*TEXTS, "", "\x00\x01\x02\x03"])
     ]
     assert len(many.alone.names) == alone
     assert all(piece.words == analyze_text(piece.content) for cut in cuts for piece in cut.pieces)
@@ -120,12 +144,15 @@ async def test_when_the_process_dies_everything_is_cut_all_the_same(many: Bench)
         worker.kill()
     for cuts in await running:
         assert [bare(cut) for cut in cuts] == [
-            bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING)) for n, text in enumerate(TEXTS)
+            bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING))
+            for n, text in enumerate(TEXTS)
         ]
     await many.until_together()
 
 
-async def test_a_batch_that_takes_too_long_is_cut_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_batch_that_takes_too_long_is_cut_one_by_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with bench(batch_s=0.0) as made:
         await made.until_together()
         cuts = await made.cut(TEXTS[:6])

@@ -2,18 +2,39 @@
 
 import pytest
 
-from livedex.pipeline.errors import NotScheduledError, OutageError, PartialOutageError, RejectedError, RetryableError, TooLargeError
-from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, MAX_RETRY_DELAY_S, DeadLettered, Pause, Retry, outcome_of
+from livedex.pipeline.errors import (
+    NotScheduledError,
+    OutageError,
+    PartialOutageError,
+    RejectedError,
+    RetryableError,
+    TooLargeError,
+)
+from livedex.pipeline.stages.outcome import (
+    MAX_ATTEMPTS,
+    MAX_RETRY_DELAY_S,
+    DeadLettered,
+    Pause,
+    Retry,
+    outcome_of,
+)
 
 
 def test_an_outage_pauses_however_often_it_was_tried() -> None:
-    assert all(isinstance(outcome_of(OutageError("database", "away"), n), Pause) for n in (1, MAX_ATTEMPTS, 1000))
-    assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause("embedder", 7.5, "busy", "busy")
+    assert all(
+        isinstance(outcome_of(OutageError("database", "away"), n), Pause)
+        for n in (1, MAX_ATTEMPTS, 1000)
+    )
+    assert outcome_of(OutageError("embedder", "busy", retry_after_s=7.5), 1) == Pause(
+        "embedder", 7.5, "busy", "busy"
+    )
 
 
 def test_an_outage_of_a_part_sends_back_the_event_alone_and_counts_no_attempt() -> None:
     assert all(
-        outcome_of(PartialOutageError("broker", "no leader"), n) == Retry(1.0, "no leader", counted=False) for n in (1, MAX_ATTEMPTS, 1000)
+        outcome_of(PartialOutageError("broker", "no leader"), n)
+        == Retry(1.0, "no leader", counted=False)
+        for n in (1, MAX_ATTEMPTS, 1000)
     )
 
 
@@ -35,13 +56,20 @@ def test_a_wait_that_the_other_side_names_is_kept() -> None:
 
 
 def test_attempts_lie_further_apart_where_somebody_elses_server_is_away() -> None:
-    outcomes = [outcome_of(RetryableError("away", first_wait_s=1.0), n) for n in range(1, MAX_ATTEMPTS + 1)]
+    outcomes = [
+        outcome_of(RetryableError("away", first_wait_s=1.0), n) for n in range(1, MAX_ATTEMPTS + 1)
+    ]
     assert [o.after_s for o in outcomes if isinstance(o, Retry)] == [1.0, 4.0, 16.0, 64.0]
     assert outcomes[-1] == DeadLettered("retries_exhausted", f"after {MAX_ATTEMPTS} attempts: away")
 
 
-@pytest.mark.parametrize(("first_s", "lasts_s"), [(1.0, 1800.0), (0.1, 180.0), (1.0, 180.0), (None, 0.0), (0.1, 86_400.0)])
-def test_what_is_worth_it_is_tried_again_for_as_long_as_was_said(first_s: float | None, lasts_s: float) -> None:
+@pytest.mark.parametrize(
+    ("first_s", "lasts_s"),
+    [(1.0, 1800.0), (0.1, 180.0), (1.0, 180.0), (None, 0.0), (0.1, 86_400.0)],
+)
+def test_what_is_worth_it_is_tried_again_for_as_long_as_was_said(
+    first_s: float | None, lasts_s: float
+) -> None:
     error = RetryableError("away", first_wait_s=first_s)
     error.retry_for_s = lasts_s
     waits = []
@@ -53,14 +81,24 @@ def test_what_is_worth_it_is_tried_again_for_as_long_as_was_said(first_s: float 
 
 
 def test_what_had_no_turn_comes_back_however_often_that_was() -> None:
-    assert {outcome_of(NotScheduledError("others first", retry_after_s=0.5), n) for n in (1, MAX_ATTEMPTS, 1000)} == {
-        Retry(0.5, "others first", counted=False)
-    }
+    assert {
+        outcome_of(NotScheduledError("others first", retry_after_s=0.5), n)
+        for n in (1, MAX_ATTEMPTS, 1000)
+    } == {Retry(0.5, "others first", counted=False)}
 
 
 def test_of_an_unexpected_error_the_kind_and_the_first_line_are_told() -> None:
-    said = "duplicate key value violates unique constraint\nDETAIL:  Key (document_id)=(secret) already exists.\nHINT:  x"
+    said = (
+        "duplicate key value violates unique constraint\nDETAIL:  Key (document_id)=(secret) "
+        "already exists.\nHINT:  x"
+    )
     dead = outcome_of(ValueError(said), MAX_ATTEMPTS)
-    assert dead == DeadLettered("failed", f"after {MAX_ATTEMPTS} attempts: ValueError: duplicate key value violates unique constraint")
-    assert outcome_of(ZeroDivisionError(), MAX_ATTEMPTS) == DeadLettered("failed", f"after {MAX_ATTEMPTS} attempts: ZeroDivisionError")
+    assert dead == DeadLettered(
+        "failed",
+        f"after {MAX_ATTEMPTS} attempts: ValueError: duplicate key value violates unique "
+        "constraint",
+    )
+    assert outcome_of(ZeroDivisionError(), MAX_ATTEMPTS) == DeadLettered(
+        "failed", f"after {MAX_ATTEMPTS} attempts: ZeroDivisionError"
+    )
     assert len(str(outcome_of(ValueError("x" * 5000), MAX_ATTEMPTS))) < 500

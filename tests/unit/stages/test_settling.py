@@ -21,19 +21,35 @@ class Graves:
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise AssertionError
 
-    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(
+        self,
+        record: Record,
+        stage: str,
+        dead: DeadLettered,
+        event: Event[Any] | None,
+        attempts: int,
+    ) -> None:
         self.dead.append((dead, attempts))
 
 
 async def test_a_record_that_had_no_turn_has_all_its_attempts_left() -> None:
-    errors = [NotScheduledError("others first")] * 50 + [RetryableError("away"), NotScheduledError("others first")] * MAX_ATTEMPTS
+    errors = [NotScheduledError("others first")] * 50 + [
+        RetryableError("away"),
+        NotScheduledError("others first"),
+    ] * MAX_ATTEMPTS
 
     async def run(event: Event[Any]) -> Forward | Finished:
         raise errors.pop(0)
 
     graves = Graves()
-    settler = RecordProcessor(stage("chunk"), run, graves, Metrics(), lambda component, reason: None)
-    record = Record("1", "livedex.changed", change_event(Changed(tenant_id="t", document_id="d", version=1)).encode())
+    settler = RecordProcessor(
+        stage("chunk"), run, graves, Metrics(), lambda component, reason: None
+    )
+    record = Record(
+        "1",
+        "livedex.changed",
+        change_event(Changed(tenant_id="t", document_id="d", version=1)).encode(),
+    )
     waits = []
     while (again := await settler.settle(record)) is not None:
         waits.append(again)
@@ -47,11 +63,18 @@ class Gone(Graves):
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise TenantDeletedError("publish: the tenant was deleted")
 
-    async def bury(self, record: Record, stage: str, dead: DeadLettered, event: Event[Any] | None, attempts: int) -> None:
+    async def bury(
+        self,
+        record: Record,
+        stage: str,
+        dead: DeadLettered,
+        event: Event[Any] | None,
+        attempts: int,
+    ) -> None:
         raise TenantDeletedError("dead letter: the tenant was deleted")
 
 
-async def test_an_outcome_for_a_tenant_that_was_deleted_meanwhile_is_none_and_the_record_is_at_its_end() -> None:
+async def test_an_outcome_for_a_tenant_deleted_meanwhile_completes_its_record() -> None:
     async def run(event: Event[Any]) -> Forward | Finished:
         return Forward(event)
 

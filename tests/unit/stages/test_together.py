@@ -22,11 +22,17 @@ class Work:
         self.batches.append(list(numbers))
         await self.go.wait()
         if any(number < 0 for number in numbers):
-            raise OutageError("database", "away") if -99 in numbers else ValueError(f"spoilt by one of {len(numbers)}")
+            raise (
+                OutageError("database", "away")
+                if -99 in numbers
+                else ValueError(f"spoilt by one of {len(numbers)}")
+            )
         return [RejectedError("seven") if number == 7 else 2 * number for number in numbers]
 
 
-async def started(together: MicroBatcher[int, int], numbers: Sequence[int]) -> list[asyncio.Task[int]]:
+async def started(
+    together: MicroBatcher[int, int], numbers: Sequence[int]
+) -> list[asyncio.Task[int]]:
     """Callers that all wait, in order."""
 
     async def call(number: int) -> int:
@@ -86,7 +92,10 @@ async def test_an_outage_is_told_to_all_of_the_batch_without_trying_again() -> N
     work = Work()
     tasks = await started(MicroBatcher(work), [1, -99, 2])
     work.go.set()
-    assert all(isinstance(answer, OutageError) for answer in await asyncio.gather(*tasks, return_exceptions=True))
+    assert all(
+        isinstance(answer, OutageError)
+        for answer in await asyncio.gather(*tasks, return_exceptions=True)
+    )
     assert work.batches == [[1, -99, 2]]
 
 
@@ -107,19 +116,25 @@ async def test_two_of_one_identity_are_never_in_one_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "batches"), [({"most": 2}, [[1, 2], [3]]), ({"most_size": 4, "size": lambda n: n}, [[1, 2], [3]])], ids=["count", "size"]
+    ("bounds", "batches"),
+    [({"most": 2}, [[1, 2], [3]]), ({"most_size": 4, "size": lambda n: n}, [[1, 2], [3]])],
+    ids=["count", "size"],
 )
-async def test_a_batch_is_no_larger_than_allowed(bounds: dict[str, object], batches: list[list[int]]) -> None:
+async def test_a_batch_is_no_larger_than_allowed(
+    bounds: dict[str, object], batches: list[list[int]]
+) -> None:
     work = Work()
     work.go.set()
-    await asyncio.gather(*await started(MicroBatcher(work, **bounds), [1, 2, 3]))  # type: ignore[arg-type]
+    await asyncio.gather(*await started(MicroBatcher(work, **bounds), [1, 2, 3]))
     assert work.batches == batches
 
 
 async def test_one_larger_than_a_batch_may_be_goes_alone() -> None:
     work = Work()
     work.go.set()
-    await asyncio.gather(*await started(MicroBatcher(work, size=lambda n: n, most_size=4), [9, 1, 2]))
+    await asyncio.gather(
+        *await started(MicroBatcher(work, size=lambda n: n, most_size=4), [9, 1, 2])
+    )
     assert work.batches == [[9], [1, 2]]
 
 

@@ -4,11 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedex.pipeline.model import ManifestEntry, PassageId
-from livedex.pipeline.store.documents.chunk_diff import POSITION_STEP, ChunkDiff, ChunkRow, diff_chunks
+from livedex.pipeline.store.documents.chunk_diff import (
+    POSITION_STEP,
+    ChunkDiff,
+    ChunkRow,
+    diff_chunks,
+)
 
 
 def entries(*passages: int) -> tuple[ManifestEntry, ...]:
-    return tuple(ManifestEntry(PassageId(p), 0 if i == 0 else 2, 100) for i, p in enumerate(passages))
+    return tuple(
+        ManifestEntry(PassageId(p), 0 if i == 0 else 2, 100) for i, p in enumerate(passages)
+    )
 
 
 def rows(*passages: int) -> list[ChunkRow]:
@@ -24,7 +31,9 @@ def applied(old: list[ChunkRow], swap: ChunkDiff) -> list[ChunkRow]:
         assert row.position not in stored, "two rows at one position"
         stored[row.position] = row
     for row in swap.update:
-        assert row.position in stored and stored[row.position] != row, "an update that changes nothing"
+        assert row.position in stored and stored[row.position] != row, (
+            "an update that changes nothing"
+        )
         stored[row.position] = row
     return [stored[position] for position in sorted(stored)]
 
@@ -47,7 +56,9 @@ def test_the_same_manifest_again_writes_nothing(version: list[int]) -> None:
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60, unique=True), st.data())
-def test_one_insert_touches_one_row_and_at_most_the_gap_of_the_first(version: list[int], data: st.DataObject) -> None:
+def test_one_insert_touches_one_row_and_at_most_the_gap_of_the_first(
+    version: list[int], data: st.DataObject
+) -> None:
     at = data.draw(st.integers(0, len(version)))
     swap = diff_chunks(rows(*version), entries(*version[:at], 5000, *version[at:]))
     assert (len(swap.insert), swap.delete) == (1, []) and len(swap.update) <= 1

@@ -1,4 +1,6 @@
-"""A database URL means what it means to libpq, which is asked beside us; what the driver cannot keep is refused by name."""
+"""A database URL means what it means to libpq, which is asked beside us; what the driver cannot
+keep is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,67 @@ from tests.libpq import libpq_environment_variables, parse_with_libpq
 SECRET = "s3cr3t"
 
 TAKEN = [
-    "postgresql://", "postgres://", "postgresql:///", "postgresql:///db", "postgresql://h", "postgresql://h:5433", "postgresql://h:", "postgresql://u@h/db",
-    "postgresql://u:p@h:1/db", "postgresql://u:@h", "postgresql://:p@h", "postgresql://u:a:b@h/db", "postgresql://u:a?b#c&d=e@h/db", "postgresql://u:p%40%2F%3A%25@h",
-    "postgresql://%C3%BC:%E2%82%AC@h/d%20b", "postgresql://h1,h2/db", "postgresql://h1:1,h2:2/db", "postgresql://h1:1,h2/db", "postgresql://[::1]/db",
-    "postgresql://[::1]:5433,[fe80::1]:1/db", "postgresql://%2Fvar%2Frun/db", "postgresql:///db?host=/tmp&port=5433", "postgresql://h/db?sslmode=disable",
-    "postgresql://h/db?channel_binding=prefer", "postgresql://h/db?connect_timeout=5&application_name=a+b", "postgresql://h/db?application_name=a%20b",
-    "postgresql://h/db?options=-c%20statement_timeout%3D5s", "postgresql://h/db?options=-csearch_path%3Dx%20--jit=off".replace("jit=", "jit%3D"),
-    "postgresql://h?target_session_attrs=read-write", "postgresql://h/?user=u&password=p%25", "postgresql://h/db?", "postgresql://h/a/b", "postgresql://h?sslmode=require&sslmode=disable",
-    "postgresql://h/db?ssl=true", "host=h dbname=db", "host = h  port= 1 ", r"password='a b\'c\\d' user=u", r"password=a\ b", "host='' dbname=db", "dbname=a=b",
-    "hostaddr=127.0.0.1 host=h", "postgresql://h/db?keepalives_idle=30&tcp_user_timeout=1000", "postgresql://u:p@/db",
-]  # fmt: skip
+    "postgresql://",
+    "postgres://",
+    "postgresql:///",
+    "postgresql:///db",
+    "postgresql://h",
+    "postgresql://h:5433",
+    "postgresql://h:",
+    "postgresql://u@h/db",
+    "postgresql://u:p@h:1/db",
+    "postgresql://u:@h",
+    "postgresql://:p@h",
+    "postgresql://u:a:b@h/db",
+    "postgresql://u:a?b#c&d=e@h/db",
+    "postgresql://u:p%40%2F%3A%25@h",
+    "postgresql://%C3%BC:%E2%82%AC@h/d%20b",
+    "postgresql://h1,h2/db",
+    "postgresql://h1:1,h2:2/db",
+    "postgresql://h1:1,h2/db",
+    "postgresql://[::1]/db",
+    "postgresql://[::1]:5433,[fe80::1]:1/db",
+    "postgresql://%2Fvar%2Frun/db",
+    "postgresql:///db?host=/tmp&port=5433",
+    "postgresql://h/db?sslmode=disable",
+    "postgresql://h/db?channel_binding=prefer",
+    "postgresql://h/db?connect_timeout=5&application_name=a+b",
+    "postgresql://h/db?application_name=a%20b",
+    "postgresql://h/db?options=-c%20statement_timeout%3D5s",
+    "postgresql://h/db?options=-csearch_path%3Dx%20--jit=off".replace("jit=", "jit%3D"),
+    "postgresql://h?target_session_attrs=read-write",
+    "postgresql://h/?user=u&password=p%25",
+    "postgresql://h/db?",
+    "postgresql://h/a/b",
+    "postgresql://h?sslmode=require&sslmode=disable",
+    "postgresql://h/db?ssl=true",
+    "host=h dbname=db",
+    "host = h  port= 1 ",
+    r"password='a b\'c\\d' user=u",
+    r"password=a\ b",
+    "host='' dbname=db",
+    "dbname=a=b",
+    "hostaddr=127.0.0.1 host=h",
+    "postgresql://h/db?keepalives_idle=30&tcp_user_timeout=1000",
+    "postgresql://u:p@/db",
+]
 REFUSED = [
-    f"postgresql://u:{SECRET}%@h/db", f"postgresql://u:{SECRET}%zz@h", "postgresql://h%00/db",
-    "postgresql://[::1/db", "postgresql://h/db?nosuch=1", "postgresql://h/db?sslmode", f"host=h password='{SECRET}", "host", "hosts=h", "db",
-]  # fmt: skip
+    f"postgresql://u:{SECRET}%@h/db",
+    f"postgresql://u:{SECRET}%zz@h",
+    "postgresql://h%00/db",
+    "postgresql://[::1/db",
+    "postgresql://h/db?nosuch=1",
+    "postgresql://h/db?sslmode",
+    f"host=h password='{SECRET}",
+    "host",
+    "hosts=h",
+    "db",
+]
 OURS = [
-    ("postgresql+asyncpg://u@h/db?ssl=disable", {"user": "u", "host": "h", "dbname": "db", "sslmode": "disable"}),
+    (
+        "postgresql+asyncpg://u@h/db?ssl=disable",
+        {"user": "u", "host": "h", "dbname": "db", "sslmode": "disable"},
+    ),
     ("postgresql+psycopg://h/db?database=x", {"host": "h", "dbname": "x"}),
     ("postgresql+asyncpg:///db?host=a:1&host=b:2", {"host": "a,b", "port": "1,2", "dbname": "db"}),
 ]
@@ -75,7 +122,10 @@ def test_urls_of_other_drivers_are_read_as_well(text: str, found: dict[str, str]
     assert parse_conninfo(text, {}) == found
 
 
-@given(st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12), st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12))
+@given(
+    st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12),
+    st.text(st.sampled_from("ab:@/?#[]%&=+, '\\ü"), max_size=12),
+)
 def test_any_password_and_name_come_through_when_they_are_encoded(user: str, password: str) -> None:
     from urllib.parse import quote
 
@@ -105,7 +155,9 @@ def test_every_parameter_and_variable_of_libpq_is_known() -> None:
     assert {name for name in _keywords() if name not in hidden} <= KEYWORDS
     for variable, name in libpq_environment_variables().items():
         if name in KEYWORDS and variable not in ("PGSERVICE", "PGSERVICEFILE", "PGREQUIRESSL"):
-            assert parse_conninfo("host=h", {variable: "v"}).get(name) == ("h" if name == "host" else "v"), variable
+            assert parse_conninfo("host=h", {variable: "v"}).get(name) == (
+                "h" if name == "host" else "v"
+            ), variable
 
 
 def _keywords() -> set[str]:
@@ -114,25 +166,66 @@ def _keywords() -> set[str]:
 
 def test_the_url_wins_over_the_service_file_and_that_over_the_shell(tmp_path: Path) -> None:
     file = tmp_path / "services"
-    file.write_text("# mine\n[other]\nhost=o\n\n[mine]\nhost=s\nport=7\ndbname=from service\npassword=a%b\n[last]\nhost=l\n")
+    file.write_text(
+        "# mine\n[other]\nhost=o\n\n[mine]\nhost=s\nport=7\ndbname=from service\n"
+        "password=a%b\n[last]\nhost=l\n"
+    )
     shell = {"PGSERVICEFILE": str(file), "PGHOST": "e", "PGPORT": "8", "PGUSER": "eu"}
     found = parse_conninfo("postgresql:///?service=mine&port=9", shell)
-    assert found == {"host": "s", "port": "9", "dbname": "from service", "password": "a%b", "user": "eu"}
+    assert found == {
+        "host": "s",
+        "port": "9",
+        "dbname": "from service",
+        "password": "a%b",
+        "user": "eu",
+    }
     assert parse_conninfo("dbname=d", {**shell, "PGSERVICE": "other"})["host"] == "o"
     with pytest.raises(ConfigError, match="service=none: no such service"):
         parse_conninfo("postgresql:///?service=none", shell)
 
 
-@pytest.mark.parametrize("parameter", [
-    "channel_binding=require", "gssencmode=require", "require_auth=scram-sha-256", "requirepeer=postgres", "sslsni=0", "sslcertmode=require", "sslcrldir=/tmp",
-    "replication=database", "target_session_attrs=standby", "target_session_attrs=read-only", "client_encoding=latin1", "sslmode=yes", "connect_timeout=soon",
-    "sslnegotiation=direct", "sslrootcert=/nowhere/root.crt&sslmode=require", "sslrootcert=system&sslmode=require", "sslcert=/nowhere", "port=0", "port=70000",
-    "port=1,2", "hostaddr=1.2.3.4,1.2.3.5", "load_balance_hosts=yes", "min_protocol_version=3.2", "oauth_issuer=x", "sslkeylogfile=keys.log", "keepalives=2",
-    "passfile=/nowhere/pass", "ssl_min_protocol_version=SSLv3", "host=@abstract",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "channel_binding=require",
+        "gssencmode=require",
+        "require_auth=scram-sha-256",
+        "requirepeer=postgres",
+        "sslsni=0",
+        "sslcertmode=require",
+        "sslcrldir=/tmp",
+        "replication=database",
+        "target_session_attrs=standby",
+        "target_session_attrs=read-only",
+        "client_encoding=latin1",
+        "sslmode=yes",
+        "connect_timeout=soon",
+        "sslnegotiation=direct",
+        "sslrootcert=/nowhere/root.crt&sslmode=require",
+        "sslrootcert=system&sslmode=require",
+        "sslcert=/nowhere",
+        "port=0",
+        "port=70000",
+        "port=1,2",
+        "hostaddr=1.2.3.4,1.2.3.5",
+        "load_balance_hosts=yes",
+        "min_protocol_version=3.2",
+        "oauth_issuer=x",
+        "sslkeylogfile=keys.log",
+        "keepalives=2",
+        "passfile=/nowhere/pass",
+        "ssl_min_protocol_version=SSLv3",
+        "host=@abstract",
+    ],
+)
 def test_what_cannot_be_kept_is_refused_by_the_name_of_its_parameter(parameter: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^LIVEDEX_DATABASE_URL: .*{parameter.partition('=')[0]}") as refused:
-        check_database_url(f"postgresql://u:{SECRET if 'pass' not in parameter else ''}@h/db?{parameter}", "LIVEDEX_DATABASE_URL")
+    with pytest.raises(
+        ConfigError, match=rf"^LIVEDEX_DATABASE_URL: .*{parameter.partition('=')[0]}"
+    ) as refused:
+        check_database_url(
+            f"postgresql://u:{SECRET if 'pass' not in parameter else ''}@h/db?{parameter}",
+            "LIVEDEX_DATABASE_URL",
+        )
     assert SECRET not in str(refused.value)
 
 
@@ -140,25 +233,47 @@ def arguments(text: str, **settings: str) -> dict[str, Any]:
     return asyncpg_arguments(parse_conninfo(text, {}), settings)
 
 
-def test_the_driver_is_told_everything_that_it_would_look_for_in_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_is_told_everything_that_it_would_look_for_in_the_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from asyncpg.connect_utils import _parse_connect_arguments
 
     told = arguments("postgresql://u@/db?host=/sockets&port=5432&sslmode=disable")
     told.pop("timeout")
     more = dict.fromkeys(("dsn", "service", "servicefile", "command_timeout"))
-    sizes = dict.fromkeys(("statement_cache_size", "max_cached_statement_lifetime", "max_cacheable_statement_size"), 1)
+    sizes = dict.fromkeys(
+        ("statement_cache_size", "max_cached_statement_lifetime", "max_cacheable_statement_size"), 1
+    )
     quiet = _parse_connect_arguments(**{**more, **sizes, **told})
-    for variable in [*libpq_environment_variables(), "PGTARGETSESSIONATTRS", "PGGSSLIB", "PGSSLNEGOTIATION"]:
+    for variable in [
+        *libpq_environment_variables(),
+        "PGTARGETSESSIONATTRS",
+        "PGGSSLIB",
+        "PGSSLNEGOTIATION",
+    ]:
         monkeypatch.setenv(variable, "/nowhere/else,1")
         assert _parse_connect_arguments(**{**more, **sizes, **told}) == quiet, variable
 
 
 def test_hosts_timeouts_and_names_are_the_drivers() -> None:
-    told = arguments("postgresql://u:p@a:1,b/db?connect_timeout=3&options=-c%20x%3D1", application_name="livedex", role="r")
+    told = arguments(
+        "postgresql://u:p@a:1,b/db?connect_timeout=3&options=-c%20x%3D1",
+        application_name="livedex",
+        role="r",
+    )
     assert (told["host"], told["port"], told["timeout"]) == (["a", "b"], [1, 5432], 6)
-    assert told["server_settings"] == {"options": "-c x=1", "application_name": "livedex", "role": "r"}
+    assert told["server_settings"] == {
+        "options": "-c x=1",
+        "application_name": "livedex",
+        "role": "r",
+    }
     assert told["dsn"] == "postgresql://?sslmode=prefer"
-    assert arguments("postgresql://h?application_name=mine", application_name="livedex")["server_settings"]["application_name"] == "mine"
+    assert (
+        arguments("postgresql://h?application_name=mine", application_name="livedex")[
+            "server_settings"
+        ]["application_name"]
+        == "mine"
+    )
     assert arguments("postgresql://h?connect_timeout=0")["timeout"] is None
     assert arguments("postgresql://h?hostaddr=127.0.0.1&sslmode=require")["host"] == ["127.0.0.1"]
     assert arguments("postgresql://h?sslmode=disable")["ssl"] == "disable"
@@ -166,9 +281,14 @@ def test_hosts_timeouts_and_names_are_the_drivers() -> None:
     assert SECRET not in server_location(parse_conninfo(f"postgresql://u:{SECRET}@a:1/db", {}))
 
 
-def test_a_password_file_gives_the_password_as_libpq_finds_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_password_file_gives_the_password_as_libpq_finds_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "pass"
-    file.write_text("# a comment\nother:*:*:*:no\nh:5432:db:u:a\\:b\\\\c:d\n*:1:*:*:second\nlocalhost:*:*:*:socket\n")
+    file.write_text(
+        "# a comment\nother:*:*:*:no\nh:5432:db:u:a\\:b\\\\c:d\n*:1:*:*:second\n"
+        "localhost:*:*:*:socket\n"
+    )
     file.chmod(0o600)
     of = f"&passfile={file}"
     assert arguments(f"postgresql://u@h/db?x=1{of}".replace("x=1&", ""))["password"] == "a:b\\c:d"

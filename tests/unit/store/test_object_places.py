@@ -27,11 +27,34 @@ def test_a_place_is_read(url: str, place: BlobLocation) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "", "bucket", "/var/lib", "ftp://bucket/x", "http://host/bucket", "S4://bucket", "memory:///", "s3:bucket", "s3://", "s3:///prefix", "s3://b",
-        "s3://bu cket/x", "s3://bucket:9000/x", "s3://bucket/a/../b", "s3://bucket/a//b", "s3://bucket/./a", "s3://bucket/a\x07b", "s3://[::1/x",
-        "s3://bucket/" + "x" * 501, "file://", "file:///", "file://host/x", "file://relative/x", "file:relative", "file:///a/../b", "file:///a%00b",
+        "",
+        "bucket",
+        "/var/lib",
+        "ftp://bucket/x",
+        "http://host/bucket",
+        "S4://bucket",
+        "memory:///",
+        "s3:bucket",
+        "s3://",
+        "s3:///prefix",
+        "s3://b",
+        "s3://bu cket/x",
+        "s3://bucket:9000/x",
+        "s3://bucket/a/../b",
+        "s3://bucket/a//b",
+        "s3://bucket/./a",
+        "s3://bucket/a\x07b",
+        "s3://[::1/x",
+        "s3://bucket/" + "x" * 501,
+        "file://",
+        "file:///",
+        "file://host/x",
+        "file://relative/x",
+        "file:relative",
+        "file:///a/../b",
+        "file:///a%00b",
     ],
-)  # fmt: skip
+)
 def test_what_names_no_place_is_told_what_is_allowed(url: str) -> None:
     with pytest.raises(ValueError, match=r"s3://bucket/prefix|file:///|single slashes"):
         parse_blob_url(url)
@@ -39,7 +62,13 @@ def test_what_names_no_place_is_told_what_is_allowed(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["s3://key:hidden@bucket/x", "az://container/x?sig=hidden", "s3://bucket/x#hidden", "file://me:hidden@localhost/x", "gs://hidden@"],
+    [
+        "s3://key:hidden@bucket/x",
+        "az://container/x?sig=hidden",
+        "s3://bucket/x#hidden",
+        "file://me:hidden@localhost/x",
+        "gs://hidden@",
+    ],
 )
 def test_a_secret_in_the_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ValueError, match=r"credentials|nothing may follow") as refused:
@@ -47,6 +76,8 @@ def test_a_secret_in_the_url_is_refused_and_not_repeated(url: str) -> None:
     assert "hidden" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/a/b", "az://container/a", "file:///var/lib/livedex"])
+@pytest.mark.parametrize(
+    "url", ["s3://bucket", "s3://bucket/a/b", "az://container/a", "file:///var/lib/livedex"]
+)
 def test_a_place_is_shown_as_it_was_written(url: str) -> None:
     assert str(parse_blob_url(url)) == url

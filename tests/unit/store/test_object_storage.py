@@ -1,4 +1,6 @@
-"""Object storage that fails: what is a mistake of the configuration is said at the start, what may pass is waited for, and nothing is lost or told."""
+"""Object storage that fails: what is a mistake of the configuration is said at the start, what may
+pass is waited for, and nothing is lost or told.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ import pytest
 from livedex.pipeline.errors import ConfigError, LivedexError, OutageError
 from livedex.pipeline.settings.blob_location import parse_blob_url
 from livedex.pipeline.store.blobs.object_storage import ObjectStorage, StorageTimeouts
-from tests.scripted_s3 import BUCKET, HANG_UP, KEY, SECRET, Answer, Request, S3Server, error_response
+from tests.scripted_s3 import (
+    BUCKET,
+    HANG_UP,
+    KEY,
+    SECRET,
+    Answer,
+    Request,
+    S3Server,
+    error_response,
+)
 
 PATIENCE = StorageTimeouts(connect_s=2, request_s=0.5, retry_s=2, retries=2, start_s=10)
 CONTENT = b"large content " * 30_000
@@ -39,7 +50,12 @@ def only(what: str, answer: Answer) -> Callable[[Request], Answer | None]:
 async def every_operation(storage: ObjectStorage) -> list[LivedexError | None]:
     """How each operation ends."""
     ends: list[LivedexError | None] = []
-    for operation in (storage.write("k", CONTENT, "w"), storage.read("k", "r"), storage.stored("", "s"), storage.remove(["k"], "d")):
+    for operation in (
+        storage.write("k", CONTENT, "w"),
+        storage.read("k", "r"),
+        storage.stored("", "s"),
+        storage.remove(["k"], "d"),
+    ):
         try:
             await operation
             ends.append(None)
@@ -57,12 +73,21 @@ async def test_a_check_leaves_nothing_behind(s3: S3Server, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("what", ["put", "get", "list", "delete"])
 @pytest.mark.parametrize(
-    "answer", [error_response(403, "AccessDenied"), error_response(401, "Unauthorized"), error_response(403, "InvalidAccessKeyId")]
+    "answer",
+    [
+        error_response(403, "AccessDenied"),
+        error_response(401, "Unauthorized"),
+        error_response(403, "InvalidAccessKeyId"),
+    ],
 )
-async def test_a_right_that_is_missing_is_said_at_the_start(s3: S3Server, what: str, answer: Answer) -> None:
+async def test_a_right_that_is_missing_is_said_at_the_start(
+    s3: S3Server, what: str, answer: Answer
+) -> None:
     s3.answer = only(what, answer)
     with pytest.raises(
-        ConfigError, match=f"LIVEDEX_BLOB_URL: s3://{BUCKET}/prefix: access is denied.*read, write, list and delete"
+        ConfigError,
+        match=f"LIVEDEX_BLOB_URL: s3://{BUCKET}/prefix: access is denied.*read, write, list "
+        "and delete",
     ) as refused:
         await in_s3().check()
     assert "\n" not in str(refused.value)
@@ -70,7 +95,9 @@ async def test_a_right_that_is_missing_is_said_at_the_start(s3: S3Server, what: 
 
 async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: S3Server) -> None:
     with pytest.raises(
-        ConfigError, match=r"LIVEDEX_BLOB_URL: s3://another/prefix: the bucket or container is not there .404 NoSuchBucket.: make it"
+        ConfigError,
+        match=r"LIVEDEX_BLOB_URL: s3://another/prefix: the bucket or container is not there "
+        r".404 NoSuchBucket.: make it",
     ):
         await in_s3("another").check()
 
@@ -84,7 +111,9 @@ async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: S3Server) -> No
         (Answer(400, b"<html>" + b"x" * 100_000), "400"),
     ],
 )
-async def test_another_mistake_is_said_at_the_start_in_one_short_line(s3: S3Server, answer: Answer, told: str) -> None:
+async def test_another_mistake_is_said_at_the_start_in_one_short_line(
+    s3: S3Server, answer: Answer, told: str
+) -> None:
     s3.answer = lambda request: answer
     with pytest.raises(ConfigError, match=told) as refused:
         await in_s3().check()
@@ -94,13 +123,17 @@ async def test_another_mistake_is_said_at_the_start_in_one_short_line(s3: S3Serv
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
 @pytest.mark.parametrize("value", ["nonsense", "http://", "http://a b", "ftp://host"])
-async def test_an_endpoint_without_sense_is_named(s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+async def test_an_endpoint_without_sense_is_named(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=name):
         await in_s3().check()
 
 
-async def test_credentials_that_are_incomplete_are_said_at_the_start(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credentials_that_are_incomplete_are_said_at_the_start(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigError, match="credentials are incomplete"):
         await in_s3().check()
@@ -140,7 +173,9 @@ async def test_storage_that_is_away_is_an_outage_and_no_mistake(s3: S3Server, fa
     assert len(s3.requests) <= 5 * (PATIENCE.retries + 1)
 
 
-async def test_storage_that_nobody_listens_for_is_an_outage(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_storage_that_nobody_listens_for_is_an_outage(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(OutageError):
         await in_s3().check()
@@ -148,9 +183,16 @@ async def test_storage_that_nobody_listens_for_is_an_outage(s3: S3Server, monkey
 
 
 @pytest.mark.parametrize(
-    "answer", [error_response(403, "AccessDenied"), error_response(404, "NoSuchBucket"), error_response(400, "ExpiredToken")]
+    "answer",
+    [
+        error_response(403, "AccessDenied"),
+        error_response(404, "NoSuchBucket"),
+        error_response(400, "ExpiredToken"),
+    ],
 )
-async def test_a_refusal_after_the_start_is_an_outage_and_blames_no_document(s3: S3Server, answer: Answer) -> None:
+async def test_a_refusal_after_the_start_is_an_outage_and_blames_no_document(
+    s3: S3Server, answer: Answer
+) -> None:
     storage = in_s3()
     await storage.check()
     await storage.write("k", CONTENT, "w")
@@ -176,12 +218,22 @@ async def test_what_passes_is_tried_again(s3: S3Server) -> None:
 async def test_an_answer_that_breaks_off_is_never_taken_for_the_content(s3: S3Server) -> None:
     storage = in_s3()
     await storage.write("k", CONTENT, "w")
-    s3.answer = only("get", Answer(200, CONTENT, {"ETag": '"1"', "Last-Modified": "Wed, 21 Oct 2026 07:28:00 GMT"}, missing_bytes=1000))
+    s3.answer = only(
+        "get",
+        Answer(
+            200,
+            CONTENT,
+            {"ETag": '"1"', "Last-Modified": "Wed, 21 Oct 2026 07:28:00 GMT"},
+            missing_bytes=1000,
+        ),
+    )
     with pytest.raises(OutageError):
         await storage.read("k", "r")
 
 
-async def test_every_page_of_a_listing_is_read(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_page_of_a_listing_is_read(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(s3, "page", 3)
     storage = in_s3()
     keys = [f"a/{n}" for n in range(10)]
@@ -192,10 +244,16 @@ async def test_every_page_of_a_listing_is_read(s3: S3Server, monkeypatch: pytest
     assert len(await storage.stored("", "s")) == 11
 
 
-async def test_no_secret_is_told(s3: S3Server, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_no_secret_is_told(
+    s3: S3Server, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     caplog.set_level(logging.DEBUG)
     told = []
-    for answer in (error_response(403, "SignatureDoesNotMatch"), error_response(500, "InternalError"), error_response(404, "NoSuchBucket")):
+    for answer in (
+        error_response(403, "SignatureDoesNotMatch"),
+        error_response(500, "InternalError"),
+        error_response(404, "NoSuchBucket"),
+    ):
         s3.answer = lambda request, answer=answer: answer
         ends: list[BaseException | None] = [*await every_operation(in_s3())]
         try:
@@ -213,13 +271,19 @@ async def test_no_secret_is_told(s3: S3Server, caplog: pytest.LogCaptureFixture,
 async def test_probes_of_processes_that_died_are_taken_away(s3: S3Server) -> None:
     hour = timedelta(hours=1)
     now = datetime.now(UTC)
-    s3.objects = {"prefix/probe/old": (b"", now - 2 * hour), "prefix/probe/new": (b"", now), "prefix/other": (b"", now - 9 * hour)}
+    s3.objects = {
+        "prefix/probe/old": (b"", now - 2 * hour),
+        "prefix/probe/new": (b"", now),
+        "prefix/other": (b"", now - 9 * hour),
+    }
     await in_s3().check()
     assert set(s3.objects) == {"prefix/probe/new", "prefix/other"}
 
 
 @pytest.mark.parametrize("instead", ["nothing", "an empty folder", "a file"])
-async def test_a_folder_that_was_taken_away_is_an_outage_and_not_a_folder_without_content(tmp_path: Path, instead: str) -> None:
+async def test_a_folder_that_was_taken_away_is_an_outage_and_not_a_folder_without_content(
+    tmp_path: Path, instead: str
+) -> None:
     folder = tmp_path / "contents"
     storage = in_folder(folder)
     await storage.write("a/b/k", CONTENT, "w")
@@ -236,7 +300,9 @@ async def test_a_folder_that_was_taken_away_is_an_outage_and_not_a_folder_withou
     assert await storage.read("a/b/k", "r") == CONTENT
 
 
-async def test_what_cannot_be_brought_to_the_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_brought_to_the_disk_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = in_folder(tmp_path)
 
     def full(number: int) -> None:
@@ -247,12 +313,16 @@ async def test_what_cannot_be_brought_to_the_disk_is_not_kept(tmp_path: Path, mo
         await storage.write("a/b/k", CONTENT, "w")
 
 
-async def test_what_is_kept_is_on_the_disk_with_every_folder_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_kept_is_on_the_disk_with_every_folder_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "contents"
     brought: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda number: brought.append(os.fstat(number).st_ino))
     await in_folder(folder).write("a/b/k", CONTENT, "w")
-    assert brought == [path.stat().st_ino for path in (folder / "a/b/k", folder / "a/b", folder / "a", folder)]
+    assert brought == [
+        path.stat().st_ino for path in (folder / "a/b/k", folder / "a/b", folder / "a", folder)
+    ]
 
 
 async def test_what_a_killed_process_left_half_written_is_taken_away(tmp_path: Path) -> None:

@@ -28,9 +28,35 @@ def wrapped(error: BaseException) -> DBAPIError:
 
 
 OUTAGES = [
-    "25006", "28P01", "28000", "42501", "3D000", "53000", "53100", "53200", "53300", "53400", "57000", "57P01", "57P02", "57P03", "57P04", "57P05",
-    "58000", "58030", "58P01", "XX000", "XX001", "08000", "08003", "08006", "08001", "08004", "25P03", "25P04",
-]  # fmt: skip
+    "25006",
+    "28P01",
+    "28000",
+    "42501",
+    "3D000",
+    "53000",
+    "53100",
+    "53200",
+    "53300",
+    "53400",
+    "57000",
+    "57P01",
+    "57P02",
+    "57P03",
+    "57P04",
+    "57P05",
+    "58000",
+    "58030",
+    "58P01",
+    "XX000",
+    "XX001",
+    "08000",
+    "08003",
+    "08006",
+    "08001",
+    "08004",
+    "25P03",
+    "25P04",
+]
 STATEMENTS = [
     "57014",
     "40001",
@@ -67,7 +93,12 @@ def test_a_code_that_means_not_now_is_an_outage_for_every_part(state: str) -> No
 def test_a_code_about_a_statement_is_none(state: str) -> None:
     assert outage_reason(postgres_error(state)) is None
     assert queue_outage_cause(wrapped(postgres_error(state))) is None
-    with pytest.raises((asyncpg.PostgresError, RetryableError, RejectedError, TenantDeletedError)) as told, translate_errors("x"):
+    with (
+        pytest.raises(
+            (asyncpg.PostgresError, RetryableError, RejectedError, TenantDeletedError)
+        ) as told,
+        translate_errors("x"),
+    ):
         raise postgres_error(state)
     assert not isinstance(told.value, OutageError)
 
@@ -75,12 +106,18 @@ def test_a_code_about_a_statement_is_none(state: str) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (asyncpg.InternalClientError("cannot switch to state 15"), "broke"), (asyncpg.InterfaceError("connection is closed"), "closed"),
-        (ConnectionResetError(), "reached"), (TimeoutError(), "in time"), (OSError(errno.ENOSPC, "No space left"), "disk is full"),
-        (OSError(errno.EDQUOT, "quota"), "disk is full"), (OSError(errno.EHOSTUNREACH, "no route to 10.0.0.7"), "reached"),
+        (asyncpg.InternalClientError("cannot switch to state 15"), "broke"),
+        (asyncpg.InterfaceError("connection is closed"), "closed"),
+        (ConnectionResetError(), "reached"),
+        (TimeoutError(), "in time"),
+        (OSError(errno.ENOSPC, "No space left"), "disk is full"),
+        (OSError(errno.EDQUOT, "quota"), "disk is full"),
+        (OSError(errno.EHOSTUNREACH, "no route to 10.0.0.7"), "reached"),
     ],
-)  # fmt: skip
-def test_what_the_driver_and_the_system_say_is_told_without_addresses(error: Exception, said: str) -> None:
+)
+def test_what_the_driver_and_the_system_say_is_told_without_addresses(
+    error: Exception, said: str
+) -> None:
     cause = outage_reason(error)
     assert cause is not None and said in cause and "10.0.0.7" not in cause
     assert queue_outage_cause(wrapped(error)) == cause
@@ -89,7 +126,12 @@ def test_what_the_driver_and_the_system_say_is_told_without_addresses(error: Exc
 
 
 def test_what_sqlalchemy_says_of_a_connection_that_was_invalidated_is_an_outage() -> None:
-    assert queue_outage_cause(PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")) is not None
+    assert (
+        queue_outage_cause(
+            PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")
+        )
+        is not None
+    )
     assert queue_outage_cause(InterfaceError("x", {}, Exception("unknown"))) is None
     assert queue_outage_cause(ValueError("x")) is None and outage_reason(None) is None
 
@@ -118,4 +160,6 @@ def test_every_error_class_of_the_driver_is_decided_one_way() -> None:
     for each in classes:
         is_outage = outage_reason(each("x")) is not None
         state = str(each.sqlstate)
-        assert is_outage == ((state[:2] in ("08", "53", "57", "58", "XX") and state != "57014") or state in OUTAGES), state
+        assert is_outage == (
+            (state[:2] in ("08", "53", "57", "58", "XX") and state != "57014") or state in OUTAGES
+        ), state

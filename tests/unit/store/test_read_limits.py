@@ -1,4 +1,4 @@
-"""Turns of reads: one tenant leaves room for others, one credential for the others of its tenant."""
+"""Read slots: a tenant leaves room for others, a credential for its tenant's others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from livedex.pipeline.store.postgres.read_limiter import MAX_WAITING_READS, Read
 A, B = TenantId("a"), TenantId("b")
 
 
-async def read(limits: ReadLimiter, tenant_id: TenantId, done: list[str], name: str, gate: asyncio.Event) -> None:
+async def read(
+    limits: ReadLimiter, tenant_id: TenantId, done: list[str], name: str, gate: asyncio.Event
+) -> None:
     current_credential.set(name[0])
     async with limits.turn(tenant_id):
         done.append(name)
@@ -44,22 +46,31 @@ async def test_the_credentials_of_a_tenant_take_turns() -> None:
     limits, gate, done = ReadLimiter(2, wait_s=5), asyncio.Event(), list[str]()
     gate.set()
     async with limits.turn(A):
-        reads = [asyncio.create_task(read(limits, A, done, name, gate)) for name in ("x0", "x1", "x2", "x3", "y0", "z0")]
+        reads = [
+            asyncio.create_task(read(limits, A, done, name, gate))
+            for name in ("x0", "x1", "x2", "x3", "y0", "z0")
+        ]
         await settled()
         assert done == []
     await asyncio.gather(*reads)
     assert done == ["x0", "y0", "z0", "x1", "x2", "x3"]
 
 
-async def test_who_waits_too_long_or_in_too_long_a_line_is_told_to_come_again_and_no_turn_is_lost() -> None:
+async def test_a_read_that_waits_too_long_is_told_to_retry_and_no_slot_is_lost() -> None:
     limits, gate, done = ReadLimiter(2, wait_s=0.2), asyncio.Event(), list[str]()
     async with limits.turn(A):
-        waiting = [asyncio.create_task(read(limits, A, done, "x", gate)) for _ in range(MAX_WAITING_READS + 1)]
+        waiting = [
+            asyncio.create_task(read(limits, A, done, "x", gate))
+            for _ in range(MAX_WAITING_READS + 1)
+        ]
         cancelled = waiting[0]
         await settled()
         cancelled.cancel()
         found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(each) for each in found] == [asyncio.CancelledError, *[RetryableError] * MAX_WAITING_READS]
+    assert [type(each) for each in found] == [
+        asyncio.CancelledError,
+        *[RetryableError] * MAX_WAITING_READS,
+    ]
     async with asyncio.timeout(1), limits.turn(A):
         pass
     assert limits.share(A) == 1

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from livedex.pipeline.store.keyword_analyzer import MAX_INDEXED_BYTES, MAX_QUERY_TERMS, MAX_WORD_CHARACTERS, analyze_query, analyze_text
+from livedex.pipeline.store.keyword_analyzer import (
+    MAX_INDEXED_BYTES,
+    MAX_QUERY_TERMS,
+    MAX_WORD_CHARACTERS,
+    analyze_query,
+    analyze_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +33,13 @@ def test_words_are_runs_of_letters_digits_and_marks(text: str, words: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "query"),
-    [("这是一个测试", "测试"), ("日本語のテスト", "テスト"), ("ภาษาไทยง่าย", "ไทย"), ("여우가 뛴다", "여우"), ("部署方案", "署")],
+    [
+        ("这是一个测试", "测试"),
+        ("日本語のテスト", "テスト"),
+        ("ภาษาไทยง่าย", "ไทย"),
+        ("여우가 뛴다", "여우"),
+        ("部署方案", "署"),
+    ],
 )
 def test_what_stands_inside_a_run_without_spaces_is_among_its_words(text: str, query: str) -> None:
     assert set(analyze_query(query).text.split()) <= set(analyze_text(text)[0].split())
@@ -61,25 +73,64 @@ def test_a_piece_with_more_than_its_words_is_an_exact_token(text: str, token: st
     assert analyze_query(token.upper()).exact == (f"={token}",)
 
 
-@pytest.mark.parametrize("text", ["plain words, only. (really)", "the end...", "-foo", "!!a & | b", "- -- # ## + ++ / : ... _ __", "don't"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain words, only. (really)",
+        "the end...",
+        "-foo",
+        "!!a & | b",
+        "- -- # ## + ++ / : ... _ __",
+        "don't",
+    ],
+)
 def test_words_and_punctuation_are_no_exact_tokens(text: str) -> None:
     assert analyze_text(text)[1] == []
     assert analyze_query(text).exact == ()
 
 
 @pytest.mark.parametrize(
-    ("held", "other"), [("v10.4.0-rc1", "v10.4.0"), ("192.168.0.10", "192.168.0.1"), ("user@example.net", "user@example.org"), ("C++", "C")]
+    ("held", "other"),
+    [
+        ("v10.4.0-rc1", "v10.4.0"),
+        ("192.168.0.10", "192.168.0.1"),
+        ("user@example.net", "user@example.org"),
+        ("C++", "C"),
+    ],
 )
 def test_an_identifier_is_not_its_neighbour(held: str, other: str) -> None:
     assert f"={other.lower()}" not in analyze_text(f"We use {held} here.")[1]
 
 
-@pytest.mark.parametrize("query", ["ERR_CONN_RESET", "v10.4.0-rc1?", "C++", '"192.168.0.1"', "ERR_A ERR_B", "X-Request-ID", "2024"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ERR_CONN_RESET",
+        "v10.4.0-rc1?",
+        "C++",
+        '"192.168.0.1"',
+        "ERR_A ERR_B",
+        "X-Request-ID",
+        "2024",
+    ],
+)
 def test_a_query_of_identifiers_alone_is_a_look_up(query: str) -> None:
     assert analyze_query(query).only_identifiers
 
 
-@pytest.mark.parametrize("query", ["what is ERR_CONN_RESET", "well-known", "espresso", "the and of", "", "🦊", "测试 v10.4.0", "a & b"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what is ERR_CONN_RESET",
+        "well-known",
+        "espresso",
+        "the and of",
+        "",
+        "🦊",
+        "测试 v10.4.0",
+        "a & b",
+    ],
+)
 def test_a_query_with_words_is_none(query: str) -> None:
     assert not analyze_query(query).only_identifiers
 
@@ -87,11 +138,22 @@ def test_a_query_with_words_is_none(query: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "x" * 100_000, "word " * 10_000, " ".join(f"w{n}" for n in range(100_000)), "测试" * 50_000, "🦊" * 30_000, "a" + "\u0301" * 50_000,
-        "." * 100_000 + "x", "+#" * 50_000, "a/" * 50_000, "-" * 100_000 + "a", "a_" * 50_000, "\U0001d4b3" * 50_000, "ﷺ" * 50_000,
+        "x" * 100_000,
+        "word " * 10_000,
+        " ".join(f"w{n}" for n in range(100_000)),
+        "测试" * 50_000,
+        "🦊" * 30_000,
+        "a" + "\u0301" * 50_000,
+        "." * 100_000 + "x",
+        "+#" * 50_000,
+        "a/" * 50_000,
+        "-" * 100_000 + "a",
+        "a_" * 50_000,
+        "\U0001d4b3" * 50_000,
+        "ﷺ" * 50_000,
     ],
     ids=lambda text: ascii(text[:4]),
-)  # fmt: skip
+)
 def test_whatever_the_input_what_comes_out_is_bounded(text: str) -> None:
     words, exact = analyze_text(text)
     assert len(words.encode()) <= MAX_INDEXED_BYTES

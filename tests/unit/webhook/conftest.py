@@ -24,7 +24,9 @@ MAX_DOCUMENT_BYTES = 100_000
 
 @dataclass
 class FakeVersions:
-    """Gives 1, 2, 3 … to changes without a version of their own, and the same again to a delivery that comes again."""
+    """Gives 1, 2, 3 … to changes without a version of their own, and the same again to a delivery
+    that comes again.
+    """
 
     wanted: list[VersionRequest] = field(default_factory=list)
     known: dict[bytes, int] = field(default_factory=dict)
@@ -39,7 +41,9 @@ class FakeVersions:
         return [
             want.minimum
             if want.room == 1
-            else self.known.setdefault(want.delivery_key or bytes(8) + str(len(self.wanted)).encode(), len(self.known) + 1)
+            else self.known.setdefault(
+                want.delivery_key or bytes(8) + str(len(self.wanted)).encode(), len(self.known) + 1
+            )
             for want in wanted
         ]
 
@@ -88,12 +92,29 @@ def secrets(sources: Sequence[WebhookSource]) -> Mapping[str, str]:
 
 @pytest.fixture
 async def app(
-    intake: FakeIntake, versions: FakeVersions, sources: Sequence[WebhookSource], secrets: Mapping[str, str]
+    intake: FakeIntake,
+    versions: FakeVersions,
+    sources: Sequence[WebhookSource],
+    secrets: Mapping[str, str],
 ) -> AsyncIterator[FastAPI]:
     nobody = cast(Any, None)
-    services = ApiServices(engine=nobody, documents=nobody, operations=nobody, backlog=nobody, metrics=Metrics(), collections=nobody)
+    services = ApiServices(
+        engine=nobody,
+        documents=nobody,
+        operations=nobody,
+        backlog=nobody,
+        metrics=Metrics(),
+        collections=nobody,
+    )
     hooks = load_hooks(sources, secrets)
-    made = create_app(services, routers(RequestIngester(cast(Any, versions), intake), hooks, max_document_bytes=MAX_DOCUMENT_BYTES))
+    made = create_app(
+        services,
+        routers(
+            RequestIngester(cast(Any, versions), intake),
+            hooks,
+            max_document_bytes=MAX_DOCUMENT_BYTES,
+        ),
+    )
     async with made.router.lifespan_context(made):
         yield made
 

@@ -33,9 +33,17 @@ MODELS = [
 ]
 MANY = 1_000  # no list that is taken is refused for its length
 HOSTILE: dict[str, Any] = {
-    "texts": ["\x00"] * MANY, "halves": ["\ud800"] * MANY, "empty": [""] * MANY, "numbers": [1] * MANY, "nulls": [None] * MANY, "objects": [{}] * MANY,
-    "lists": [[]] * MANY, "nested": [[[[1] * 9] * 9] * 9] * 9, "fields": {f"f{n}": [{}] for n in range(MANY)}, "long": "y" * 100_000,
-}  # fmt: skip
+    "texts": ["\x00"] * MANY,
+    "halves": ["\ud800"] * MANY,
+    "empty": [""] * MANY,
+    "numbers": [1] * MANY,
+    "nulls": [None] * MANY,
+    "objects": [{}] * MANY,
+    "lists": [[]] * MANY,
+    "nested": [[[[1] * 9] * 9] * 9] * 9,
+    "fields": {f"f{n}": [{}] for n in range(MANY)},
+    "long": "y" * 100_000,
+}
 
 
 def error_count(model: type[BaseModel], body: Any) -> int:
@@ -51,14 +59,31 @@ def error_count(model: type[BaseModel], body: Any) -> int:
 def test_few_errors_are_made_of_whatever_is_wrong(model: type[BaseModel]):
     fields = list(model.model_fields)
     bodies = [{name: value} for name in fields for value in HOSTILE.values()]
-    bodies += [{**dict.fromkeys(fields, value), **{f"unknown{n}": 1 for n in range(60)}} for value in HOSTILE.values()]
+    bodies += [
+        {**dict.fromkeys(fields, value), **{f"unknown{n}": 1 for n in range(60)}}
+        for value in HOSTILE.values()
+    ]
     for body in bodies:
         assert error_count(model, body) <= 60 + 3 * len(fields), list(body)[:3]
 
 
 @pytest.mark.parametrize(
-    "event", [{}, None, [], {f"x{n}": n for n in range(60)}, {"specversion": "1.0", "id": "1", "source": "s", "type": "livedex.document.changed", "subject": "a", "data": {"acl": [None] * 30}}],
-)  # fmt: skip
+    "event",
+    [
+        {},
+        None,
+        [],
+        {f"x{n}": n for n in range(60)},
+        {
+            "specversion": "1.0",
+            "id": "1",
+            "source": "s",
+            "type": "livedex.document.changed",
+            "subject": "a",
+            "data": {"acl": [None] * 30},
+        },
+    ],
+)
 def test_of_a_batch_the_first_few_errors_are_made(event):
     with pytest.raises(RequestValidationError) as found:
         read_events(cloudevents.BATCH_MEDIA_TYPE, {}, orjson.dumps([event] * 1_000))
@@ -69,15 +94,31 @@ def test_of_a_batch_the_first_few_errors_are_made(event):
 @pytest.mark.parametrize(
     "body",
     [
-        {"acl": [None] * 10_000}, {"acl": ["\n"] * 10_000}, {f"{n:02}" + "\U0001f98a" * 300: n for n in range(60)}, {f"{n:02}" + "~/" * 1_500: n for n in range(60)},
-        {f"u{n}": n for n in range(12_000)}, {"metadata": {str(n): [n] for n in range(12_000)}}, {"acl": [[]] * 50_000}, {"\x00" * 40_000: 1},
+        {"acl": [None] * 10_000},
+        {"acl": ["\n"] * 10_000},
+        {f"{n:02}" + "\U0001f98a" * 300: n for n in range(60)},
+        {f"{n:02}" + "~/" * 1_500: n for n in range(60)},
+        {f"u{n}": n for n in range(12_000)},
+        {"metadata": {str(n): [n] for n in range(12_000)}},
+        {"acl": [[]] * 50_000},
+        {"\x00" * 40_000: 1},
     ],
     ids=lambda body: next(iter(body))[:8].encode("unicode_escape").decode(),
-)  # fmt: skip
-async def test_the_answer_is_small_and_so_is_what_is_made_for_it(http, problem_of, monkeypatch, method, body):
+)
+async def test_the_answer_is_small_and_so_is_what_is_made_for_it(
+    http, problem_of, monkeypatch, method, body
+):
     made: list[int] = []
     hinted = problems.with_hints
-    monkeypatch.setattr(problems, "with_hints", lambda errors, request: made.append(len(errors)) or hinted(errors, request))
-    answer = await http.request(method, "/v1/documents" if method == "POST" else "/v1/documents/a", json={"text": "x", **body})
+    monkeypatch.setattr(
+        problems,
+        "with_hints",
+        lambda errors, request: made.append(len(errors)) or hinted(errors, request),
+    )
+    answer = await http.request(
+        method,
+        "/v1/documents" if method == "POST" else "/v1/documents/a",
+        json={"text": "x", **body},
+    )
     assert len(problem_of(answer, 422)["errors"]) <= 20
     assert len(answer.content) < 50_000 and max(made) <= 80

@@ -1,4 +1,6 @@
-"""Room for bodies: taken as they arrive, half of it by one owner, given back whatever happens; large ones on disk, then in turn."""
+"""Room for bodies: taken as they arrive, half of it by one owner, given back whatever happens;
+large ones on disk, then in turn.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ async def taken(admission: BodyBudget, sent: Any) -> bytes:
         return body
 
 
-async def test_what_is_only_announced_takes_no_room_and_one_owner_leaves_half_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_only_announced_takes_no_room_and_one_owner_leaves_half_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WAIT_TIMEOUT_S", 0.01)
     admission = BodyBudget(requests=4, room_bytes=200, large_bytes=100)
     sent: Any = Sent("a", b"x", announced=100)
@@ -52,7 +56,9 @@ async def test_what_is_only_announced_takes_no_room_and_one_owner_leaves_half_to
     assert await taken(admission, Sent("a")) == b""
 
 
-async def test_large_bodies_are_whole_in_memory_one_after_the_other_and_all_get_their_turn() -> None:
+async def test_large_bodies_are_whole_in_memory_one_after_the_other_and_all_get_their_turn() -> (
+    None
+):
     admission = BodyBudget(requests=4, room_bytes=64, large_bytes=100, kept_bytes=10)
     in_memory = most = 0
 
@@ -70,16 +76,24 @@ async def test_large_bodies_are_whole_in_memory_one_after_the_other_and_all_get_
     assert await taken(admission, Sent("a", b"x" * 9)) == b"x" * 9
 
 
-async def test_large_bodies_that_do_not_come_on_leave_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_bodies_that_do_not_come_on_leave_places_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(large_bodies, "SPOOL_TIMEOUT_S", 0.05)
-    admission, gate = BodyBudget(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10), asyncio.Event()
+    admission, gate = (
+        BodyBudget(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10),
+        asyncio.Event(),
+    )
 
     class Stalled(Sent):
         async def stream(self) -> AsyncIterator[bytes]:
             yield b"x" * 20
             await gate.wait()
 
-    stalled = [asyncio.create_task(taken(admission, Stalled("a"))) for _ in range(large_bodies.MAX_SPOOLED_BODIES // 2)]
+    stalled = [
+        asyncio.create_task(taken(admission, Stalled("a")))
+        for _ in range(large_bodies.MAX_SPOOLED_BODIES // 2)
+    ]
     await asyncio.sleep(0.1)
     with pytest.raises(RetryableError):
         await taken(admission, Sent("a", b"y" * 20))
@@ -91,7 +105,9 @@ async def test_large_bodies_that_do_not_come_on_leave_places_to_others(monkeypat
     assert await asyncio.gather(*stalled[1:]) == [b"x" * 20] * (len(stalled) - 1)
 
 
-async def test_who_waits_too_long_for_a_turn_is_told_to_come_again_and_no_turn_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_too_long_for_a_turn_is_told_to_come_again_and_no_turn_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(large_bodies, "SPOOL_TIMEOUT_S", 0.05)
     admission = BodyBudget(requests=4, room_bytes=500, large_bytes=100, kept_bytes=10)
     large: Any = Sent("a", b"x" * 60)

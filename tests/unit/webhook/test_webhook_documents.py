@@ -21,7 +21,19 @@ from tests.unit.webhook.conftest import MAX_DOCUMENT_BYTES
 
 
 @pytest.mark.parametrize(
-    "document_id", ["a", "a/b/../c.md", "ümlaut and blank", "q?x=1#y", "50%", "line\nbreak", "quote'\";--", "a/chunks", "//", "é" * 1000]
+    "document_id",
+    [
+        "a",
+        "a/b/../c.md",
+        "ümlaut and blank",
+        "q?x=1#y",
+        "50%",
+        "line\nbreak",
+        "quote'\";--",
+        "a/chunks",
+        "//",
+        "é" * 1000,
+    ],
 )
 async def test_a_document_of_any_name_is_taken_and_its_token_names_it(http, intake, document_id):
     from urllib.parse import quote
@@ -36,28 +48,74 @@ async def test_a_document_of_any_name_is_taken_and_its_token_names_it(http, inta
 
 async def test_everything_that_is_said_of_a_document_arrives(http, intake, versions):
     said = {
-        "content_base64": base64.b64encode(b"\x00\xff").decode(), "mime_type": "application/pdf", "title": "T", "uri": "https://x/y",
-        "metadata": {"deep": [{"a": None}]}, "collection": "c", "version": 7, "acl": ["user:b", "user:a", "user:b"],
-    }  # fmt: skip
+        "content_base64": base64.b64encode(b"\x00\xff").decode(),
+        "mime_type": "application/pdf",
+        "title": "T",
+        "uri": "https://x/y",
+        "metadata": {"deep": [{"a": None}]},
+        "collection": "c",
+        "version": 7,
+        "acl": ["user:b", "user:a", "user:b"],
+    }
     assert (await http.put("/v1/documents/d", json=said)).json()["version"] == 7
     [change] = intake.changes
     data = change.data
     assert change.content == b"\x00\xff"
-    assert (data.tenant_id, data.version, data.mime_type, data.title, data.uri, data.metadata, data.collection, data.acl) == (
-        "default", 7, "application/pdf", "T", "https://x/y", {"deep": [{"a": None}]}, "c", ("user:a", "user:b"),
-    )  # fmt: skip
+    assert (
+        data.tenant_id,
+        data.version,
+        data.mime_type,
+        data.title,
+        data.uri,
+        data.metadata,
+        data.collection,
+        data.acl,
+    ) == (
+        "default",
+        7,
+        "application/pdf",
+        "T",
+        "https://x/y",
+        {"deep": [{"a": None}]},
+        "c",
+        ("user:a", "user:b"),
+    )
     assert versions.tenants == ["default"]
 
 
 @pytest.mark.parametrize(
-    ("said", "acl"), [({}, None), ({"acl": None}, None), ({"acl": ["*", "a"]}, None), ({"acl": []}, ()), ({"acl": ["a"]}, ("a",))]
+    ("said", "acl"),
+    [
+        ({}, None),
+        ({"acl": None}, None),
+        ({"acl": ["*", "a"]}, None),
+        ({"acl": []}, ()),
+        ({"acl": ["a"]}, ("a",)),
+    ],
 )
-async def test_a_document_without_a_list_is_for_everybody_and_one_with_an_empty_list_for_nobody(http, intake, said, acl):
+async def test_a_document_without_a_list_is_for_everybody_and_one_with_an_empty_list_for_nobody(
+    http, intake, said, acl
+):
     assert (await http.put("/v1/documents/d", json={"text": "x"} | said)).status_code == 202
     assert intake.changes[0].data.acl == acl
 
 
-@pytest.mark.parametrize("acl", ["user:a", {"a": 1}, 7, [7], [None], [""], ["a\x00"], ["a" * 257], [["a"]], [" a"], ["a"] * 1001])
+@pytest.mark.parametrize(
+    "acl",
+    [
+        "user:a",
+        {"a": 1},
+        7,
+        [7],
+        [None],
+        [""],
+        ["a\x00"],
+        ["a" * 257],
+        [["a"]],
+        [" a"],
+        ["a"] * 1001,
+    ],
+)
 async def test_rights_without_sense_are_refused_and_nothing_is_taken(http, intake, problem_of, acl):
     problem = problem_of(await http.put("/v1/documents/d", json={"text": "x", "acl": acl}), 422)
     assert problem["errors"][0]["pointer"].startswith("#/acl")
@@ -66,9 +124,17 @@ async def test_rights_without_sense_are_refused_and_nothing_is_taken(http, intak
 
 @pytest.mark.parametrize(
     ("document_id", "mime_type"),
-    [("notes", "text/markdown"), ("notes.md", None), ("a.py", None), ("report.pdf", "text/markdown"), ("v1.2", "text/markdown")],
+    [
+        ("notes", "text/markdown"),
+        ("notes.md", None),
+        ("a.py", None),
+        ("report.pdf", "text/markdown"),
+        ("v1.2", "text/markdown"),
+    ],
 )
-async def test_a_text_is_markdown_unless_its_id_says_that_it_is_another_text(http, intake, document_id, mime_type):
+async def test_a_text_is_markdown_unless_its_id_says_that_it_is_another_text(
+    http, intake, document_id, mime_type
+):
     await http.put(f"/v1/documents/{document_id}", json={"text": "x"})
     assert intake.changes[0].data.mime_type == mime_type
 
@@ -76,16 +142,38 @@ async def test_a_text_is_markdown_unless_its_id_says_that_it_is_another_text(htt
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({}, "text"), ({"title": "x"}, "text"), ({"text": "a", "content_base64": "YQ=="}, "text"), ({"content_base64": "%%"}, "content_base64"),
-        ({"text": "a", "tenant": "b"}, "tenant"), ({"text": "a", "tenant_id": "b"}, "tenant_id"), ({"text": 1}, "text"), ({"text": "a", "version": "1.0"}, "version"), ({"text": "a", "version": "1" * 20}, "version"), ({"text": "a", "version": " 1"}, "version"), ({"text": "a", "version": "-1"}, "version"), ({"text": "a", "version": ""}, "version"),
-        ({"text": "a", "version": 2**63 - 1}, "version"), ({"text": "a", "version": str(2**63 - 1)}, "version"), ({"text": "a", "version": 1e30}, "version"), ({"text": "a", "version": []}, "version"),
-        ({"text": "a", "version": -1}, "version"), ({"text": "a", "version": 2**63}, "version"), ({"text": "a", "version": True}, "version"),
-        ({"text": "a", "version": 1.5}, "version"), ({"text": "a", "collection": ""}, "collection"), ({"text": "a", "collection": "a\x00"}, "collection"),
-        ({"text": "a", "metadata": []}, "metadata"), ({"text": "a", "metadata": {"a": "x" * 70_000}}, "metadata"), ({"text": "a", "url": "http://x/"}, "url"),
-        ([], "body"), ("text", "body"),
+        ({}, "text"),
+        ({"title": "x"}, "text"),
+        ({"text": "a", "content_base64": "YQ=="}, "text"),
+        ({"content_base64": "%%"}, "content_base64"),
+        ({"text": "a", "tenant": "b"}, "tenant"),
+        ({"text": "a", "tenant_id": "b"}, "tenant_id"),
+        ({"text": 1}, "text"),
+        ({"text": "a", "version": "1.0"}, "version"),
+        ({"text": "a", "version": "1" * 20}, "version"),
+        ({"text": "a", "version": " 1"}, "version"),
+        ({"text": "a", "version": "-1"}, "version"),
+        ({"text": "a", "version": ""}, "version"),
+        ({"text": "a", "version": 2**63 - 1}, "version"),
+        ({"text": "a", "version": str(2**63 - 1)}, "version"),
+        ({"text": "a", "version": 1e30}, "version"),
+        ({"text": "a", "version": []}, "version"),
+        ({"text": "a", "version": -1}, "version"),
+        ({"text": "a", "version": 2**63}, "version"),
+        ({"text": "a", "version": True}, "version"),
+        ({"text": "a", "version": 1.5}, "version"),
+        ({"text": "a", "collection": ""}, "collection"),
+        ({"text": "a", "collection": "a\x00"}, "collection"),
+        ({"text": "a", "metadata": []}, "metadata"),
+        ({"text": "a", "metadata": {"a": "x" * 70_000}}, "metadata"),
+        ({"text": "a", "url": "http://x/"}, "url"),
+        ([], "body"),
+        ("text", "body"),
     ],
-)  # fmt: skip
-async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(http, intake, problem_of, body, field):
+)
+async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(
+    http, intake, problem_of, body, field
+):
     problem = problem_of(await http.put("/v1/documents/d", json=body), 422)
     assert problem["errors"][0]["pointer"] == f"#/{field}"
     assert intake.changes == []
@@ -93,22 +181,38 @@ async def test_what_makes_no_sense_is_refused_by_the_name_of_its_field(http, int
 
 @pytest.mark.parametrize("raw", [b"", b"{", b'{"text": NaN}', b'{"text": "\xff"}', b"[" * 5000])
 async def test_a_body_that_is_no_json_is_refused(http, intake, problem_of, raw):
-    problem_of(await http.put("/v1/documents/d", content=raw, headers={"content-type": "application/json"}), 422)
+    problem_of(
+        await http.put(
+            "/v1/documents/d", content=raw, headers={"content-type": "application/json"}
+        ),
+        422,
+    )
     assert intake.changes == []
 
 
 async def test_half_a_character_in_a_body_is_replaced(http, intake):
     raw = rb'{"text": "ab\ud83d", "title": "\udc00", "metadata": {"k\ud800": ["\ud83d\ude00"]}}'
-    assert (await http.put("/v1/documents/d", content=raw, headers={"content-type": "application/json"})).status_code == 202
+    assert (
+        await http.put("/v1/documents/d", content=raw, headers={"content-type": "application/json"})
+    ).status_code == 202
     [change] = intake.changes
-    assert (change.content, change.data.title, change.data.metadata) == ("ab\ufffd".encode(), "\ufffd", {"k\ufffd": ["😀"]})
+    assert (change.content, change.data.title, change.data.metadata) == (
+        "ab\ufffd".encode(),
+        "\ufffd",
+        {"k\ufffd": ["😀"]},
+    )
 
 
 async def test_metadata_that_nests_without_end_is_refused(http, problem_of):
     deep: dict = {}
     for _ in range(100):
         deep = {"a": deep}
-    assert problem_of(await http.put("/v1/documents/d", json={"text": "a", "metadata": deep}), 422)["errors"][0]["pointer"] == "#/metadata"
+    assert (
+        problem_of(await http.put("/v1/documents/d", json={"text": "a", "metadata": deep}), 422)[
+            "errors"
+        ][0]["pointer"]
+        == "#/metadata"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "x" * 2001, "a%00b"])
@@ -120,14 +224,27 @@ async def test_a_name_that_no_document_can_have_is_refused(http, intake, problem
 
 @pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "multipart/form-data"])
 async def test_a_body_that_does_not_say_that_it_is_json_is_refused(http, problem_of, kind):
-    problem_of(await http.put("/v1/documents/d", content=b'{"text": "a"}', headers={"content-type": kind} if kind else {}), 415)
+    problem_of(
+        await http.put(
+            "/v1/documents/d",
+            content=b'{"text": "a"}',
+            headers={"content-type": kind} if kind else {},
+        ),
+        415,
+    )
 
 
-async def test_a_document_as_large_as_allowed_is_taken_and_one_byte_more_is_not(http, intake, problem_of):
-    assert (await http.put("/v1/documents/d", json={"text": "\n" * MAX_DOCUMENT_BYTES})).status_code == 202
+async def test_a_document_as_large_as_allowed_is_taken_and_one_byte_more_is_not(
+    http, intake, problem_of
+):
+    assert (
+        await http.put("/v1/documents/d", json={"text": "\n" * MAX_DOCUMENT_BYTES})
+    ).status_code == 202
     encoded = base64.b64encode(bytes(MAX_DOCUMENT_BYTES)).decode()
     assert (await http.put("/v1/documents/d", json={"content_base64": encoded})).status_code == 202
-    problem_of(await http.put("/v1/documents/d", json={"text": "x" * (MAX_DOCUMENT_BYTES + 1)}), 413)
+    problem_of(
+        await http.put("/v1/documents/d", json={"text": "x" * (MAX_DOCUMENT_BYTES + 1)}), 413
+    )
     assert len(intake.changes) == 2
 
 
@@ -140,7 +257,12 @@ async def test_a_stream_without_end_is_not_read_to_its_end(http, problem_of):
             sent += 65_536
             yield bytes(65_536)
 
-    problem_of(await http.put("/v1/documents/d", content=endless(), headers={"content-type": "application/json"}), 413)
+    problem_of(
+        await http.put(
+            "/v1/documents/d", content=endless(), headers={"content-type": "application/json"}
+        ),
+        413,
+    )
     assert sent < 10 * MAX_DOCUMENT_BYTES
 
 
@@ -156,7 +278,12 @@ async def test_a_body_that_does_not_come_is_not_waited_for(hasty, http, problem_
         yield b"{"
         await asyncio.Event().wait()
 
-    problem_of(await http.put("/v1/documents/d", content=silent(), headers={"content-type": "application/json"}), 408)
+    problem_of(
+        await http.put(
+            "/v1/documents/d", content=silent(), headers={"content-type": "application/json"}
+        ),
+        408,
+    )
 
 
 async def _refused() -> None:
@@ -168,10 +295,15 @@ async def _never() -> None:
 
 
 @pytest.mark.parametrize("broker", [_refused, _never])
-async def test_202_is_only_said_once_the_broker_holds_it(http, intake, problem_of, monkeypatch, broker):
+async def test_202_is_only_said_once_the_broker_holds_it(
+    http, intake, problem_of, monkeypatch, broker
+):
     monkeypatch.setattr(receiver, "ACCEPT_TIMEOUT_S", 0.05)
     held, intake.broker = intake.broker, broker
-    for answer in (await http.put("/v1/documents/d", json={"text": "a", "version": 1}), await http.delete("/v1/documents/d")):
+    for answer in (
+        await http.put("/v1/documents/d", json={"text": "a", "version": 1}),
+        await http.delete("/v1/documents/d"),
+    ):
         problem_of(answer, 503)
         assert int(answer.headers["retry-after"]) >= 1
     assert intake.changes == []
@@ -180,7 +312,9 @@ async def test_202_is_only_said_once_the_broker_holds_it(http, intake, problem_o
     assert [change.data.version for change in intake.changes] == [1]
 
 
-async def test_an_answer_comes_in_bounded_time_when_too_much_is_under_way(http, intake, problem_of, monkeypatch):
+async def test_an_answer_comes_in_bounded_time_when_too_much_is_under_way(
+    http, intake, problem_of, monkeypatch
+):
     monkeypatch.setattr(admission, "WAIT_TIMEOUT_S", 0.05)
     go_on = asyncio.Event()
 
@@ -188,7 +322,9 @@ async def test_an_answer_comes_in_bounded_time_when_too_much_is_under_way(http, 
         await go_on.wait()
 
     intake.broker = wait
-    under_way = [asyncio.create_task(http.put(f"/v1/documents/{n}", json={"text": "a"})) for n in range(80)]
+    under_way = [
+        asyncio.create_task(http.put(f"/v1/documents/{n}", json={"text": "a"})) for n in range(80)
+    ]
     refused: set[asyncio.Task] = set()
     while len(refused) < 16:
         done, _ = await asyncio.wait(set(under_way) - refused, return_when=asyncio.FIRST_COMPLETED)
@@ -210,27 +346,43 @@ async def test_a_delete_may_name_its_version(http, intake):
     assert (await http.delete("/v1/documents/a/b", params={"version": -1})).status_code == 422
     misspelt = await http.delete("/v1/documents/a/b", params={"verson": 3})
     assert (misspelt.status_code, "version" in misspelt.json()["detail"]) == (422, True)
-    assert (await http.put("/v1/documents/a/b?version=3", json={"text": "a"})).status_code == 422, "that stands in the body"
+    assert (await http.put("/v1/documents/a/b?version=3", json={"text": "a"})).status_code == 422, (
+        "that stands in the body"
+    )
     assert len(intake.changes) == 1
 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, deflate", "x", "aws-chunked"])
 @pytest.mark.parametrize("place", ["/v1/documents/d", "/v1/events"])
-async def test_a_compressed_body_is_refused_with_what_to_do(http, intake, problem_of, place, coding):
+async def test_a_compressed_body_is_refused_with_what_to_do(
+    http, intake, problem_of, place, coding
+):
     body = gzip.compress(b'{"text": "words"}')
     headers = {"content-type": "application/json", "content-encoding": coding}
-    answer = await http.request("PUT" if "documents" in place else "POST", place, content=body, headers=headers)
-    assert "without Content-Encoding" in problem_of(answer, 415)["detail"] and answer.headers["accept-encoding"] == "identity"
+    answer = await http.request(
+        "PUT" if "documents" in place else "POST", place, content=body, headers=headers
+    )
+    assert (
+        "without Content-Encoding" in problem_of(answer, 415)["detail"]
+        and answer.headers["accept-encoding"] == "identity"
+    )
     assert intake.changes == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "Identity", "", "identity, identity"])
 async def test_a_body_that_says_it_is_as_it_is_is_taken(http, intake, coding):
-    assert (await http.put("/v1/documents/d", json={"text": "words"}, headers={"content-encoding": coding})).status_code == 202
+    assert (
+        await http.put(
+            "/v1/documents/d", json={"text": "words"}, headers={"content-encoding": coding}
+        )
+    ).status_code == 202
     assert intake.contents == {"d": b"words"}
 
 
-@pytest.mark.parametrize(("given", "taken"), [("HTTP://x/A", "http://x/A"), ("hTTps://x/?Q", "https://x/?Q"), ("https://x/", "https://x/")])
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("HTTP://x/A", "http://x/A"), ("hTTps://x/?Q", "https://x/?Q"), ("https://x/", "https://x/")],
+)
 def test_the_scheme_of_a_url_may_be_written_in_capitals(given: str, taken: str) -> None:
     body = LinkedBody.model_validate({"url": given})
     assert body.url == taken

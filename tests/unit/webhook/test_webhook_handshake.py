@@ -1,4 +1,6 @@
-"""The one unsigned request of a sender that makes up the secret: told to the operator, and nothing else, ever."""
+"""The one unsigned request of a sender that makes up the secret: told to the operator, and nothing
+else, ever.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,23 @@ from starlette.exceptions import HTTPException
 from livedex.app.logging_setup import SingleLineFormatter
 from livedex.app.webhook_role import check_webhook_sources
 from livedex.connectors.webhook import load_hooks
-from livedex.connectors.webhook.verification_handshake import MAX_LOGGED_TOKENS, WITHIN_S, VerificationHandshake
+from livedex.connectors.webhook.verification_handshake import (
+    MAX_LOGGED_TOKENS,
+    WITHIN_S,
+    VerificationHandshake,
+)
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
-TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"  # the form of those in Notion's documentation
+# the form of those in Notion's documentation
+TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"
 EVENT = {
-    "id": "e1", "timestamp": "2026-01-01T00:00:00.000Z", "type": "page.deleted", "entity": {"id": "p1", "type": "page"},
-}  # fmt: skip
+    "id": "e1",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "type": "page.deleted",
+    "entity": {"id": "p1", "type": "page"},
+}
 
 
 @pytest.fixture
@@ -42,16 +52,31 @@ def secrets() -> Mapping[str, str]:
 
 async def send(http: Any, source: str, body: Any, secret: str | None = None) -> Any:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    signature = {} if secret is None else {"x-notion-signature": f"sha256={hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()}"}
-    return await http.post(f"/v1/hooks/{source}", content=raw, headers={"content-type": "application/json"} | signature)
+    signature = (
+        {}
+        if secret is None
+        else {
+            "x-notion-signature": "sha256="
+            f"{hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()}"
+        }
+    )
+    return await http.post(
+        f"/v1/hooks/{source}", content=raw, headers={"content-type": "application/json"} | signature
+    )
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [SingleLineFormatter("%(message)s").format(record) for record in caplog.records if record.levelno >= logging.WARNING]
+    return [
+        SingleLineFormatter("%(message)s").format(record)
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
 
 
 @pytest.mark.parametrize(("source", "variable"), [("new", "NEW"), ("changing", "CHANGING")])
-async def test_the_token_is_told_to_the_operator_with_what_to_do(http, intake, versions, caplog, source, variable):
+async def test_the_token_is_told_to_the_operator_with_what_to_do(
+    http, intake, versions, caplog, source, variable
+):
     answer = await send(http, source, {"verification_token": TOKEN})
     assert (answer.status_code, answer.json()) == (202, {"tokens": []})
     [line] = told(caplog)
@@ -81,17 +106,32 @@ async def test_while_a_secret_is_being_changed_the_other_one_signs(http, intake,
 @pytest.mark.parametrize(
     "body",
     [
-        EVENT, EVENT | {"verification_token": TOKEN}, {"verification_token": TOKEN, "x": 1}, {"verification_token": ["a" * 20]}, {"verification_token": ""},
-        {"verification_token": "a" * 201}, {"verification_token": "line\nbreak and more"}, {"verification_token": "\x1b[2Jabcdefgh"}, [TOKEN], TOKEN, {},
-        b"{", b"", b'{"verification_token": "' + b" " * 2000 + b'"}',
+        EVENT,
+        EVENT | {"verification_token": TOKEN},
+        {"verification_token": TOKEN, "x": 1},
+        {"verification_token": ["a" * 20]},
+        {"verification_token": ""},
+        {"verification_token": "a" * 201},
+        {"verification_token": "line\nbreak and more"},
+        {"verification_token": "\x1b[2Jabcdefgh"},
+        [TOKEN],
+        TOKEN,
+        {},
+        b"{",
+        b"",
+        b'{"verification_token": "' + b" " * 2000 + b'"}',
     ],
-)  # fmt: skip
-async def test_nothing_else_that_is_unsigned_is_told_or_taken(http, intake, caplog, problem_of, body):
+)
+async def test_nothing_else_that_is_unsigned_is_told_or_taken(
+    http, intake, caplog, problem_of, body
+):
     problem_of(await send(http, "new", body), 401)
     assert told(caplog) == [] and intake.changes == []
 
 
-def test_tokens_are_told_so_many_times_a_minute_and_again_after_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_tokens_are_told_so_many_times_a_minute_and_again_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     now = [0.0]
     handshake = VerificationHandshake("new", ("NEW",), lambda: now[0])
     body = json.dumps({"verification_token": TOKEN}).encode()
@@ -121,13 +161,23 @@ def test_only_of_a_sender_that_makes_its_secret_the_variable_may_be_unset() -> N
             load_hooks([WebhookSource(name="s", secret_env=("SOME_SECRET",), preset=preset)], {})
 
 
-def test_the_operator_is_told_at_the_start_what_is_waited_for(sources: Sequence[WebhookSource], secrets: Mapping[str, str]) -> None:
-    said = {name: list(hook.startup_warnings) for name, hook in load_hooks(sources, secrets).items()}
-    assert said["set"] == [] and "NEW is not set" in said["new"][0] and "CHANGING is not set" in said["changing"][0]
+def test_the_operator_is_told_at_the_start_what_is_waited_for(
+    sources: Sequence[WebhookSource], secrets: Mapping[str, str]
+) -> None:
+    said = {
+        name: list(hook.startup_warnings) for name, hook in load_hooks(sources, secrets).items()
+    }
+    assert (
+        said["set"] == []
+        and "NEW is not set" in said["new"][0]
+        and "CHANGING is not set" in said["changing"][0]
+    )
 
 
 def test_what_is_looked_at_before_the_start_says_nothing_that_the_start_says_again(
-    sources: Sequence[WebhookSource], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sources: Sequence[WebhookSource],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("SET", "the-secret")
     check_webhook_sources(Settings(source=tuple(sources)))

@@ -1,4 +1,6 @@
-"""What is looked up of a push that does not name everything: each path that differs between its ends, or why that is not known."""
+"""What is looked up of a push that does not name everything: each path that differs between its
+ends, or why that is not known.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def looked_up(name: str, answers: Any, **more: Any) -> tuple[dict[str, bool], li
 
 
 def tree(**files: str) -> dict[str, Any]:
-    entries = [{"path": path.replace("_", "."), "mode": "100644", "type": "blob", "sha": sha} for path, sha in files.items()]
+    entries = [
+        {"path": path.replace("_", "."), "mode": "100644", "type": "blob", "sha": sha}
+        for path, sha in files.items()
+    ]
     other = [
         {"path": "sub.md", "mode": "160000", "type": "commit", "sha": "1"},
         {"path": "dir.md", "mode": "040000", "type": "tree", "sha": "2"},
@@ -61,7 +66,10 @@ def tree(**files: str) -> dict[str, Any]:
 
 
 def test_every_file_that_differs_between_two_trees_is_found() -> None:
-    before, after = tree(a_md="1", b_md="2", c_md="3", logo_png="4"), tree(a_md="1", b_md="5", d_md="3", logo_png="6")
+    before, after = (
+        tree(a_md="1", b_md="2", c_md="3", logo_png="4"),
+        tree(a_md="1", b_md="5", d_md="3", logo_png="6"),
+    )
     found, asked = looked_up(GITHUB, [before, after])
     assert found == {"src/b.md": True, "src/c.md": False, "src/d.md": True}
     assert [urlsplit(url).path.rsplit("/", 1)[1][:4] for url in asked] == ["6113", "59b2"]
@@ -76,11 +84,17 @@ def test_a_file_that_became_a_link_differs_though_its_content_is_the_same() -> N
 def test_before_a_branch_that_is_new_there_was_nothing() -> None:
     assert looked_up(GITHUB, [tree(a_md="1")], before="0" * 40, created=True) == (
         {"src/a.md": True},
-        ["https://api.github.com/repos/octo-org/handbook/git/trees/59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5?recursive=1"],
+        [
+            "https://api.github.com/repos/octo-org/handbook/git/trees/"
+            "59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5?recursive=1"
+        ],
     )
 
 
-@pytest.mark.parametrize("answer", [[], None, {}, {"tree": None}, {"tree": [{}]}, {"tree": [5]}, {"message": "x"}, "x", 5])
+@pytest.mark.parametrize(
+    "answer",
+    [[], None, {}, {"tree": None}, {"tree": [{}]}, {"tree": [5]}, {"message": "x"}, "x", 5],
+)
 def test_an_answer_that_is_no_tree_is_no_change(answer: Any) -> None:
     with pytest.raises(UnexpectedResponseError):
         looked_up(GITHUB, [answer])
@@ -93,11 +107,19 @@ def test_a_tree_that_is_cut_off_is_told_with_what_to_do() -> None:
 
 def test_a_comparison_finds_what_was_written_renamed_and_removed() -> None:
     diffs = [
-        {"old_path": "a.md", "new_path": "a.md", "deleted_file": False}, {"old_path": "old.md", "new_path": "new.md", "deleted_file": False},
-        {"old_path": "gone.md", "new_path": "gone.md", "deleted_file": True}, {"old_path": "x.md", "new_path": "old.md", "deleted_file": False},
-    ]  # fmt: skip
+        {"old_path": "a.md", "new_path": "a.md", "deleted_file": False},
+        {"old_path": "old.md", "new_path": "new.md", "deleted_file": False},
+        {"old_path": "gone.md", "new_path": "gone.md", "deleted_file": True},
+        {"old_path": "x.md", "new_path": "old.md", "deleted_file": False},
+    ]
     found, asked = looked_up(GITLAB, [{"diffs": diffs, "compare_timeout": False}])
-    assert found == {"src/a.md": True, "src/old.md": True, "src/new.md": True, "src/gone.md": False, "src/x.md": False}
+    assert found == {
+        "src/a.md": True,
+        "src/old.md": True,
+        "src/new.md": True,
+        "src/gone.md": False,
+        "src/x.md": False,
+    }
     assert dict(parse_qsl(urlsplit(asked[0]).query))["straight"] == "true"
 
 
@@ -118,7 +140,7 @@ def test_a_server_that_never_ends_its_pages_is_asked_for_a_bounded_number() -> N
         looked_up(GITLAB, lambda _: [{"path": "a.md", "type": "blob"}] * 100, before="0" * 40)
 
 
-def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_the_token_lacks_the_scope_to_compare(
+def test_a_complete_push_needs_no_compare_scope(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert looked_up(GITLAB, [InsufficientScopeError("403")])[0] == {}
@@ -126,24 +148,45 @@ def test_a_push_that_names_all_its_commits_is_taken_at_its_word_where_the_token_
 
 
 NO_COMPARISON = [
-    ContentNotFoundError("404"), UnexpectedResponseError("401"), RetryableError("500"), {"diffs": [], "compare_timeout": True}, {}, [], None, "x", {"diffs": None},
-    {"diffs": [{}]}, {"diffs": [{"old_path": None, "new_path": None, "deleted_file": False}]},
-]  # fmt: skip
+    ContentNotFoundError("404"),
+    UnexpectedResponseError("401"),
+    RetryableError("500"),
+    {"diffs": [], "compare_timeout": True},
+    {},
+    [],
+    None,
+    "x",
+    {"diffs": None},
+    {"diffs": [{}]},
+    {"diffs": [{"old_path": None, "new_path": None, "deleted_file": False}]},
+]
 
 
-@pytest.mark.parametrize("more", [{}, {"commits": [{"timestamp": "2026-11-30T08:00:00Z"}] * 20, "total_commits_count": 25}])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"commits": [{"timestamp": "2026-11-30T08:00:00Z"}] * 20, "total_commits_count": 25}],
+)
 @pytest.mark.parametrize("answer", NO_COMPARISON, ids=repr)
-def test_nothing_else_is_taken_for_a_comparison_and_all_of_it_is_asked_again(answer: Any, more: dict[str, Any]) -> None:
+def test_nothing_else_is_taken_for_a_comparison_and_all_of_it_is_asked_again(
+    answer: Any, more: dict[str, Any]
+) -> None:
     with pytest.raises(RetryableError):
         looked_up(GITLAB, [answer], **more)
 
 
 def test_a_push_that_does_not_name_all_its_commits_is_not_taken_at_its_word() -> None:
     with pytest.raises(InsufficientScopeError):
-        looked_up(GITLAB, [InsufficientScopeError("403")], commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20, total_commits_count=25)
+        looked_up(
+            GITLAB,
+            [InsufficientScopeError("403")],
+            commits=[{"timestamp": "2026-11-30T08:00:00Z"}] * 20,
+            total_commits_count=25,
+        )
 
 
-@pytest.mark.parametrize("answer", [{}, "", None, {"path": "a.md"}, [{"path": None, "type": "blob"}]])
+@pytest.mark.parametrize(
+    "answer", [{}, "", None, {"path": "a.md"}, [{"path": None, "type": "blob"}]]
+)
 def test_what_is_no_list_of_files_is_not_taken_for_an_empty_branch(answer: Any) -> None:
     with pytest.raises(UnexpectedResponseError):
         looked_up(GITLAB, [answer], before="0" * 40)

@@ -15,19 +15,32 @@ from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.settings.webhook_source import WebhookSource
 
 MAP = {
-    "document_id": "page.id", "version": "page.version", "text": "page.body", "title": "page.title", "deleted": "event == 'page_removed'",
-    "url": "page.url", "metadata": "page.labels", "collection": "page.space", "mime_type": "page.type", "uri": "page.link", "event_id": "id",
-}  # fmt: skip
+    "document_id": "page.id",
+    "version": "page.version",
+    "text": "page.body",
+    "title": "page.title",
+    "deleted": "event == 'page_removed'",
+    "url": "page.url",
+    "metadata": "page.labels",
+    "collection": "page.space",
+    "mime_type": "page.type",
+    "uri": "page.link",
+    "event_id": "id",
+}
 
 
 def source(expressions: dict[str, str] | None = None, **more: Any) -> WebhookSource:
     made = expressions or MAP
     order = {} if "version" in made else {"order": "arrival"}
-    return WebhookSource(**{"name": "crm", "secret_env": "S", "signature": "github", "map": made} | order | more)
+    return WebhookSource(
+        **{"name": "crm", "secret_env": "S", "signature": "github", "map": made} | order | more
+    )
 
 
 def read(page: dict[str, Any], made: WebhookSource | None = None, **more: Any) -> ChangeRequest:
-    [item] = payload_reader(made or source())({"event": "page_updated", "page": {"id": "a", "body": "x"} | page, **more})
+    [item] = payload_reader(made or source())(
+        {"event": "page_updated", "page": {"id": "a", "body": "x"} | page, **more}
+    )
     return item
 
 
@@ -44,15 +57,27 @@ def test_every_field_is_mapped() -> None:
     }
     item = read(page, source(metadata={"team": "ops", "k": 0}, collection="c"), id=5)
     assert item == ChangeRequest(
-        item.document_id, content=b"text", version=7, delivery_id="5", mime_type="text/plain", title="T", uri="https://x/", collection="s",
+        item.document_id,
+        content=b"text",
+        version=7,
+        delivery_id="5",
+        mime_type="text/plain",
+        title="T",
+        uri="https://x/",
+        collection="s",
         metadata={"team": "ops", "k": [1]},
-    )  # fmt: skip
+    )
     assert item.document_id == "a/b"
 
 
 def test_what_the_payload_does_not_say_is_said_by_the_source() -> None:
     item = read({}, source(metadata={"team": "ops"}, collection="c"))
-    assert (item.collection, item.metadata, item.version, item.mime_type) == ("c", {"team": "ops"}, None, "text/markdown")
+    assert (item.collection, item.metadata, item.version, item.mime_type) == (
+        "c",
+        {"team": "ops"},
+        None,
+        "text/markdown",
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,11 +92,15 @@ def test_what_the_payload_does_not_say_is_said_by_the_source() -> None:
         ({}, None, ()),
     ],
 )
-def test_rights_that_a_map_does_not_find_are_those_of_the_source_or_nobodys(page: Any, of_source: Any, acl: Any) -> None:
+def test_rights_that_a_map_does_not_find_are_those_of_the_source_or_nobodys(
+    page: Any, of_source: Any, acl: Any
+) -> None:
     assert read(page, source(MAP | {"acl": "page.readers"}, acl=of_source)).acl == acl
 
 
-@pytest.mark.parametrize("readers", [7, {"a": 1}, "", ["a", ""], [None], [["a"]], ["a\x00"], ["a"] * 1001])
+@pytest.mark.parametrize(
+    "readers", [7, {"a": 1}, "", ["a", ""], [None], [["a"]], ["a\x00"], ["a"] * 1001]
+)
 def test_rights_without_sense_are_refused_and_do_not_let_everybody_in(readers: Any) -> None:
     with pytest.raises(RequestValidationError) as refused:
         read({"readers": readers}, source(MAP | {"acl": "page.readers"}))
@@ -89,7 +118,15 @@ def test_a_delete_needs_no_content() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "version"), [(0, 0), (2**60, 2**60), (str(2**60), 2**60), ("17", 17), (17.0, 17), (1_700_000_000_000, 1_700_000_000_000)]
+    ("given", "version"),
+    [
+        (0, 0),
+        (2**60, 2**60),
+        (str(2**60), 2**60),
+        ("17", 17),
+        (17.0, 17),
+        (1_700_000_000_000, 1_700_000_000_000),
+    ],
 )
 def test_a_version_is_a_whole_number(given: Any, version: int) -> None:
     assert read({"version": given}).version == version
@@ -97,9 +134,14 @@ def test_a_version_is_a_whole_number(given: Any, version: int) -> None:
 
 @pytest.mark.parametrize(
     ("given", "at_ns", "exact_ns"),
-    [("2026-01-01T00:00:01Z", 1_767_225_601_000_000_000, 10**9), ("2026-01-01T01:00:01.5+01:00", 1_767_225_601_500_000_000, 10**6)],
+    [
+        ("2026-01-01T00:00:01Z", 1_767_225_601_000_000_000, 10**9),
+        ("2026-01-01T01:00:01.5+01:00", 1_767_225_601_500_000_000, 10**6),
+    ],
 )
-def test_a_time_is_a_version_as_exactly_as_it_is_written(given: str, at_ns: int, exact_ns: int) -> None:
+def test_a_time_is_a_version_as_exactly_as_it_is_written(
+    given: str, at_ns: int, exact_ns: int
+) -> None:
     item = read({"version": given})
     assert (item.version, item.occurred_at_ns, item.precision_ns) == (None, at_ns, exact_ns)
 
@@ -107,14 +149,38 @@ def test_a_time_is_a_version_as_exactly_as_it_is_written(given: str, at_ns: int,
 @pytest.mark.parametrize(
     ("page", "field"),
     [
-        ({"id": None}, "document_id"), ({"id": ""}, "document_id"), ({"id": ["a"]}, "document_id"), ({"id": True}, "document_id"), ({"id": "x" * 2001}, "document_id"),
-        ({"version": "soon"}, "version"), ({"version": -1}, "version"), ({"version": 2**63}, "version"), ({"version": 2**63 - 1}, "version"), ({"version": str(2**62)}, "version"), ({"version": True}, "version"), ({"version": 1.5}, "version"),
-        ({"version": []}, "version"), ({"version": "2026-01-01"}, "version"), ({"body": 5}, "text"), ({"body": None}, "text"), ({"body": {}}, "text"), ({"url": "https://x/"}, "text"),
-        ({"body": None, "url": "ftp://x/"}, "url"), ({"body": None, "url": 5}, "url"), ({"title": 5}, "title"), ({"labels": []}, "metadata"), ({"labels": "x"}, "metadata"),
-        ({"space": 5}, "collection"), ({"space": ""}, "collection"), ({"type": {}}, "mime_type"), ({"link": 1}, "uri"),
+        ({"id": None}, "document_id"),
+        ({"id": ""}, "document_id"),
+        ({"id": ["a"]}, "document_id"),
+        ({"id": True}, "document_id"),
+        ({"id": "x" * 2001}, "document_id"),
+        ({"version": "soon"}, "version"),
+        ({"version": -1}, "version"),
+        ({"version": 2**63}, "version"),
+        ({"version": 2**63 - 1}, "version"),
+        ({"version": str(2**62)}, "version"),
+        ({"version": True}, "version"),
+        ({"version": 1.5}, "version"),
+        ({"version": []}, "version"),
+        ({"version": "2026-01-01"}, "version"),
+        ({"body": 5}, "text"),
+        ({"body": None}, "text"),
+        ({"body": {}}, "text"),
+        ({"url": "https://x/"}, "text"),
+        ({"body": None, "url": "ftp://x/"}, "url"),
+        ({"body": None, "url": 5}, "url"),
+        ({"title": 5}, "title"),
+        ({"labels": []}, "metadata"),
+        ({"labels": "x"}, "metadata"),
+        ({"space": 5}, "collection"),
+        ({"space": ""}, "collection"),
+        ({"type": {}}, "mime_type"),
+        ({"link": 1}, "uri"),
     ],
-)  # fmt: skip
-def test_a_value_of_the_wrong_type_is_refused_by_the_name_of_its_field(page: dict[str, Any], field: str) -> None:
+)
+def test_a_value_of_the_wrong_type_is_refused_by_the_name_of_its_field(
+    page: dict[str, Any], field: str
+) -> None:
     with pytest.raises(RequestValidationError) as refused:
         read(page)
     assert refused.value.errors()[0]["loc"][0] == field
@@ -129,21 +195,35 @@ def test_deleted_is_true_or_false() -> None:
 
 
 def test_a_payload_may_hold_several_documents() -> None:
-    made = source({"items": "events[?kind == 'page'].page", "document_id": "id", "text": "body", "when": "!draft"})
+    made = source(
+        {
+            "items": "events[?kind == 'page'].page",
+            "document_id": "id",
+            "text": "body",
+            "when": "!draft",
+        }
+    )
     payload = {
         "events": [
-            {"kind": "page", "page": {"id": 1, "body": "a"}}, {"kind": "user"}, {"kind": "page", "page": {"id": 2, "body": "b", "draft": True}},
+            {"kind": "page", "page": {"id": 1, "body": "a"}},
+            {"kind": "user"},
+            {"kind": "page", "page": {"id": 2, "body": "b", "draft": True}},
             {"kind": "page", "page": {"id": 3, "body": "c"}},
         ]
-    }  # fmt: skip
-    assert [(item.document_id, item.content) for item in payload_reader(made)(payload)] == [("1", b"a"), ("3", b"c")]
+    }
+    assert [(item.document_id, item.content) for item in payload_reader(made)(payload)] == [
+        ("1", b"a"),
+        ("3", b"c"),
+    ]
     assert payload_reader(made)({"events": []}) == payload_reader(made)({}) == []
     payload["events"][3]["page"]["id"] = None  # type: ignore[index]
     with pytest.raises(RequestValidationError) as refused:
         payload_reader(made)(payload)
     assert refused.value.errors()[0]["loc"] == (2, "document_id")
     with pytest.raises(RequestValidationError) as refused:
-        payload_reader(source({"items": "events", "document_id": "id", "text": "body"}))({"events": {"a": 1}})
+        payload_reader(source({"items": "events", "document_id": "id", "text": "body"}))(
+            {"events": {"a": 1}}
+        )
     assert refused.value.errors()[0]["loc"] == ("items",)
 
 
@@ -155,7 +235,9 @@ def test_payloads_that_do_not_count_mean_nothing() -> None:
 
 def test_an_expression_that_cannot_be_applied_is_a_refusal_of_the_payload() -> None:
     with pytest.raises(RequestValidationError) as refused:
-        payload_reader(source({"document_id": "id", "text": "join(' ', parts)"}))({"id": "a", "parts": 5})
+        payload_reader(source({"document_id": "id", "text": "join(' ', parts)"}))(
+            {"id": "a", "parts": 5}
+        )
     assert refused.value.errors()[0]["loc"] == ("text",)
 
 
@@ -164,7 +246,9 @@ def test_a_payload_that_is_nested_too_deeply_for_an_expression_is_refused() -> N
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(RequestValidationError) as refused:
-        payload_reader(source({"document_id": "id", "text": "to_string(@)"}))({"id": "a", "x": deep})
+        payload_reader(source({"document_id": "id", "text": "to_string(@)"}))(
+            {"id": "a", "x": deep}
+        )
     assert refused.value.errors()[0]["loc"] == ("text",)
 
 
@@ -182,11 +266,20 @@ def test_an_expression_that_is_none_starts_nothing() -> None:
 @pytest.mark.parametrize(
     ("expression", "why"),
     [
-        ("foo(page)", "no function foo"), ("page.[foo(a)]", "no function foo"), ("rows[?foo(a)] | [0]", "no function foo"), ("join(' ')", "2 arguments"),
-        ("length(a, b)", "1 argument,"), ("merge()", "at least 1"), ("max_by(rows, n)", "&"), ("map(a, rows)", "&"), ("(" * 3000 + "a", "text"),
+        ("foo(page)", "no function foo"),
+        ("page.[foo(a)]", "no function foo"),
+        ("rows[?foo(a)] | [0]", "no function foo"),
+        ("join(' ')", "2 arguments"),
+        ("length(a, b)", "1 argument,"),
+        ("merge()", "at least 1"),
+        ("max_by(rows, n)", "&"),
+        ("map(a, rows)", "&"),
+        ("(" * 3000 + "a", "text"),
     ],
-)  # fmt: skip
-def test_an_expression_that_no_payload_can_satisfy_starts_nothing(expression: str, why: str) -> None:
+)
+def test_an_expression_that_no_payload_can_satisfy_starts_nothing(
+    expression: str, why: str
+) -> None:
     with pytest.raises(ConfigError, match=re.escape(why)) as refused:
         payload_reader(source({"document_id": "id", "text": expression}))
     assert "crm: map.text" in str(refused.value) and "\n" not in str(refused.value)
@@ -200,12 +293,28 @@ SECRET = "what stands in the payload " * 50
 @pytest.mark.parametrize(
     ("expression", "given"),
     [
-        *(("floor(to_number(v))", number) for number in ("nan", "inf", "-inf", "1e400", "9" * 5000)), ("ceil(to_number(v))", "nan"),
-        ("max_by(v, &n)", ROWS), ("min_by(v, &n)", ROWS), ("sort_by(v, &n)", ROWS), ("sort(v)", ["a", 1]), ("max(v)", ["a", 1]), ("sum(v)", ["a"]),
-        ("avg(v)", [None]), ("max_by(v, &n)", [{"n": None}]), ("keys(v)", SECRET), ("join(',', v)", [SECRET, 1]), ("abs(v)", SECRET), ("join(v, v)", [SECRET]),
+        *(
+            ("floor(to_number(v))", number)
+            for number in ("nan", "inf", "-inf", "1e400", "9" * 5000)
+        ),
+        ("ceil(to_number(v))", "nan"),
+        ("max_by(v, &n)", ROWS),
+        ("min_by(v, &n)", ROWS),
+        ("sort_by(v, &n)", ROWS),
+        ("sort(v)", ["a", 1]),
+        ("max(v)", ["a", 1]),
+        ("sum(v)", ["a"]),
+        ("avg(v)", [None]),
+        ("max_by(v, &n)", [{"n": None}]),
+        ("keys(v)", SECRET),
+        ("join(',', v)", [SECRET, 1]),
+        ("abs(v)", SECRET),
+        ("join(v, v)", [SECRET]),
     ],
-)  # fmt: skip
-def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(field: str, expression: str, given: Any) -> None:
+)
+def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(
+    field: str, expression: str, given: Any
+) -> None:
     made = source({"document_id": "id", "text": "body"} | {field: expression})
     payload = {"id": "a", "body": "x", "v": given}
     with pytest.raises(RequestValidationError) as refused:
@@ -218,25 +327,49 @@ def test_whatever_an_expression_meets_in_a_payload_is_a_refusal_that_names_it(fi
 @pytest.mark.parametrize(
     ("field", "expression", "given"),
     [
-        ("version", "v", "0001-01-01T00:00:00+14:00"), ("version", "v", "9999-12-31T23:59:59-14:00"), ("version", "v", "1e400"), ("version", "v", "nan"),
-        ("version", "to_number(v)", "nan"), ("version", "to_number(v)", "1e400"), ("version", "v", "9" * 5000), ("document_id", "to_number(v)", "inf"),
-        ("metadata", "{n: to_number(v)}", "nan"), ("metadata", "{n: [to_number(v)]}", "1e400"), ("metadata", "{n: sum(v)}", [2**63, 2**63]),
-        ("metadata", "{n: &v}", 1), ("document_id", "&v", 1), ("items", "&v", 1),
+        ("version", "v", "0001-01-01T00:00:00+14:00"),
+        ("version", "v", "9999-12-31T23:59:59-14:00"),
+        ("version", "v", "1e400"),
+        ("version", "v", "nan"),
+        ("version", "to_number(v)", "nan"),
+        ("version", "to_number(v)", "1e400"),
+        ("version", "v", "9" * 5000),
+        ("document_id", "to_number(v)", "inf"),
+        ("metadata", "{n: to_number(v)}", "nan"),
+        ("metadata", "{n: [to_number(v)]}", "1e400"),
+        ("metadata", "{n: sum(v)}", [2**63, 2**63]),
+        ("metadata", "{n: &v}", 1),
+        ("document_id", "&v", 1),
+        ("items", "&v", 1),
     ],
-)  # fmt: skip
-def test_what_an_expression_gives_and_no_document_can_have_is_refused(field: str, expression: str, given: Any) -> None:
+)
+def test_what_an_expression_gives_and_no_document_can_have_is_refused(
+    field: str, expression: str, given: Any
+) -> None:
     with pytest.raises(RequestValidationError) as refused:
-        payload_reader(source({"document_id": "id", "text": "body"} | {field: expression}))({"id": "a", "body": "x", "v": given})
+        payload_reader(source({"document_id": "id", "text": "body"} | {field: expression}))(
+            {"id": "a", "body": "x", "v": given}
+        )
     assert refused.value.errors()[0]["loc"][0] == field
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"map": None}, {"preset": "s3"}, {"preset": "jira", "map": None}, {"map": {"text": "x"}}, {"map": {"document_id": "id", "txt": "x"}}, {"secret_env": []},
-        {"signature": "hmac"}, {"signature": "rsa"}, {"secret": "abc"}, {"name": "a/b"}, {"signature": "hmac", "header": "X Y"}, {"base_url": "ftp://x"},
+        {"map": None},
+        {"preset": "s3"},
+        {"preset": "jira", "map": None},
+        {"map": {"text": "x"}},
+        {"map": {"document_id": "id", "txt": "x"}},
+        {"secret_env": []},
+        {"signature": "hmac"},
+        {"signature": "rsa"},
+        {"secret": "abc"},
+        {"name": "a/b"},
+        {"signature": "hmac", "header": "X Y"},
+        {"base_url": "ftp://x"},
     ],
-)  # fmt: skip
+)
 def test_a_source_without_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         source(**wrong)
