@@ -38,7 +38,7 @@ class Fault:
     Attributes:
         what: was struck.
         at: the time of the monotonic clock when it was.
-        costs: whether a text in flight from then on may be paid for again.
+        may_reembed: whether a text in flight from then on may be paid for again.
     """
 
     what: str
@@ -51,7 +51,7 @@ class FaultReplayResult(CrashReplayResult):
     """What came of it.
 
     Attributes:
-        struck: how often each thing was.
+        faults: how often each thing was.
         ends: of processes that nobody killed.
         looks, records, ahead: see `Audit`.
         took_s: from the first change to the last disturbance.

@@ -150,10 +150,11 @@ class CrashReplayResult:
     Attributes:
         kills: and how many of them while it started, and with texts in flight.
         seen: documents that were read after a start.
-        halves: those that were none of the versions written.
+        partial_documents: those that were none of the versions written.
         texts: different texts that were embedded.
         again: of these, embedded more than once, as a text in flight at a kill may be.
-        too_often: those embedded more than once for each kill they were in flight at, and once.
+        unexpected_reembeds: those embedded more than once for each kill they were in flight at, and
+            once.
         unfinished: documents not synced at the end, as (name, state).
         different: documents that differ from a rebuild.
         dead: dead letters.

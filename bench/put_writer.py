@@ -41,7 +41,7 @@ class PutWriter:
     Attributes:
         newest: of each document, once its 202 was seen.
         statuses: of all answers; 0 where there was none.
-        given_up: edits that were not accepted within two minutes.
+        abandoned: edits that were not accepted within two minutes.
     """
 
     def __init__(

@@ -5,12 +5,12 @@
     │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
     │   │   ├── ClaimLostError  a claim ran out before its text was sent: claim it again
     │   │   └── PartialOutageError  a part of a dependency is unavailable: only what needs it waits
-    │   ├── SlowReadError       a read took longer than it may: ask for less
-    │   ├── ThrottledError      asked for patience: slow down, no input is to blame
-    │   ├── NoTurnError         nothing was tried yet: come back, no attempt is used up
-    │   ├── MissingError        not found, or not visible to us: it may appear later
-    │   └── DoubtfulError       an unexpected response, such as a login page; may pass
-    │       └── ScopeError      the credential is good, and may not ask this
+    │   ├── ReadTimeoutError       a read took longer than it may: ask for less
+    │   ├── RateLimitedError      asked for patience: slow down, no input is to blame
+    │   ├── NotScheduledError         nothing was tried yet: come back, no attempt is used up
+    │   ├── ContentNotFoundError        not found, or not visible to us: it may appear later
+    │   └── UnexpectedResponseError       an unexpected response, such as a login page; may pass
+    │       └── InsufficientScopeError      the credential is good, and may not ask this
     ├── RejectedError           this input never works: dead letter, or an answer of 4xx
     │   └── TooLargeError       smaller pieces may work: halve, then reject
     ├── NoTextError             a document holds no text; its state says why
@@ -48,11 +48,13 @@ class RetryableError(LivedexError):
     Args:
         message: what happened, without text of documents.
         retry_after_s: seconds to wait at least, >= 0, where the other side said so.
-        first_wait_s: before the second attempt, where attempts should lie further apart than usual;
+        first_retry_delay_s: before the second attempt, where attempts should lie further apart than
+            usual;
             the waits grow from there.
 
     Attributes:
-        lasts_s: seconds for which it is tried again at least, where that is longer than usual; said
+        retry_for_s: seconds for which it is tried again at least, where that is longer than usual;
+            said
             by who knows how patient to be.
     """
 

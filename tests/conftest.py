@@ -69,11 +69,11 @@ def logging_as_before() -> Iterator[None]:
     them for good.
     """
     loggers = [logging.getLogger(name) for name in (None, "livedex", "aiokafka")]
-    levels, handlers = [each.level for each in loggers], list(loggers[0].max_rows)
+    levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
     yield
     for each, level in zip(loggers, levels, strict=True):
         each.setLevel(level)
-    loggers[0].max_rows[:] = handlers
+    loggers[0].handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -116,7 +116,7 @@ class KafkaInstallation:
 
     Attributes:
         embedder: every process sends its texts there.
-        outside: sees its Kafka from outside.
+        external_client: sees its Kafka from outside.
     """
 
     def __init__(

@@ -57,7 +57,8 @@ def java_command() -> Sequence[str]:
     run did; runs at the same time wait.
 
     Raises:
-        NoKafkaError: there is no Java, or no Maven to fetch the jars with, or Maven failed.
+        KafkaUnavailableError: there is no Java, or no Maven to fetch the jars with, or Maven
+        failed.
     """
     if shutil.which("java") is None:
         raise KafkaUnavailableError("no Docker, no java")

@@ -42,7 +42,7 @@ class KafkaCluster:
         properties: of `server.properties`, over the ones for tests.
 
     Raises:
-        NoKafkaError: when it is entered: Kafka cannot be had here.
+        KafkaUnavailableError: when it is entered: Kafka cannot be had here.
         KafkaStartError: when it is entered: a node does not come up.
     """
 

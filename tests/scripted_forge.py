@@ -34,7 +34,8 @@ class GitForge:
         head: where the branch is.
         most_commits: that a payload names.
         lists: whether it compares and lists.
-        instead: what is answered instead, by what a path holds: the next of it, until none is left.
+        overrides: what is answered instead, by what a path holds: the next of it, until none is
+            left.
     """
 
     web: WebServer

@@ -52,7 +52,7 @@ class WebServer(Loopback):
 
     Attributes:
         pages: by path and query; a function is called with the visit. What is not there is a 404.
-        visits: in order of arrival.
+        requests: in order of arrival.
         connections: accepted, whether or not a request came.
     """
 

@@ -20,7 +20,7 @@ class TlsProxy:
         port: of the PostgreSQL behind it, on this machine.
 
     Attributes:
-        encrypted: connections that were.
+        encrypted_connections: connections that were.
     """
 
     def __init__(self, shown: ssl.SSLContext, port: int) -> None:

@@ -82,7 +82,7 @@ class PathFinding:
         wait_s: until the next look; None when there is no need for one.
         content: to be published; None where there is none.
         error: what to do about a file that cannot be read.
-        was_known: whether there was a document of it before.
+        existed_before: whether there was a document of it before.
     """
 
     path: bytes
@@ -118,7 +118,7 @@ def detect_changes(
         expected: the folder as it was; None takes whichever is there.
 
     Raises:
-        RootGoneError: the folder is not there, or another one.
+        FolderUnavailableError: the folder is not there, or another one.
     """
     findings: list[PathFinding] = []
     size = 0

@@ -241,7 +241,7 @@ class FolderConnector:
         """Arm, scan, and return when the folder may have become another one.
 
         Raises:
-            RootGoneError: it is not there.
+            FolderUnavailableError: it is not there.
             OSError, WatchfilesRustInternalError: the watch could not be armed, or has ended.
         """
         identity = await asyncio.to_thread(disk.folder_identity, self._folder.root)

@@ -45,7 +45,7 @@ class PendingPath:
     Attributes:
         first: since when it waits.
         due: when it is looked at next.
-        gone_since: since when it is absent; None while it is there.
+        absent_since: since when it is absent; None while it is there.
         seen: what `stat` said at the last look, and `seen_since` since when that is so.
     """
 

@@ -63,7 +63,7 @@ class FilePublisher:
             published.
 
         Raises:
-            RootGoneError: the folder is not there, or is another one.
+            FolderUnavailableError: the folder is not there, or is another one.
             RetryableError: the broker or the database is away; some may have been published.
         """
         found: list[PathFinding] = []

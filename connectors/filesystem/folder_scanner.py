@@ -43,7 +43,7 @@ class DirectoryWalk:
         """The files that count, in the order of their paths. Blocks.
 
         Raises:
-            RootGoneError: the folder itself cannot be listed.
+            FolderUnavailableError: the folder itself cannot be listed.
         """
         stack = [iter(self.entries(self.under))]
         while stack:
@@ -101,7 +101,7 @@ def list_directories(folder: Folder, under: bytes = b"") -> list[bytes]:
     """Every folder that is entered, without a look at any file's state. Blocks.
 
     Raises:
-        RootGoneError: the folder itself cannot be listed.
+        FolderUnavailableError: the folder itself cannot be listed.
     """
     walk = DirectoryWalk(folder, under)
     todo = [under]
@@ -115,7 +115,7 @@ def count_files(folder: Folder) -> int:
     Blocks.
 
     Raises:
-        RootGoneError: the folder itself cannot be listed.
+        FolderUnavailableError: the folder itself cannot be listed.
     """
     walk, todo, found = DirectoryWalk(folder), [b""], 0
     while todo:
@@ -169,7 +169,7 @@ class FolderScanner:
                 is under way.
 
         Raises:
-            RootGoneError: the folder itself cannot be listed.
+            FolderUnavailableError: the folder itself cannot be listed.
             RetryableError: the database is away.
         """
         files = walk.files()

@@ -116,7 +116,7 @@ class PendingChanges:
         `keep_settling` too.
 
         Raises:
-            RootGoneError, RetryableError: see `Updating.update`.
+            FolderUnavailableError, RetryableError: see `Updating.update`.
         """
         self._hurried |= paths  # somebody waits: what a file costs is no matter
         self.add(path for path in paths if self._settling.is_pending(path))

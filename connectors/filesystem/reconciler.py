@@ -67,7 +67,7 @@ class Reconciler:
                 is how a delete leaves it, and a disk that is away does not.
 
         Raises:
-            RootGoneError: the folder is not there, or another one.
+            FolderUnavailableError: the folder is not there, or another one.
             RetryableError: the broker or the database is away; the next scan goes on.
         """
         report = ScanReport(self._folder.source.name)

@@ -80,7 +80,7 @@ def folder_identity(root: bytes) -> FolderIdentity:
     """Which folder it is.
 
     Raises:
-        RootGoneError: it is not there; the message says why.
+        FolderUnavailableError: it is not there; the message says why.
     """
     try:
         found = os.stat(root)
@@ -97,7 +97,7 @@ def open_folder(root: bytes, expected: FolderIdentity | None = None) -> Iterator
     keeps it from being unmounted.
 
     Raises:
-        RootGoneError: it is not there, or not the one expected.
+        FolderUnavailableError: it is not there, or not the one expected.
     """
     try:
         descriptor = os.open(root, _OPEN_DIRECTORY)

@@ -81,7 +81,7 @@ class ScanScheduler:
         """Scan the whole folder.
 
         Raises:
-            RootGoneError, RetryableError: see `Reconciling.reconcile`.
+            FolderUnavailableError, RetryableError: see `Reconciling.reconcile`.
         """
         async with self._turn:
             expected = self._following.identity
@@ -109,7 +109,7 @@ class ScanScheduler:
         """Scan the whole folder; an outage is waited for.
 
         Raises:
-            RootGoneError: the folder is not there, or another one.
+            FolderUnavailableError: the folder is not there, or another one.
         """
         failures = 0
         while True:

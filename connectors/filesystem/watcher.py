@@ -47,7 +47,7 @@ class Watcher:
     Attributes:
         ended: done when the watch has ended, with the error.
         folders: that are watched.
-        deaf: that cannot be watched.
+        unwatchable: that cannot be watched.
         refused: of these, those that the system refused to watch: its limits are reached, or they
             are closed.
     """

@@ -112,7 +112,7 @@ class WithheldDeleteStore:
             confirmed: all of them are to go.
 
         Raises:
-            RootGoneError: the folder is not there, or another one.
+            FolderUnavailableError: the folder is not there, or another one.
         """
         absent = await asyncio.to_thread(
             _absent, self._folder, expected, {row.path for row in gone} | set(withheld.paths)

@@ -208,7 +208,7 @@ def _check_place(sender: SourcePreset, url: str, got: FetchResult) -> None:
     """Go on only if an API answered itself.
 
     Raises:
-        DoubtfulError: a redirect led to another host.
+        UnexpectedResponseError: a redirect led to another host.
     """
     host, found = parse_url(url).host, parse_url(got.url).host
     if sender.stays and host != found:

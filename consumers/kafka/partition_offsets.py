@@ -20,7 +20,7 @@ class PartitionOffsets:
         taken: offsets in the order of delivery, from the first that has not ended on.
         ended: of these, those that have.
         highest: delivered; what is not above it is in the window already.
-        jumps: ranges of offsets below it that were not delivered, oldest first, since they were
+        gaps: ranges of offsets below it that were not delivered, oldest first, since they were
             asked for.
         commit: the offset to commit; None while nothing has ended.
         committed: the offset committed last.

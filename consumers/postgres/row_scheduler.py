@@ -28,7 +28,7 @@ class RowScheduler:
         workers: of the stage, for one tenant at most; a quarter more is kept for other tenants.
 
     Attributes:
-        handlers: rows that are held at once, at most.
+        max_rows: rows that are held at once, at most.
         share: rows of one tenant among these, at most.
         refill: called when more rows of a tenant can be held that had as many as it may.
     """
@@ -68,7 +68,7 @@ class RowScheduler:
             document: stands for the document; None: it is not known.
 
         Raises:
-            BusyDocumentError: too many wait for that.
+            DocumentBusyError: too many wait for that.
         """
         if document is None:
             async with self._slots.hold(tenant_id):

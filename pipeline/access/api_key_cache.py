@@ -54,7 +54,7 @@ class ApiKeyCache:
         clock: seconds, monotonic.
 
     Attributes:
-        knew_of_none: when the database was last asked there was no key, and nobody has said
+        known_empty: when the database was last asked there was no key, and nobody has said
             otherwise since.
     """
 

@@ -70,7 +70,7 @@ class Embedder(Protocol):
         Raises:
             RetryableError: silence, 5xx, an answer of the wrong count, order, length or with values
             that are not finite.
-            ThrottledError: the provider asks for patience (429).
+            RateLimitedError: the provider asks for patience (429).
             OutageError: refused for a reason that a moment's patience does not change (401, 403,
             404); a probe decides whether a text is to blame.
                 `QuotaExhaustedError` of it (402, an exhausted quota) blames a text only if others

@@ -57,7 +57,8 @@ class SuspectText:
         failures: of requests that held nothing else.
         fault: the last one.
         failed_at: when it failed last.
-        witnessed: whether another document's text had been embedded since, when it failed last.
+        others_embedded: whether another document's text had been embedded since, when it failed
+            last.
     """
 
     key: bytes

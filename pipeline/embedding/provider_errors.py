@@ -67,7 +67,8 @@ class TextDeniedError(RejectedError):
     way dislikes what is in them.
 
     Attributes:
-        needs_witness: what was said (no quota, too many requests) may be true of texts and not of a
+        needs_other_success: what was said (no quota, too many requests) may be true of texts and
+            not of a
             probe: nothing is blamed unless another text is
             embedded meanwhile.
     """

@@ -73,7 +73,7 @@ class Notification:
         event_id: the same whenever it is sent, and for every subscriber.
         data: what `About` has beside the ids.
         attempts: that failed.
-        taken_until: whoever took it has it until then; None: nobody has.
+        leased_until: whoever took it has it until then; None: nobody has.
     """
 
     notice_id: int

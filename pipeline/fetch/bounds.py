@@ -10,16 +10,17 @@ class FetchLimits:
     """The bounds of one fetch, and of all of a process.
 
     Attributes:
-        whole_s: for everything from the name of the host to the last byte, redirects included.
+        total_timeout_s: for everything from the name of the host to the last byte, redirects
+            included.
         connect_s: for a connection to one address.
-        silent_s: without a byte.
-        redirects: followed one after another.
+        read_timeout_s: without a byte.
+        max_redirects: followed one after another.
         at_once: fetches of the process; has to be less than the workers of the stage, so that
             others always find one.
-        each: of these, from one origin.
+        max_per_origin: of these, from one origin.
         share: of these, of one tenant: so that others find one.
-        large_bytes: a body above it needs one of `large` places until it is let go.
-        turn_s: waited for a turn.
+        large_body_bytes: a body above it needs one of `large` places until it is let go.
+        slot_wait_s: waited for a turn.
     """
 
     total_timeout_s: float = 30.0

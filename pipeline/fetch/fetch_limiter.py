@@ -74,7 +74,7 @@ class FetchLimiter:
         """Hold a turn for as long as the block lasts.
 
         Raises:
-            NoTurnError: there is none now.
+            NotScheduledError: there is none now.
             RetryableError: the server is away, and is not asked for now.
         """
         server = self._server(origin)

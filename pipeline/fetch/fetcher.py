@@ -55,14 +55,14 @@ class FetchRequest:
 
     Attributes:
         url: where it stands.
-        on_behalf_of: the tenant.
+        tenant_id: the tenant.
         signed_url: the same with a signature, for the first request; it is no part of what names
             the place.
         headers: of every request.
         credential: header and value, sent to `for_origin` alone.
         validator: of the content that is there already; it is sent only to the place that it came
             from.
-        most_bytes: of the content.
+        max_bytes: of the content.
     """
 
     url: str
@@ -242,11 +242,11 @@ class HttpFetcher:
         self,
         answer: httpcore.Response,
         headers: Mapping[str, str],
-        most_bytes: int,
+        max_bytes: int,
         held: AsyncExitStack,
         deadline: asyncio.Timeout,
     ) -> bytes:
-        unpacking, has_room = BodyDecoder(headers.get("content-encoding", ""), most_bytes), False
+        unpacking, has_room = BodyDecoder(headers.get("content-encoding", ""), max_bytes), False
         async for data in answer.aiter_stream():
             await unpacking.feed(data)
             if not has_room and unpacking.size > self._bounds.large_body_bytes:

@@ -91,7 +91,7 @@ class NoPublicAddressError(RetryableError):
     answer, nor from what is done then, which of an inner network's names there are.
 
     Attributes:
-        leads_inside: for who knows the inner network anyhow, as the operator does.
+        resolves_to_private: for who knows the inner network anyhow, as the operator does.
     """
 
     def __init__(self, host: str, *, leads_inside: bool) -> None:

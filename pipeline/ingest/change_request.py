@@ -40,9 +40,10 @@ class ChangeRequest:
             `Changed`.
         listing: what else changed has to be looked up, beginning at `url`: `content` says what.
         version: of the source; None where it names none.
-        at_ns: when it happened, nanoseconds since 1970, where no version says more; None: when it
+        occurred_at_ns: when it happened, nanoseconds since 1970, where no version says more; None:
+            when it
             arrives.
-        exact_ns: how exactly `at_ns` is known, in nanoseconds.
+        precision_ns: how exactly `occurred_at_ns` is known, in nanoseconds.
         delivery_id: the sender's own name of what brought it; None: it cannot be told from another
             one.
         acl: who may read it; None: everybody of the tenant.

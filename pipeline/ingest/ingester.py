@@ -82,7 +82,8 @@ class Ingester:
     is shut out.
 
     Args:
-        guard: lets rights and deletes hold before the changes are processed, however long they
+        apply_access_updates: lets rights and deletes hold before the changes are processed, however
+            long they
             wait.
     """
 

@@ -36,8 +36,8 @@ class CandidateQuery(NamedTuple):
     """What a passage must hold to be read.
 
     Attributes:
-        matching: as a tsquery.
-        is_all: whether everything that holds a word of the query meets it.
+        tsquery: as a tsquery.
+        matches_any_word: whether everything that holds a word of the query meets it.
     """
 
     tsquery: str

@@ -55,7 +55,7 @@ class KeywordResult:
 
     Attributes:
         scores: BM25 by passage, of visible passages that are asked for.
-        is_lookup: whether these hold an identifier that was looked up.
+        is_exact_lookup: whether these hold an identifier that was looked up.
         words: what was looked for.
         weight: about the score of a passage that holds all the words once, > 0.
     """

@@ -32,7 +32,7 @@ class RetrieverResults:
     Attributes:
         vectors: cosine similarity by passage, to where the leg looked.
         keyword: BM25 by passage.
-        is_moved: whether the vector leg looked elsewhere than where the query is, see
+        used_feedback: whether the vector leg looked elsewhere than where the query is, see
             `livedex.pipeline.search.relevance_feedback`.
     """
 

@@ -123,7 +123,7 @@ def retry_delays_s(first_s: float, lasts_s: float) -> list[float]:
     """Seconds between attempts: each four times the one before, up to `LONGEST_WAIT_S`.
 
     Args:
-        lasts_s: at least, of all together; there are never fewer than `MAX_ATTEMPTS` attempts.
+        retry_for_s: at least, of all together; there are never fewer than `MAX_ATTEMPTS` attempts.
     """
     found, next_s, whole_s = list[float](), first_s, 0.0
     while len(found) < MAX_ATTEMPTS - 1 or whole_s < lasts_s:

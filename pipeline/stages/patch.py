@@ -39,7 +39,7 @@ async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | 
     """Keep a version that changes the newest one before it, once that is known.
 
     Raises:
-        NoTurnError, RetryableError: it is not known yet.
+        NotScheduledError, RetryableError: it is not known yet.
         RejectedError: it never will be, or nothing is patched here.
     """
     data = event.data

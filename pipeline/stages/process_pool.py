@@ -55,7 +55,7 @@ class WorkerProcess:
 
         Raises:
             TimeoutError: it took longer.
-            ProcessEndedError: the process died, or was ended because of another function.
+            WorkerProcessDiedError: the process died, or was ended because of another function.
         """
         if self._pool is None:
             context = multiprocessing.get_context("spawn")

@@ -58,9 +58,9 @@ class ContentFetcher(Protocol):
                 for what came by an API key.
 
         Raises:
-            MissingError: nothing stands there, or not for us.
+            ContentNotFoundError: nothing stands there, or not for us.
             RetryableError: not now; never an OutageError, since other documents stand elsewhere.
-            DoubtfulError: what was answered is no content, or it is not given to us.
+            UnexpectedResponseError: what was answered is no content, or it is not given to us.
             NoTextError: `too_large`.
             RejectedError: never: it may not be reached.
         """
@@ -70,8 +70,8 @@ class ContentFetcher(Protocol):
         """What the API of a source answers to a question about what changed, as JSON.
 
         Raises:
-            MissingError, RetryableError: as `fetch`.
-            DoubtfulError: it is not for us, or no JSON.
+            ContentNotFoundError, RetryableError: as `fetch`.
+            UnexpectedResponseError: it is not for us, or no JSON.
             RejectedError: it is too large.
         """
         ...

@@ -213,7 +213,7 @@ class Database:
             snapshot: read everything as of one moment.
 
         Raises:
-            SlowReadError: it took too long, and the database still answers.
+            ReadTimeoutError: it took too long, and the database still answers.
             OutageError, RetryableError, RejectedError: see `translated`.
         """
         limit_s = self._read_timeout_s

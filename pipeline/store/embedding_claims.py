@@ -28,7 +28,7 @@ class ClaimResult:
     """What became of asking for passages.
 
     Attributes:
-        ours: claimed, and without a vector.
+        claimed: claimed, and without a vector.
         there: have a vector. All others are under way in another process.
     """
 

@@ -122,7 +122,7 @@ class CachedContent:
     """What is known of a content that was fetched.
 
     Attributes:
-        made: SHA-256 of the pieces that were made of it, see
+        chunks_digest: SHA-256 of the pieces that were made of it, see
             `livedex.pipeline.stages.remote_content`. outcome, error: of the document.
     """
 

@@ -26,10 +26,10 @@ LONGEST_S = 90
 DOCUMENTS = 5
 DYING = """
 import os, sys
-from livedex.consumers.notify.webhook_sender import Sender
-from livedex.pipeline.store.notification_outbox import Outbox
+from livedex.consumers.notify.webhook_sender import WebhookSender
+from livedex.pipeline.store.notification_outbox import NotificationOutbox
 deadly, documents, die = sys.argv[1], int(sys.argv[2]), lambda: os._exit(9)
-take, send = Outbox.take, Sender.send
+take, send = NotificationOutbox.take, WebhookSender.send
 async def late_take(self, tenant_id, subscriber, **named):
     if len(await self.read(tenant_id, subscriber, documents)) < documents:
         return None  # so that no text is under way when this dies
@@ -43,11 +43,11 @@ async def dying_send(*args):
     return answer
 async def dying_told(*args):
     die()
-Outbox.take = late_take
+NotificationOutbox.take = late_take
 if deadly == "sent":
-    Sender.send = dying_send
+    WebhookSender.send = dying_send
 elif deadly == "told":
-    Outbox.told = dying_told
+    NotificationOutbox.told = dying_told
 sys.argv = ["livedex", *sys.argv[3:]]
 from livedex.cli.main import main
 main()

@@ -171,7 +171,7 @@ def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
     ("required", "status", "said"),
     [
         ("0", 0, "LEFT OUT: 1 Kafka tests: no KAFKA_BOOTSTRAP_SERVERS, no Docker, no java"),
-        ("1", 1, "NoKafkaError"),
+        ("1", 1, "KafkaUnavailableError"),
     ],
 )
 def test_without_kafka_its_tests_are_left_out_aloud_or_fail_where_it_is_required(

@@ -78,7 +78,7 @@ class Installation:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[AppContext]:
         """What a process works with."""
-        embedder = "livedex.pipeline.embedding.fake_embedder:CountingEmbedder"
+        embedder = "livedex.pipeline.embedding.fake_embedder:FakeEmbedder"
         settings: Any = Settings(
             database_url=SecretStr(self.owner_url), blob_url=self.blob_url, embedder=embedder
         )

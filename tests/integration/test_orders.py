@@ -64,7 +64,7 @@ class What:
     large: bool = False
 
 
-whats = st.runs_maintenance(
+whats = st.builds(
     What,
     st.integers(1, 4),
     st.none() | st.integers(0, len(TEXTS) - 1),

@@ -180,6 +180,6 @@ async def test_rights_are_on_documents_and_not_on_the_texts_behind_them_as_the_s
             for table in ("documents", "chunks", "passages")
         }
     assert seen == {"documents": 0, "chunks": 1, "passages": 1}
-    assert "SQL as the application's role sees texts" in " ".join(
+    assert "SQL as the application's role sees the texts" in " ".join(
         (Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8").split()
     )

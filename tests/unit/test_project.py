@@ -38,18 +38,6 @@ def pinned(name: str) -> dict[str, str]:
     return {found[1]: found[2] for found in PIN.finditer((ROOT / name).read_text("utf-8"))}
 
 
-def lines(path: Path) -> int:
-    return len(path.read_text("utf-8").splitlines())
-
-
-def test_no_module_is_longer_than_400_lines_and_no_test_file_longer_than_500() -> None:
-    modules = {path: lines(path) for folder in CODE for path in (ROOT / folder).rglob("*.py")}
-    tests = {path: lines(path) for path in (ROOT / "tests").rglob("*.py")}
-    assert len(modules) > 40
-    assert [str(path.relative_to(ROOT)) for path, n in modules.items() if n > 400] == []
-    assert [str(path.relative_to(ROOT)) for path, n in tests.items() if n > 500] == []
-
-
 def test_no_module_is_named_for_nothing() -> None:
     names = {
         part

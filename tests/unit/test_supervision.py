@@ -16,25 +16,25 @@ from livedex.pipeline.runtime.supervision import run_supervised
 ROOT = Path(__file__).parents[2]
 
 ELSEWHERE = {
-    "pipeline/access/concurrency_limiter.py keep": "supervised",
-    "livedex/app/health_reporter.py write": "supervised",
-    "livedex/app/initial_load.py run": "supervised",
-    "consumers/notify/couriers.py _keep": "supervised",
-    "consumers/kafka/stage_consumer.py committing": "supervised",
-    "consumers/kafka/output_topics.py run": "supervised",
-    "consumers/kafka/broker.py _watch_leaders": "supervised",
-    "livedex/app/watch_role.py answer_requests": "kept_alive",
-    "livedex/app/source_registry.py keep_reporting": "kept_alive",
+    "pipeline/access/concurrency_limiter.py keep": "run_supervised",
+    "livedex/app/health_reporter.py write": "run_supervised",
+    "livedex/app/initial_load.py run": "run_supervised",
+    "consumers/notify/couriers.py _keep": "run_supervised",
+    "consumers/kafka/stage_consumer.py run_commits": "run_supervised",
+    "consumers/kafka/output_topics.py run": "run_supervised",
+    "consumers/kafka/broker.py _watch_leaders": "run_supervised",
+    "livedex/app/watch_role.py serve_scan_requests": "kept_alive",
+    "livedex/app/source_registry.py report_sources_periodically": "kept_alive",
     "consumers/notify/delivery_worker.py run": "kept_alive",
-    "connectors/filesystem/connector.py _keep_watching": "kept_alive",
-    "connectors/filesystem/connector.py _keep_reconciling": "kept_alive",
-    "connectors/filesystem/pending_changes.py keep_settling": "kept_alive",
-    "connectors/filesystem/scan_scheduler.py all_patiently": "kept_alive",
-    "connectors/filesystem/scan_scheduler.py keep_scanning_new": "kept_alive",
+    "connectors/filesystem/connector.py _run_watch": "kept_alive",
+    "connectors/filesystem/connector.py _run_periodic_scans": "kept_alive",
+    "connectors/filesystem/pending_changes.py run": "kept_alive",
+    "connectors/filesystem/scan_scheduler.py scan_folder_with_retries": "kept_alive",
+    "connectors/filesystem/scan_scheduler.py run_directory_scans": "kept_alive",
     "consumers/record_processor.py settle": "the broker, which delivers the record again",
     "consumers/notify/delivery_worker.py _deliver": "the lease of the notice, which is sent again",
     "consumers/kafka/broker.py _begin": "whoever starts the process",
-    "livedex/app/roles.py answering": "whoever starts the process",
+    "livedex/app/roles.py serve_app": "whoever starts the process",
 }
 """Loops that let unforeseen errors out, and who goes on after them."""
 
@@ -43,7 +43,7 @@ WITHIN_A_CALL = {
     "pipeline/runtime/tenant_shares.py _wait",
     "pipeline/api/sync_waiter.py wait",
     "pipeline/embedding/client.py send",
-    "pipeline/store/documents/generation_backlog.py doubt",
+    "pipeline/store/documents/generation_backlog.py recheck",
     "pipeline/store/tenant_store.py _queued",
     "consumers/lost_records.py _pages",
     "pipeline/store/documents/index_inspection.py documents",
@@ -52,7 +52,7 @@ WITHIN_A_CALL = {
     "livedex/cli/subscribers.py _read",
     "livedex/app/catch_up.py wait_for_scan",
     "livedex/app/catch_up.py _wait_once",
-    "livedex/app/catch_up.py _patiently",
+    "livedex/app/catch_up.py _retry_until",
 }
 """Loops that end with the request or command that waits for them, which is told of an error."""
 

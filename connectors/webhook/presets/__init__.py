@@ -26,8 +26,9 @@ class SourcePreset:
             one.
         api: where its API is, for who does not run one of their own; None: everybody does.
         typed: whether the API says of what type a content is.
-        content: the content in what its API answers to a URL, raises DoubtfulError, RejectedError
-            or MissingError where it is not there; None:
+        content: the content in what its API answers to a URL, raises UnexpectedResponseError,
+            RejectedError
+            or ContentNotFoundError where it is not there; None:
             the answer is the content.
         stays: whether its API answers itself: what another host says after a redirect is a page to
             log in at.
@@ -35,7 +36,8 @@ class SourcePreset:
         listed: the changes that have to be looked up, by what the event says of them; None: there
             are none.
         listing_headers: of the requests for these.
-        is_alike: whether what happens twice may be told by the same payload: then the id of the
+        payloads_repeat: whether what happens twice may be told by the same payload: then the id of
+            the
             delivery says which one it is.
     """
 

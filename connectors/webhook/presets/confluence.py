@@ -91,7 +91,7 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
     """The page as HTML, out of what the API answers.
 
     Raises:
-        DoubtfulError: it holds none.
+        UnexpectedResponseError: it holds none.
     """
     try:
         found = decode_json(answer)["body"]["export_view"]["value"]

@@ -101,7 +101,7 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
 
     Raises:
         RejectedError: there are more than GitHub lists.
-        DoubtfulError: it does not list them now.
+        UnexpectedResponseError: it does not list them now.
     """
     pushed = _Pushed.model_validate(content)
     before: Mapping[str, str] = {}
@@ -123,8 +123,8 @@ def content(answer: bytes, mime_type: str | None, _url: str = "") -> bytes:
     at, and JSON says what stands there.
 
     Raises:
-        MissingError: no file stands there, but a folder or another repository.
-        DoubtfulError: it is neither.
+        ContentNotFoundError: no file stands there, but a folder or another repository.
+        UnexpectedResponseError: it is neither.
     """
     if mime_type in MARKUP:
         raise UnexpectedResponseError(

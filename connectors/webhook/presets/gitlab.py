@@ -110,8 +110,8 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
 
     Raises:
         RejectedError: there are more than GitLab lists.
-        DoubtfulError: it does not list them now, or the token lacks the scope for it, and the
-        payload did not say everything.
+        UnexpectedResponseError: it does not list them now, or the token lacks the scope for it, and
+        the payload did not say everything.
     """
     pushed = _Pushed.model_validate(content)
     try:
@@ -181,7 +181,7 @@ def content(answer: bytes, mime_type: str | None, url: str = "") -> bytes:
     called so.
 
     Raises:
-        DoubtfulError: it is a page to log in at, or says something else.
+        UnexpectedResponseError: it is a page to log in at, or says something else.
     """
     path = urlsplit(url).path.removesuffix("/raw").lower()
     if (mime_type in MARKUP and not path.endswith(_MARKUP)) or (

@@ -79,7 +79,7 @@ def content(answer: bytes, _mime_type: str | None = None, _url: str = "") -> byt
     """The page as Markdown, out of what the API answers.
 
     Raises:
-        DoubtfulError: it holds none.
+        UnexpectedResponseError: it holds none.
         RejectedError: it does not hold all of it.
     """
     try:

@@ -60,8 +60,8 @@ class ApiQuery(Protocol):
         """The JSON that it answers.
 
         Raises:
-            MissingError, RetryableError: as `Fetcher.fetch`.
-            DoubtfulError: it is not for us, or no JSON.
+            ContentNotFoundError, RetryableError: as `Fetcher.fetch`.
+            UnexpectedResponseError: it is not for us, or no JSON.
             RejectedError: it is too large.
         """
         ...
@@ -195,8 +195,8 @@ def lookup_request(
 def _of_push(source: WebhookSource, push: Push) -> dict[str, Any]:
     at_ns = None if push.at is None else epoch_ns(push.at.replace(microsecond=0))
     return {
-        "at_ns": at_ns,
-        "exact_ns": _SECOND_NS,
+        "occurred_at_ns": at_ns,
+        "precision_ns": _SECOND_NS,
         "delivery_id": push.name,
         "collection": source.collection,
         "changed_at": push.at or push.changed_at,

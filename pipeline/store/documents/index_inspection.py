@@ -50,7 +50,7 @@ class StoredDocument:
         state: of the visible version; None where nothing ever was.
         under_way: a version is accepted and has not ended.
         is_dead: its newest version is a dead letter.
-        is_there: whether a reader finds it (a tombstone is not there).
+        is_visible: whether a reader finds it (a tombstone is not there).
         chunk_count: as stored.
     """
 

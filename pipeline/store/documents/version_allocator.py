@@ -26,12 +26,13 @@ class VersionRequest:
     """The version that a change of a document wants.
 
     Attributes:
-        least: the version itself, where it is exact; else the time of the change, nanoseconds since
+        minimum: the version itself, where it is exact; else the time of the change, nanoseconds
+            since
             1970; 0 <= least < `LIMIT`.
         room: versions from `least` on that mean the same time, by how exactly it is known: among
             them the one that arrives later gets the
             greater one. 1: `least` is exact, and what equal versions hold decides; see `Fence`.
-        delivery: names what brought the change, by the sender's own id: when it comes again, it
+        delivery_key: names what brought the change, by the sender's own id: when it comes again, it
             gets the version that it got. None: it
             needs none, since it is exact.
         deletes: a delete, which wins over everything of an equal version.

@@ -38,7 +38,8 @@ class ConnectionNeeds:
             to listen.
         listeners: other connections that listen.
         publishes: whether it publishes to the queue.
-        builds: whether it opens one at times to migrate or to build an index; always so at its
+        runs_maintenance: whether it opens one at times to migrate or to build an index; always so
+            at its
             start.
     """
 

@@ -24,12 +24,12 @@ SEARCH = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicat
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second is a hundredth of one."""
     for name in (
-        "HEAD_S",
-        "FIRST_BYTE_S",
+        "HEADER_TIMEOUT_S",
+        "FIRST_BYTE_TIMEOUT_S",
         "BODY_GRACE_S",
         "UNREAD_BODY_S",
-        "STRANGER_IDLE_S",
-        "STALLED_ANSWER_S",
+        "ANONYMOUS_IDLE_TIMEOUT_S",
+        "STALLED_RESPONSE_TIMEOUT_S",
     ):
         monkeypatch.setattr(wire, name, getattr(connection_limits, name) / 100)
     monkeypatch.setattr(connection_limits, "_TICK_S", 0.01)

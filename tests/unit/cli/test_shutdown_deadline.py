@@ -29,7 +29,7 @@ def program(hang: str, grace_s: float) -> subprocess.Popen[str]:
     """A process that drains by what hangs, and says when it can be stopped."""
     code = f"""
         import asyncio, threading
-        from livedex.cli.running import run
+        from livedex.cli.running import run_event_loop
         from livedex.app.shutdown import stop_signal
 
         async def stubborn():
@@ -46,7 +46,7 @@ def program(hang: str, grace_s: float) -> subprocess.Popen[str]:
             print("stopping", flush=True)
             {hang}
 
-        run(main())
+        run_event_loop(main())
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],

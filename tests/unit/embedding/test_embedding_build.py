@@ -45,7 +45,7 @@ def test_the_usual_names() -> None:
 
 def test_a_class_gets_what_it_takes() -> None:
     counting = build_embedder(
-        "livedex.pipeline.embedding.fake_embedder:CountingEmbedder", url="http://x", dimensions=12
+        "livedex.pipeline.embedding.fake_embedder:FakeEmbedder", url="http://x", dimensions=12
     )
     assert isinstance(counting, FakeEmbedder)
     assert counting.dimensions == 12
@@ -101,8 +101,8 @@ def test_a_class_of_the_working_folder_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_model.py").write_text(
-        "from livedex.pipeline.embedding.fake_embedder import CountingEmbedder\n\n\nclass "
-        "Mine(CountingEmbedder):\n    pass\n"
+        "from livedex.pipeline.embedding.fake_embedder import FakeEmbedder\n\n\nclass "
+        "Mine(FakeEmbedder):\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -450,7 +450,7 @@ async def test_whatever_is_said_to_one_text_alone_is_about_that_text(
     embedder.script = fail_when(error, contains_poison)
     service = service_on(embedder, time)
     # these are blamed only if others are embedded
-    alone = alone and not getattr(TextDeniedError(error()), "needs_witness", False)
+    alone = alone and not getattr(TextDeniedError(error()), "needs_other_success", False)
     texts = (
         ["POISON alone"] if alone else [*passages(20), "POISON among others", *passages(40)[20:]]
     )

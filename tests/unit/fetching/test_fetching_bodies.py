@@ -50,7 +50,7 @@ async def test_a_body_comes_as_it_was(
         "/pieces": WebResponse(lambda: [sent], headers=GZIP if packed else {}),
     }
     for path in ("/whole", "/pieces"):
-        found = await client.get(path, most_bytes=CAP)
+        found = await client.get(path, max_bytes=CAP)
         assert found is not None and found.content == body
 
 
@@ -87,7 +87,7 @@ async def test_what_is_too_large_is_given_up_at_the_cap_without_holding_more_tha
     tracemalloc.start()
     try:
         with pytest.raises((NoTextError, RetryableError)) as refused:
-            await client.get("/", most_bytes=CAP)
+            await client.get("/", max_bytes=CAP)
         grown = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -102,7 +102,7 @@ async def test_exactly_as_much_as_is_allowed_is_not_too_much(
         [WebResponse(bytes(CAP)), WebResponse(gzip.compress(bytes(CAP)), headers=GZIP)]
     ):
         web.pages[f"/{n}"] = page
-        found = await client.get(f"/{n}", most_bytes=CAP)
+        found = await client.get(f"/{n}", max_bytes=CAP)
         assert found is not None and len(found.content) == CAP
 
 

@@ -109,10 +109,10 @@ async def test_the_answer_is_small_and_so_is_what_is_made_for_it(
     http, problem_of, monkeypatch, method, body
 ):
     made: list[int] = []
-    hinted = problems.with_hints
+    hinted = problems.add_field_suggestions
     monkeypatch.setattr(
         problems,
-        "with_hints",
+        "add_field_suggestions",
         lambda errors, request: made.append(len(errors)) or hinted(errors, request),
     )
     answer = await http.request(
