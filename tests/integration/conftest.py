@@ -25,7 +25,7 @@ def embedder() -> Iterator[EmbeddingServer]:
 @pytest.fixture
 async def library(request: pytest.FixtureRequest, database: Database) -> SearchIndex:
     """The test's own."""
-    made: SearchIndex = await request.module.run_once(database)
+    made: SearchIndex = await request.module.fill(database)
     return made
 
 
@@ -34,12 +34,12 @@ def read_only_index(
     request: pytest.FixtureRequest, server_url: str
 ) -> Iterator[tuple[str, SearchIndex]]:
     """A database that several tests read, as the module filled it."""
-    with read_only_database(server_url, request.module.run_once) as made:
+    with read_only_database(server_url, request.module.fill) as made:
         yield made
 
 
 @pytest.fixture
-async def shared_index(shelved: tuple[str, SearchIndex]) -> AsyncIterator[SearchIndex]:
+async def shared_index(read_only_index: tuple[str, SearchIndex]) -> AsyncIterator[SearchIndex]:
     """The same documents, in the database that several tests read."""
-    async with SearchIndex.reopened(*shelved) as opened:
+    async with SearchIndex.reopened(*read_only_index) as opened:
         yield opened

@@ -117,10 +117,10 @@ async def fill(database: Database) -> SearchIndex:
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:50],
 )
 async def test_where_means_what_it_says_in_every_mode(
-    filled: SearchIndex, where: dict[str, Any], names: set[str]
+    shared_index: SearchIndex, where: dict[str, Any], names: set[str]
 ) -> None:
     for mode in ("hybrid", "vector", "keyword"):
-        assert set(await filled.found("agreement", where=where, mode=mode, limit=50)) == names
+        assert set(await shared_index.found("agreement", where=where, mode=mode, limit=50)) == names
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ async def test_where_means_what_it_says_in_every_mode(
     ],
 )
 async def test_nothing_in_a_filter_is_read_as_a_path_or_as_sql(
-    filled: SearchIndex, key: str, value: str
+    shared_index: SearchIndex, key: str, value: str
 ) -> None:
-    assert await filled.found("agreement", where={key: value}, limit=50) == []
+    assert await shared_index.found("agreement", where={key: value}, limit=50) == []
 
 
 @pytest.mark.parametrize(

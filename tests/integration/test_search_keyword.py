@@ -78,50 +78,52 @@ async def fill(database: Database) -> SearchIndex:
     ],
 )
 async def test_a_question_finds_its_document_though_not_all_words_occur(
-    filled: SearchIndex, question: str, document: str
+    shared_index: SearchIndex, question: str, document: str
 ) -> None:
-    assert (await filled.found(question, mode="keyword"))[0] == document
+    assert (await shared_index.found(question, mode="keyword"))[0] == document
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
 async def test_an_identifier_finds_what_holds_it_and_nothing_like_it(
-    filled: SearchIndex, identifier: str, mode: str
+    shared_index: SearchIndex, identifier: str, mode: str
 ) -> None:
-    assert await filled.found(identifier, mode=mode) == [IDENTIFIERS[identifier]]
+    assert await shared_index.found(identifier, mode=mode) == [IDENTIFIERS[identifier]]
 
 
 async def test_an_identifier_that_nothing_holds_is_searched_by_its_words(
-    filled: SearchIndex,
+    shared_index: SearchIndex,
 ) -> None:
-    found = await filled.found("ERR_CONN_ABORTED", mode="keyword")
+    found = await shared_index.found("ERR_CONN_ABORTED", mode="keyword")
     assert set(found) == {"resets", "refusals"}
 
 
-async def test_a_look_up_keeps_to_what_is_asked_for(filled: SearchIndex) -> None:
-    assert (await filled.found("ERR_CONN_RESET", document_ids=["refusals", "espresso"]))[
+async def test_a_look_up_keeps_to_what_is_asked_for(shared_index: SearchIndex) -> None:
+    assert (await shared_index.found("ERR_CONN_RESET", document_ids=["refusals", "espresso"]))[
         0
     ] == "refusals"
 
 
-async def test_an_identifier_among_words_puts_its_document_first(filled: SearchIndex) -> None:
-    assert (await filled.found("what does ERR_CONN_REFUSED mean in a browser", mode="keyword"))[
-        0
-    ] == "refusals"
+async def test_an_identifier_among_words_puts_its_document_first(shared_index: SearchIndex) -> None:
+    assert (
+        await shared_index.found("what does ERR_CONN_REFUSED mean in a browser", mode="keyword")
+    )[0] == "refusals"
 
 
 @pytest.mark.parametrize("query", ["the and of", "???", "🦊", "-", "'", "()"])
 async def test_a_query_without_words_leaves_the_keyword_leg_empty_and_the_vectors_answer(
-    filled: SearchIndex, query: str
+    shared_index: SearchIndex, query: str
 ) -> None:
-    assert await filled.search(query, mode="keyword") == []
-    hits = await filled.search(query)
+    assert await shared_index.search(query, mode="keyword") == []
+    hits = await shared_index.search(query)
     assert hits and all(hit["keyword_rank"] is None for hit in hits)
 
 
-async def test_an_exclusion_is_only_a_word(filled: SearchIndex) -> None:
-    assert await filled.search("-nonexistentword", mode="keyword", limit=1000) == []
-    assert (await filled.found("-espresso -boiler", mode="keyword", limit=1000)) == ["espresso"]
+async def test_an_exclusion_is_only_a_word(shared_index: SearchIndex) -> None:
+    assert await shared_index.search("-nonexistentword", mode="keyword", limit=1000) == []
+    assert (await shared_index.found("-espresso -boiler", mode="keyword", limit=1000)) == [
+        "espresso"
+    ]
 
 
 AWKWARD = [
@@ -158,9 +160,9 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-async def test_awkward_queries_are_answered(filled: SearchIndex, mode: str) -> None:
+async def test_awkward_queries_are_answered(shared_index: SearchIndex, mode: str) -> None:
     for query in AWKWARD:
-        for hit in await filled.search(f"{query} ", mode=mode):
+        for hit in await shared_index.search(f"{query} ", mode=mode):
             assert 0 <= hit["score"] <= 1
 
 
@@ -354,10 +356,10 @@ async def test_the_rank_of_a_word_alone_says_how_often_it_stands(owner: asyncpg.
 
 
 async def test_the_log_holds_no_text_of_a_query(
-    filled: SearchIndex, caplog: pytest.LogCaptureFixture
+    shared_index: SearchIndex, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        await filled.search("secretword \x1b[31m")
+        await shared_index.search("secretword \x1b[31m")
     assert "secretword" not in caplog.text
 
 
@@ -372,10 +374,10 @@ async def test_two_tenants_with_the_same_text_find_their_own(library: SearchInde
 
 @pytest.mark.parametrize("words", [["boiler"], ["boiler", "lamp", "acid"]])
 async def test_the_sample_of_a_small_tenant_is_all_of_it(
-    filled: SearchIndex, words: Sequence[str]
+    shared_index: SearchIndex, words: Sequence[str]
 ) -> None:
     query = analyze_query(" ".join(words))
-    async with filled.database.tenant(TENANT, snapshot=True) as connection:
+    async with shared_index.database.tenant(TENANT, snapshot=True) as connection:
         counts, indexed = await read_word_statistics(connection, TENANT, "english", query, "none")
     assert counts.passages == len(HANDBOOK) and not indexed
     assert set(counts.frequencies.values()) == {1}

@@ -90,9 +90,7 @@ class SchemaPrivileges:
         if found := _TABLE.match(statement):
             self._tables.add(found[1])
         elif found := _GRANT.match(statement):
-            self._read_grant(
-                found[1], (found[2] or "table ").strip(), found[3], found[4].split(", ")
-            )
+            self._read_grant(found[1], (found[2] or "table ").strip(), found[3], _names(found[4]))
         elif found := _REVOKE.match(statement):
             self._revoked_from_public |= set(_SIGNATURES.findall(found[1]))
         elif found := _OWNER.match(statement):
@@ -102,7 +100,7 @@ class SchemaPrivileges:
         ] != "own_rows":  # every table of tenants has that one
             self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], statement)
         elif found := _DROPPED_TABLE.match(statement):
-            gone = set(found[1].split(", "))
+            gone = set(_names(found[1]))
             self._tables -= gone
             self._grants = {key: value for key, value in self._grants.items() if key[0] not in gone}
             self._policies = {
@@ -127,8 +125,8 @@ class SchemaPrivileges:
             elif kind == "schema":
                 self._schemas |= {(names, role)} if privileges == "usage" else set()
             else:
-                for table in names.split(", "):
-                    self._grants.setdefault((table, role), set()).update(privileges.split(", "))
+                for table in _names(names):
+                    self._grants.setdefault((table, role), set()).update(_names(privileges))
 
     async def missing(self, connection: asyncpg.Connection) -> list[str]:
         """Return the statements that make the rights whole again, in order; none where nothing is
@@ -231,3 +229,7 @@ class SchemaPrivileges:
 
 class MissingRolesError(Exception):
     """The roles themselves are not there."""
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

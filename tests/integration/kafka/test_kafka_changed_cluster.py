@@ -38,7 +38,9 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedex.consumers.lost_records._GATHER_S", 0.2)
     monkeypatch.setattr("livedex.consumers.lost_records._UNDER_WAY_S", 0.0)
     monkeypatch.setattr("livedex.consumers.kafka.output_topics._AGAIN_EVERY_S", 0.2)
-    monkeypatch.setitem(KafkaBroker.__init__.__globals__["PRODUCING"], "metadata_max_age_ms", 500)
+    monkeypatch.setitem(
+        KafkaBroker.__init__.__globals__["PRODUCER_OPTIONS"], "metadata_max_age_ms", 500
+    )
 
 
 @asynccontextmanager

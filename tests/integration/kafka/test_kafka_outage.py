@@ -164,7 +164,7 @@ async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.STALLED_S", 3.0)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.REJOIN_AFTER_S", 3.0)
     settings, steps = kafka_settings(), Steps()
     async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
         await bench.publish("a")
