@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from livedex.pipeline.api.schemas import Embedding, ok_response
 from livedex.pipeline.api.services import SearchCaller, Services
-from livedex.pipeline.embedding.embedder import TextKind
-from livedex.pipeline.embedding.texts import is_blank
+from livedex.pipeline.embedding.embedder import TextKind, is_blank
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute

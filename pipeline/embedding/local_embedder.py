@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors
-from livedex.pipeline.embedding.texts import valid_unicode
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors, valid_unicode
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import ConfigError
 

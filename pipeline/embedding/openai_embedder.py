@@ -16,10 +16,9 @@ from datetime import datetime
 import httpx
 from pydantic import SecretStr
 
-from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors
+from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors, valid_unicode
 from livedex.pipeline.embedding.openai_response import parse_embeddings_response
 from livedex.pipeline.embedding.provider_errors import provider_error
-from livedex.pipeline.embedding.texts import valid_unicode
 from livedex.pipeline.embedding.vectors import unit_vectors
 from livedex.pipeline.errors import ConfigError, RetryableError
 from livedex.pipeline.http.outbound_client import check_http_environment, open_http_client

@@ -1,27 +1,23 @@
-"""When a text that fails alone is to blame, and when the provider is.
+"""Decide whether a failing text or the provider is at fault.
 
-A document is given up for a text only if nothing but that text can be the reason. The rules, for a
-text that failed in a request of its own while a probe, asked after that, is answered:
+A text is rejected only if nothing but that text can be the reason. The rules apply to a text that
+failed in a request of its own while a later probe succeeded:
 
-| it is answered with | and meanwhile | it is to blame after |
+| response | other texts embedded meanwhile | rejected after |
 |---|---|---|
-| a refusal (400, 413, 422) | another document's text was embedded | 2 failures |
-| a refusal | nothing else was embedded | 3 failures in 2 s or more |
-| a denial (401, 403, 404 …), each with a probe answered after it | another document's text was
-embedded | 3 failures in 1 s or more |
-| a denial | nothing else was embedded | 5 failures in 5 s or more |
-| no quota (402), or too many requests (429) again and again, each with a probe answered after it |
-another document's text was embedded | 6 failures in 30 s or more |
-| no quota, or too many requests | nothing else was embedded | never: an outage, after 6 failures in
-5 s |
-| an error or a wrong answer | another document's text was embedded | 5 failures in 3 s or more |
-| an error or a wrong answer | nothing else was embedded, nor suspected | 6 failures in 60 s or more
-|
-| an error or a wrong answer | nothing else was embedded, but others failed alone too | never: an
-outage, after 6 failures in 5 s |
+| rejection (400, 413, 422) | yes | 2 failures |
+| rejection | no | 3 failures in at least 2 s |
+| denial (401, 403, 404 …), a probe succeeds after each | yes | 3 failures in at least 1 s |
+| denial | no | 5 failures in at least 5 s |
+| no quota (402) or repeated 429, a probe succeeds after each | yes | 6 failures in at least 30 s |
+| no quota or repeated 429 | no | never: an outage after 6 failures in at least 5 s |
+| error or invalid response | yes | 5 failures in at least 3 s |
+| error or invalid response | no, and no other text failed alone | 6 failures in at least 60 s |
+| error or invalid response | no, and others failed alone | never: an outage after 6 failures in at
+least 5 s |
 
-What is known of a text outlives the call, and is forgotten when there is an outage: it proves
-nothing any more.
+The history of a text outlives the call. An outage clears it, because failures during an outage
+prove nothing about a text.
 """
 
 from __future__ import annotations
@@ -30,35 +26,47 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from livedex.pipeline.embedding.provider_errors import TextDeniedError
 from livedex.pipeline.errors import RejectedError, RetryableError
 
-_MOST_CASES = 1_000
-_SUSPECTED_FOR_S = 120.0
+_MAX_SUSPECTS = 1_000
+_RECENT_FAILURE_S = 120.0
 
 
 class Verdict(Enum):
     """What to do with a text that failed alone."""
 
-    RETRY = "ask again"
-    POISON = "to blame"
+    RETRY = "retry"
+    POISON = "poison"
     OUTAGE = "outage"
+
+
+class _Rule(NamedTuple):
+    """After so many failures in at least so many seconds, the verdict is due."""
+
+    failures: int
+    seconds: float
+    verdict: Verdict = Verdict.POISON
+
+
+_OUTAGE_RULE = _Rule(6, 5.0, Verdict.OUTAGE)
 
 
 @dataclass(slots=True)
 class SuspectText:
-    """What is known of one text.
+    """Failure history of one text.
 
     Attributes:
-        key: the text's hash.
-        since: seconds of the monotonic clock at the first failure of a request that held it.
-        embedded_before: answers to documents' texts that there were by then.
-        failures: of requests that held nothing else.
-        fault: the last one.
-        failed_at: when it failed last.
-        others_embedded: whether another document's text had been embedded since, when it failed
-            last.
+        key: hash of the text.
+        since: monotonic seconds of the first failure of a request that contained it.
+        embedded_before: successful document requests by then.
+        failures: of requests that contained nothing else.
+        fault: the last error.
+        failed_at: monotonic seconds of the last failure.
+        others_embedded: whether another document's text was embedded between the first failure and
+            the last one.
     """
 
     key: bytes
@@ -70,74 +78,89 @@ class SuspectText:
     others_embedded: bool = False
 
     @property
-    def refused(self) -> bool:
-        """Whether the provider itself says that the input is wrong."""
+    def is_rejected(self) -> bool:
+        """Return whether the provider itself says that the input is invalid."""
         return isinstance(self.fault, RejectedError)
 
 
 class PoisonTexts:
-    """The texts that failed alone and have not been embedded since."""
+    """Holds the texts that failed alone and have not been embedded since.
+
+    Attributes:
+        embedded: successful document requests.
+    """
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[bytes, SuspectText] = OrderedDict()
+        self._suspects: OrderedDict[bytes, SuspectText] = OrderedDict()
         self.embedded = 0
 
     def suspect(self, text: str, since: float, embedded_before: int) -> SuspectText:
-        """The case of a text; what was known of it before counts."""
-        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        case = self._cases.setdefault(key, SuspectText(key, since, embedded_before))
-        self._cases.move_to_end(key)
-        if len(self._cases) > _MOST_CASES:
-            self._cases.popitem(last=False)
-        return case
+        """Return the history of a text, and start one if there is none.
 
-    def failed(
+        Args:
+            text: that made a request fail.
+            since: monotonic seconds of the failure.
+            embedded_before: `embedded` at that time.
+        """
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        suspect = self._suspects.setdefault(key, SuspectText(key, since, embedded_before))
+        self._suspects.move_to_end(key)
+        if len(self._suspects) > _MAX_SUSPECTS:
+            self._suspects.popitem(last=False)
+        return suspect
+
+    def record_failure(
         self,
-        case: SuspectText,
+        suspect: SuspectText,
         fault: RetryableError | RejectedError,
         now: float,
         embedded_before: int,
     ) -> None:
-        """The text failed alone.
+        """Record that the text failed alone.
 
         Args:
-            now: seconds of the monotonic clock.
-            embedded_before: `embedded` when it was sent.
+            suspect: the text.
+            fault: the error.
+            now: monotonic seconds.
+            embedded_before: `embedded` when the request was sent.
         """
-        case.failures += 1
-        case.failed_at, case.fault = now, fault
-        case.others_embedded = embedded_before > case.embedded_before
+        suspect.failures += 1
+        suspect.failed_at, suspect.fault = now, fault
+        suspect.others_embedded = embedded_before > suspect.embedded_before
 
-    def close(self, case: SuspectText) -> None:
-        """The text was embedded, or given up."""
-        self._cases.pop(case.key, None)
+    def remove(self, suspect: SuspectText) -> None:
+        """Drop a text that was embedded or rejected."""
+        self._suspects.pop(suspect.key, None)
 
-    def forget(self) -> None:
-        """There is an outage: no failure says anything of a text."""
-        self._cases.clear()
+    def clear(self) -> None:
+        """Drop all texts after an outage: their failures prove nothing."""
+        self._suspects.clear()
 
-    def verdict(self, case: SuspectText, now: float) -> Verdict:
-        """What the rules above say, at a time of the monotonic clock."""
-        age_s = now - case.since
-        if isinstance(case.fault, TextDeniedError):
-            if case.fault.needs_other_success and not case.others_embedded:
-                return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.RETRY
-            if case.fault.needs_other_success:
-                needed, needed_s = 6, 30.0
-            else:
-                needed, needed_s = (3, 1.0) if case.others_embedded else (5, 5.0)
-        elif case.refused:
-            needed, needed_s = (2, 0.0) if case.others_embedded else (3, 2.0)
-        elif case.others_embedded:
-            needed, needed_s = 5, 3.0
-        elif not self._others_failed(case, now):
-            needed, needed_s = 6, 60.0
-        else:
-            return Verdict.OUTAGE if case.failures >= 6 and age_s >= 5.0 else Verdict.RETRY
-        return Verdict.POISON if case.failures >= needed and age_s >= needed_s else Verdict.RETRY
+    def verdict(self, suspect: SuspectText, now: float) -> Verdict:
+        """Apply the rules of this module.
 
-    def _others_failed(self, case: SuspectText, now: float) -> bool:
+        Args:
+            suspect: a text with at least one failure.
+            now: monotonic seconds.
+        """
+        rule = self._rule(suspect, now)
+        is_due = suspect.failures >= rule.failures and now - suspect.since >= rule.seconds
+        return rule.verdict if is_due else Verdict.RETRY
+
+    def _rule(self, suspect: SuspectText, now: float) -> _Rule:
+        others = suspect.others_embedded
+        if isinstance(suspect.fault, TextDeniedError):
+            if suspect.fault.needs_other_success:
+                return _Rule(6, 30.0) if others else _OUTAGE_RULE
+            return _Rule(3, 1.0) if others else _Rule(5, 5.0)
+        if suspect.is_rejected:
+            return _Rule(2, 0.0) if others else _Rule(3, 2.0)
+        if others:
+            return _Rule(5, 3.0)
+        return _OUTAGE_RULE if self._others_failed(suspect, now) else _Rule(6, 60.0)
+
+    def _others_failed(self, suspect: SuspectText, now: float) -> bool:
         return any(
-            c is not case and c.failures and now - c.failed_at < _SUSPECTED_FOR_S
-            for c in self._cases.values()
+            other is not suspect and other.failures and now - other.failed_at < _RECENT_FAILURE_S
+            for other in self._suspects.values()
         )

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from livedex.pipeline.embedding.provider_messages import error_message
-from livedex.pipeline.embedding.status_kinds import classify_status
+from livedex.pipeline.embedding.status_classes import classify_status
 from livedex.pipeline.errors import (
     OutageError,
     RateLimitedError,

@@ -1,77 +1,77 @@
-"""Queries take their own way to the provider: never behind documents, soon answered or soon
-refused.
-"""
+"""Embed search queries with a short deadline, a cache, and no queueing behind documents."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 
-from livedex.pipeline.embedding.circuit_breaker import CircuitBreaker
-from livedex.pipeline.embedding.client import MAX_PAUSE_S
+from livedex.pipeline.embedding.client import MAX_PAUSE_S, EmbeddingClient
 from livedex.pipeline.embedding.embedder import TextKind, Vector
-from livedex.pipeline.embedding.provider import CheckedEmbedder
 from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError
-from livedex.pipeline.runtime.clock import Clock
 
 QUERY_DEADLINE_S = 3.0
-_REMEMBERED = 512
-_RETRY_S = 0.1
+_CACHE_SIZE = 512
+_RETRY_DELAY_S = 0.1
 
 
 class CachedQueryEmbedder:
-    """Embeds queries, and remembers the last few hundred.
+    """Embeds queries and caches the last few hundred vectors.
 
     Args:
-        deadline_s: the longest a query takes.
-        max_characters: what a query is cut to.
+        client: sends the requests.
+        deadline_s: seconds until a query fails, > 0.
     """
 
-    def __init__(
-        self,
-        provider: CheckedEmbedder,
-        breaker: CircuitBreaker,
-        clock: Clock,
-        *,
-        max_characters: int,
-        deadline_s: float = QUERY_DEADLINE_S,
-    ) -> None:
-        self._provider, self._breaker, self._clock = provider, breaker, clock
-        self._max_characters, self._deadline_s = max_characters, deadline_s
-        self._remembered: OrderedDict[tuple[TextKind, str], Vector] = OrderedDict()
+    def __init__(self, client: EmbeddingClient, *, deadline_s: float = QUERY_DEADLINE_S) -> None:
+        self._client, self._breaker, self._clock = client, client.breaker, client.clock
+        self._deadline_s = deadline_s
+        self._cache: OrderedDict[tuple[TextKind, str], Vector] = OrderedDict()
         self._paused_until = 0.0
-        self._doubt: asyncio.Task[None] | None = None
+        self._background_probe: asyncio.Task[None] | None = None
 
     async def embed(self, text: str, kind: TextKind = "query") -> Vector:
-        """The vector of a query; see `EmbeddingService.embed_query`."""
-        text = text[: self._max_characters]
-        known = self._remembered.get((kind, text))
-        if known is not None:
-            self._remembered.move_to_end((kind, text))
-            return known
-        self._breaker.admit()
+        """Return the vector of a text.
+
+        Args:
+            text: not blank; truncated to the model's limit.
+            kind: whether the model shall treat it as a query or as a document.
+
+        Returns:
+            read-only float32 array of shape (dimensions,), of length 1.
+
+        Raises:
+            RateLimitedError: the provider named a time to wait for.
+            OutageError: the provider is unavailable; raised without a request.
+            RetryableError: no vector within the deadline.
+        """
+        text = text[: self._client.limits.max_text_characters]
+        cached = self._cache.get((kind, text))
+        if cached is not None:
+            self._cache.move_to_end((kind, text))
+            return cached
+        self._breaker.check()
         wait_s = self._paused_until - self._clock.monotonic()
         if wait_s > 0:
-            raise RateLimitedError("the embedder asked for patience", retry_after_s=wait_s)
-        vector = await self._ask(text, kind)
+            raise RateLimitedError("the provider rate-limits queries", retry_after_s=wait_s)
+        vector = await self._embed_in_time(text, kind)
         self._breaker.record_success()
-        self._remembered[(kind, text)] = vector
-        if len(self._remembered) > _REMEMBERED:
-            self._remembered.popitem(last=False)
+        self._cache[(kind, text)] = vector
+        if len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
         return vector
 
     async def close(self) -> None:
-        """End what runs in the background."""
-        if self._doubt is not None:
-            self._doubt.cancel()
-            await asyncio.gather(self._doubt, return_exceptions=True)
+        """Stop the background probe."""
+        if self._background_probe is not None:
+            self._background_probe.cancel()
+            await asyncio.gather(self._background_probe, return_exceptions=True)
 
-    async def _ask(self, text: str, kind: TextKind) -> Vector:
+    async def _embed_in_time(self, text: str, kind: TextKind) -> Vector:
         try:
             async with asyncio.timeout(self._deadline_s):
-                vector = await self._ask_twice(text, kind)
+                vector = await self._request_twice(text, kind)
         except OutageError as exc:
-            await self._ask_whether_all_are_denied(exc)
+            await self._check_whether_only_the_query_is_denied(exc)
             raise RetryableError(f"the embedder denies the query: {exc}") from exc
         except RateLimitedError as exc:
             if (exc.retry_after_s or 0.0) > MAX_PAUSE_S:
@@ -79,53 +79,51 @@ class CachedQueryEmbedder:
             self._paused_until = self._clock.monotonic() + (exc.retry_after_s or 0.0)
             raise
         except TimeoutError as exc:
-            self._look_into_it()
+            self._probe_in_background()
             raise RetryableError(
                 f"the embedder did not answer a query in {self._deadline_s:.0f} s"
             ) from exc
         except RejectedError as exc:
-            self._look_into_it()
+            self._probe_in_background()
             raise RetryableError(f"the embedder refuses the query: {exc}") from exc
         except RetryableError:
-            self._look_into_it()
+            self._probe_in_background()
             raise
         vector.setflags(write=False)
         return vector
 
-    async def _ask_whether_all_are_denied(self, denied: OutageError) -> None:
-        """Go on only if a probe is answered: then it is this query that is denied.
+    async def _check_whether_only_the_query_is_denied(self, denied: OutageError) -> None:
+        """Return if a probe succeeds: then only this query is denied.
 
         Raises:
-            OutageError: it is not; the breaker is open from now on.
+            OutageError: the probe failed; the circuit breaker is open from now on.
         """
         try:
             async with asyncio.timeout(self._deadline_s):
-                await self._provider.probe()
+                await self._client.request_probe()
         except (RetryableError, TimeoutError) as exc:
             raise self._breaker.open(denied) from exc
 
-    async def _ask_twice(self, text: str, kind: TextKind) -> Vector:
+    async def _request_twice(self, text: str, kind: TextKind) -> Vector:
         try:
-            return await self._ask_once(text, kind)
+            return await self._request(text, kind)
         except (OutageError, RateLimitedError):
             raise
         except RetryableError:
-            await self._clock.sleep(_RETRY_S)
-            return await self._ask_once(text, kind)
+            await self._clock.sleep(_RETRY_DELAY_S)
+            return await self._request(text, kind)
 
-    async def _ask_once(self, text: str, kind: TextKind) -> Vector:
-        vector: Vector = (await self._provider.ask([text], kind))[0]
+    async def _request(self, text: str, kind: TextKind) -> Vector:
+        vector: Vector = (await self._client.request([text], kind))[0]
         return vector
 
-    def _look_into_it(self) -> None:
-        """A query failed: find out with a probe, behind its back, whether the provider is down for
-        all.
-        """
-        if self._doubt is None or self._doubt.done():
-            self._doubt = asyncio.create_task(self._probe())
+    def _probe_in_background(self) -> None:
+        """Find out whether the provider is down for all, without delaying the failed query."""
+        if self._background_probe is None or self._background_probe.done():
+            self._background_probe = asyncio.create_task(self._probe())
 
     async def _probe(self) -> None:
         try:
-            await self._provider.probe()
+            await self._client.request_probe()
         except RetryableError as exc:
             self._breaker.open(exc)

@@ -1,23 +1,22 @@
-"""Vectors from a provider that may fail in every way.
+"""Embed texts and queries through an unreliable provider.
 
-| what happens | what is done |
+| event | reaction |
 |---|---|
-| silence, 5xx, a wrong answer | tried again a few times with growing pauses |
-| 429, or a time to wait for | no text of a document is sent before; a long one is an outage |
-| it goes on | a probe decides: is it answered, then a text may be to blame and is searched for;
-else it is an outage |
-| 400, 422 | the text that is refused is searched for by halving |
-| 413, or 400 for the size | the request is halved, and requests stay small for a while |
-| 401, 403, 404 and the like | a probe decides: not answered, it is an outage; answered, the text
-that is denied is searched for |
-| 402, no quota left, 429 again and again | as well, but a text is blamed only if others are
-embedded meanwhile |
-| an outage | everything fails at once, the health says why, and one probe at growing intervals
-finds out when it is over |
+| timeout, 5xx, invalid response | retried with backoff |
+| 429 or Retry-After | all document requests wait; a wait above 10 s is an outage |
+| still failing | a probe decides: if it succeeds, bisection finds the text at fault; otherwise it
+is an outage |
+| 400, 422 | bisection finds the rejected text |
+| 413, or 400 because of the size | the request is halved, and requests stay small for a while |
+| 401, 403, 404 and the like | a probe decides: if it fails, it is an outage; otherwise bisection
+finds the denied text |
+| 402, no quota, repeated 429 | the same, but a text is rejected only if others are embedded
+meanwhile |
+| an outage | all requests fail fast, the health shows the cause, and a probe at growing intervals
+detects recovery |
 
-Invariants: a text that was answered well is not sent again; no text is refused because of an
-outage; nothing that is not finite, of the right length and of length 1 as a vector is ever handed
-on.
+Invariants: a text that was embedded is not sent again; no text is rejected because of an outage;
+every vector is finite, of the configured dimensions and of length 1.
 """
 
 from __future__ import annotations
@@ -25,34 +24,36 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from livedex.pipeline.embedding.batching import RequestSizeLimit
-from livedex.pipeline.embedding.circuit_breaker import CircuitBreaker, ProviderHealth
-from livedex.pipeline.embedding.client import EmbeddingClient, always_permitted
-from livedex.pipeline.embedding.documents import EmbedCall, EmbedCallContext, TextResult
+from livedex.pipeline.embedding.circuit_breaker import ProviderHealth
+from livedex.pipeline.embedding.client import (
+    EmbeddingClient,
+    NullObserver,
+    RequestObserver,
+    always_permitted,
+)
+from livedex.pipeline.embedding.embed_call import EmbedCall, RequestSizeLimit, TextResult
 from livedex.pipeline.embedding.embedder import Embedder, EmbedLimits, TextKind, Vector
-from livedex.pipeline.embedding.observer import NullObserver, RequestObserver
 from livedex.pipeline.embedding.poison_texts import PoisonTexts
-from livedex.pipeline.embedding.provider import CheckedEmbedder
 from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S, CachedQueryEmbedder
 from livedex.pipeline.embedding.vectors import MAX_DIMENSIONS
 from livedex.pipeline.errors import ConfigError, RetryableError
 from livedex.pipeline.runtime.clock import Clock
 
 
-def _nobody(ok: bool, reason: str) -> None:
-    """Hear of the health, and do nothing."""
+def _ignore_health(ok: bool, reason: str) -> None:
+    """Ignore a change of the health."""
 
 
 class EmbeddingService:
-    """An embedder made dependable.
+    """Embeds texts and queries through an unreliable provider.
 
     Args:
-        embedder: the provider; closed by `close`.
-        dimensions: the length of vectors that is configured; None takes the model's.
-        clock: waits and measures.
-        observer: hears of every request.
-        on_health: called with (whether it is well, reason) at every change.
-        query_deadline_s: the longest a query takes.
+        embedder: the provider; `close` closes it.
+        dimensions: configured length of vectors; None takes the model's.
+        clock: waits and measures time.
+        observer: receives request metrics.
+        on_health: called with (healthy, reason) at every change of the provider's health.
+        query_deadline_s: seconds until a query fails, > 0.
     """
 
     def __init__(
@@ -62,132 +63,125 @@ class EmbeddingService:
         dimensions: int | None = None,
         clock: Clock | None = None,
         observer: RequestObserver | None = None,
-        on_health: Callable[[bool, str], None] = _nobody,
+        on_health: Callable[[bool, str], None] = _ignore_health,
         query_deadline_s: float = QUERY_DEADLINE_S,
     ) -> None:
-        clock = clock or Clock()
-        self._embedder, self._limits = embedder, embedder.limits
-        self._provider = CheckedEmbedder(
-            embedder, dimensions or embedder.dimensions, observer or NullObserver()
+        self._embedder = embedder
+        self._client = EmbeddingClient(
+            embedder,
+            dimensions=dimensions or embedder.dimensions,
+            clock=clock or Clock(),
+            observer=observer or NullObserver(),
+            on_health=on_health,
         )
-        self._breaker = CircuitBreaker(self._provider.probe, clock, on_health)
-        self._line = EmbeddingClient(self._provider, self._breaker, clock, self._limits.concurrency)
-        self._around = EmbedCallContext(
-            self._line, RequestSizeLimit(self._limits), PoisonTexts(), self._limits, clock
-        )
-        self._queries = CachedQueryEmbedder(
-            self._provider,
-            self._breaker,
-            clock,
-            max_characters=self._limits.max_text_characters,
-            deadline_s=query_deadline_s,
-        )
+        self._size_limit, self._poison_texts = RequestSizeLimit(embedder.limits), PoisonTexts()
+        self._queries = CachedQueryEmbedder(self._client, deadline_s=query_deadline_s)
 
     @property
     def model_id(self) -> str:
-        """Names the vector space."""
+        """Return the name of the vector space."""
         return self._embedder.model_id
 
     @property
     def in_process(self) -> bool:
-        """Whether embedding costs less than asking who else does it; see `Embedder`."""
+        """Return whether embedding is free and faster than coordination; see `Embedder`."""
         return getattr(self._embedder, "in_process", False) is True
 
     @property
     def dimensions(self) -> int | None:
-        """Length of a vector, as configured or as first answered; None before that."""
-        return self._provider.dimensions
+        """Return the length of a vector as configured or first returned; None before that."""
+        return self._client.dimensions
 
     @property
     def limits(self) -> EmbedLimits:
-        """The bounds of one request."""
-        return self._limits
+        """Return the bounds of a request."""
+        return self._client.limits
 
     @property
     def health(self) -> ProviderHealth:
-        """How the provider is, why, and since when."""
-        return self._breaker.health
+        """Return the provider's health, its reason and its time."""
+        return self._client.breaker.health
 
     async def embed_documents(
         self, texts: Sequence[str], *, permit: Callable[[], None] = always_permitted
     ) -> AsyncGenerator[list[TextResult], None]:
-        """Turn documents' texts into vectors.
+        """Embed document texts.
 
         Args:
             texts: n texts of any size.
-            permit: called just before each request; raises OutageError where nothing may be sent
-                any more.
+            permit: called before each request; raises OutageError if nothing may be sent any more.
 
         Yields:
-            as soon as a request is answered: (index, vector) of its texts, each vector float32 of
-            length 1 and shape (dimensions,); or (index, RejectedError) of a text that the model
-            never takes. Every index comes once, unless an error is raised.
+            after each request: (index, vector) of its texts, each vector float32 of length 1 and
+            shape (dimensions,); or (index, RejectedError) of a text that the model never takes.
+            Every index comes once, unless an error is raised.
 
         Raises:
-            OutageError: the provider is away; what was answered before has been handed on, the rest
-            is to be asked for again later.
+            OutageError: the provider is unavailable. Earlier results have been delivered; the rest
+                is to be requested again later.
         """
         if not texts:
             return
-        self._breaker.admit()
-        async with aclosing(EmbedCall(texts, self._around, permit).answers()) as answers:
-            async for answer in answers:
-                yield answer
+        self._client.breaker.check()
+        call = EmbedCall(texts, self._client, self._size_limit, self._poison_texts, permit)
+        async with aclosing(call.results()) as results:
+            async for result in results:
+                yield result
 
     async def embed_query(self, text: str) -> Vector:
-        """Turn a query into a vector, past all documents.
+        """Embed a query, without waiting for documents.
 
         Args:
-            text: not blank; the end of it that the model does not take is left out.
+            text: not blank; truncated to the model's limit.
 
         Returns:
-            float32 array of shape (dimensions,), of length 1, not to be written to.
+            read-only float32 array of shape (dimensions,), of length 1.
 
         Raises:
-            OutageError: the provider is away; raised at once.
-            RetryableError: no vector could be had in time.
+            OutageError: the provider is unavailable; raised without a request.
+            RetryableError: no vector within the deadline.
         """
         return await self._queries.embed(text)
 
     async def embed_text(self, text: str, kind: TextKind) -> Vector:
-        """Turn one text into a vector that nobody stores, in the time of a query.
+        """Embed one text that is not stored, within the deadline of a query.
 
         Args:
             text: not blank, of at most `limits.max_text_characters`.
+            kind: whether the model shall treat it as a query or as a document.
 
         Returns:
             As `embed_query`.
 
         Raises:
-            OutageError: the provider is away; raised at once.
-            RetryableError: no vector could be had in time.
+            OutageError: the provider is unavailable; raised without a request.
+            RetryableError: no vector within the deadline.
         """
         return await self._queries.embed(text, kind)
 
     async def check(self) -> int:
-        """Compare what is configured with what the model gives; once that is known, nothing is
-        asked.
+        """Compare the configured dimensions with the model's; sends nothing once they are known.
 
         Returns:
             the length of a vector.
 
         Raises:
-            ConfigError: another length than configured, or more than can be stored.
-            OutageError: the provider cannot be asked now.
+            ConfigError: the model's dimensions differ from the configuration or cannot be stored.
+            OutageError: the provider does not answer now.
         """
-        if self._provider.confirmed and self._provider.dimensions is not None:
-            return self._provider.dimensions
-        self._breaker.admit()
+        if self._client.is_dimensions_confirmed and self._client.dimensions is not None:
+            return self._client.dimensions
+        self._client.breaker.check()
         try:
-            found = await self._provider.measure_dimensions()
+            found = await self._client.measure_dimensions()
         except RetryableError as exc:
-            raise self._breaker.open(exc) from exc
-        expected = self._provider.dimensions
+            raise self._client.breaker.open(exc) from exc
+        expected = self._client.dimensions
         if found > MAX_DIMENSIONS:
             raise ConfigError(
                 f"the model {self.model_id} gives vectors of length {found}, and at most "
                 f"{MAX_DIMENSIONS} can be stored and indexed: choose another "
-                "LIVEDEX_EMBEDDER, or an offer of this model whose vectors are shorter"
+                "LIVEDEX_EMBEDDER, or a variant of this model with shorter vectors"
             )
         if expected != found:
             raise ConfigError(
@@ -198,13 +192,10 @@ class EmbeddingService:
         return found
 
     def stop_sending(self) -> None:
-        """Send no documents' texts any more, so that the process can end; requests under way are
-        still answered.
-        """
-        self._line.stop()
+        """Send no more document requests, so that the process can end; requests in flight end."""
+        self._client.stop()
 
     async def close(self) -> None:
-        """End what runs in the background, and close the embedder."""
-        await self._breaker.close()
+        """Stop background work and close the embedder."""
         await self._queries.close()
-        await self._embedder.close()
+        await self._client.close()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from livedex.pipeline.embedding.client import PROBE_TEXT
 from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder, Script
-from livedex.pipeline.embedding.provider import PROBE_TEXT
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import OutageError, RejectedError
 from tests.unit.embedding.fake_time import FakeClock

@@ -10,7 +10,7 @@ import pytest
 
 from livedex.pipeline.embedding.provider_errors import QuotaExhaustedError, provider_error
 from livedex.pipeline.embedding.provider_messages import MAX_CHARACTERS, error_message, redact
-from livedex.pipeline.embedding.status_kinds import classify_status
+from livedex.pipeline.embedding.status_classes import classify_status
 from livedex.pipeline.errors import (
     LivedexError,
     OutageError,
