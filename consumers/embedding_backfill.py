@@ -22,13 +22,13 @@ from livedex.pipeline.errors import (
     TenantDeletedError,
 )
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.runtime.backoff import EMBEDDING_BACKFILL
 from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.store.documents.generation_backlog import BacklogPosition, GenerationBacklog
 
 log = logging.getLogger(__name__)
 
 _DOCUMENTS, _PASSAGES, _PAGES = 32, 256, 4
-_FIRST_PAUSE_S, _IDLE_S = 0.5, 10.0
 _MOST_REFUSED = 10_000  # remembered, so that they are not sent again and again
 
 Passages = Sequence[tuple[PassageId, str]]
@@ -56,19 +56,19 @@ class EmbeddingBackfill:
     """Brings the active generation up to what is visible.
 
     Args:
-        at_once: requests under way, >= 1.
+        max_concurrent: concurrent requests, >= 1.
     """
 
     def __init__(
         self,
         backlog: GenerationBacklog,
         generations: ActiveGenerationProvider,
-        gatherer: AvailablePassageEmbedder,
+        embedder: AvailablePassageEmbedder,
         *,
-        at_once: int,
+        max_concurrent: int,
     ) -> None:
-        self._backlog, self._generations, self._gatherer = backlog, generations, gatherer
-        self._at_once = at_once
+        self._backlog, self._generations, self._embedder = backlog, generations, embedder
+        self._max_concurrent = max_concurrent
         self._checked: set[tuple[TenantId, GenerationId]] = set()
         self._places: dict[tuple[TenantId, GenerationId], BacklogPosition] = {}
         self._refused: dict[tuple[GenerationId, PassageId], str] = {}
@@ -77,19 +77,21 @@ class EmbeddingBackfill:
         """Work until cancelled; an outage is waited for, and any other error is logged and tried
         again.
         """
-        pause_s = _FIRST_PAUSE_S
+        idle = 0  # runs in a row without a finished document
         while True:
             try:
                 done = await self.run_once()
-                pause_s = 0.0 if done else min(max(2 * pause_s, _FIRST_PAUSE_S), _IDLE_S)
+                idle = 0 if done else idle + 1
+                pause_s = EMBEDDING_BACKFILL.delay_s(idle) if idle else 0.0
             except RetryableError as exc:
-                log.debug("embedding what is stored waits: %s", exc)
-                pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _IDLE_S)
+                log.debug("the embedding backfill waits: %s", exc)
+                idle += 1
+                pause_s = EMBEDDING_BACKFILL.delay_s(idle)
                 if isinstance(exc, OutageError) and exc.retry_after_s is not None:
                     pause_s = max(pause_s, min(exc.retry_after_s, 60.0))
             except Exception:
-                log.exception("embedding what is stored failed; it goes on in %.0f s", _IDLE_S)
-                pause_s = _IDLE_S
+                pause_s = EMBEDDING_BACKFILL.max_s
+                log.exception("the embedding backfill failed and continues in %.0f s", pause_s)
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> int:
@@ -142,7 +144,7 @@ class EmbeddingBackfill:
     ) -> dict[PassageId, str]:
         """Embed what documents lack; why some of it is refused."""
         refused: dict[PassageId, str] = {}
-        after, most = 0, _PASSAGES * self._at_once
+        after, most = 0, _PASSAGES * self._max_concurrent
         while lacking := await self._backlog.lacking(
             tenant_id, generation_id, documents, after, most
         ):
@@ -172,5 +174,5 @@ class EmbeddingBackfill:
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages
     ) -> dict[PassageId, RejectedError]:
         with suppress(ClaimLostError):  # what is left of them is found again
-            return await self._gatherer.embed_available(tenant_id, generation_id, passages)
+            return await self._embedder.embed_available(tenant_id, generation_id, passages)
         return {}

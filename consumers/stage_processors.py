@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -11,28 +11,19 @@ from typing import Any, Protocol
 from livedex.consumers.chunk import open_chunk_processor
 from livedex.consumers.embed import open_embed_processor
 from livedex.consumers.record_processor import Record, RecordProcessor
+from livedex.consumers.stage_dependencies import StageDependencies
 from livedex.consumers.sync import sync_processor
-from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.event import DEAD, SYNCED, Changed, Event
 from livedex.pipeline.flow import StageName
 from livedex.pipeline.names import UNKNOWN_TENANT
-from livedex.pipeline.runtime.metrics import Metrics
-from livedex.pipeline.runtime.tenant_shares import TenantShares
-from livedex.pipeline.stages.chunk import ChunkerConfig
-from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.outcome import DeadLettered
-from livedex.pipeline.stages.patch import PatchStore
-from livedex.pipeline.stages.remote_content import RemoteContent
 from livedex.pipeline.store.dead_letter_store import (
     DeadLetter,
     DeadLetterStore,
     dead_letter_event,
     dead_letter_id,
 )
-from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
-from livedex.pipeline.store.embedding_claims import EmbeddingClaims
-from livedex.pipeline.store.protocol import BlobStore, VectorStore
 from livedex.pipeline.store.replays import REPLAY_HEADER, DeadLetterReplays
 
 log = logging.getLogger(__name__)
@@ -151,64 +142,24 @@ class BrokerOutcomeSink:
 
 @asynccontextmanager
 async def open_stage_processors(
-    stages: Sequence[StageName],
-    *,
-    store: VectorStore,
-    blobs: BlobStore,
-    generations: ActiveGenerationProvider,
-    embeddings: EmbeddingService,
-    claims: EmbeddingClaims | None,
-    cutting: ChunkerConfig,
-    metrics: Metrics,
-    outlet: BrokerOutcomeSink,
-    on_pause: Callable[[str, str | None], None],
-    linked: RemoteContent | None = None,
-    patches: PatchStore | None = None,
-    backlog: GenerationBacklog | None = None,
-    shares: TenantShares | None = None,
+    stages: Sequence[StageName], dependencies: StageDependencies
 ) -> AsyncIterator[list[RecordProcessor]]:
-    """A settler for each stage; what they opened is closed at the end of the block.
+    """Open a record processor for each stage; everything they opened is closed at the end of the
+    block.
 
     Args:
-        backlog: what the embed stage embeds again after a change of the model; None: nothing.
-        shares: of tenants in the time of this process; None: of these stages alone.
+        stages: of this process.
+        dependencies: of the stages.
     """
     async with AsyncExitStack() as stack:
-        shares = shares or TenantShares()
-        found = list[RecordProcessor]()
+        processors = list[RecordProcessor]()
         for name in stages:
             if name == "chunk":
-                found.append(
-                    await stack.enter_async_context(
-                        open_chunk_processor(
-                            store,
-                            blobs,
-                            cutting,
-                            metrics,
-                            outlet,
-                            on_pause,
-                            shares,
-                            linked,
-                            patches,
-                        )
-                    )
-                )
+                opened = open_chunk_processor(dependencies)
+                processors.append(await stack.enter_async_context(opened))
             elif name == "embed":
-                found.append(
-                    await stack.enter_async_context(
-                        open_embed_processor(
-                            store,
-                            generations,
-                            embeddings,
-                            claims,
-                            metrics,
-                            outlet,
-                            on_pause,
-                            shares,
-                            backlog,
-                        )
-                    )
-                )
+                opened = open_embed_processor(dependencies)
+                processors.append(await stack.enter_async_context(opened))
             else:
-                found.append(sync_processor(store, generations, metrics, outlet, on_pause, shares))
-        yield found
+                processors.append(sync_processor(dependencies))
+        yield processors

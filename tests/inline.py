@@ -66,7 +66,7 @@ class InlinePipeline:
             )
             if isinstance(first, Forward):
                 second = await embed(
-                    first.event, store=self._store, generations=self, gatherer=self
+                    first.event, store=self._store, generations=self, embedder=self
                 )
                 if isinstance(second, Forward):
                     await self._store.sync_document(

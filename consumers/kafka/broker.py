@@ -34,6 +34,7 @@ from livedex.consumers.kafka.topics import ensure_topics
 from livedex.consumers.record_processor import RecordProcessor
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, Changed, Event
+from livedex.pipeline.runtime.backoff import KAFKA_RECONNECT
 from livedex.pipeline.runtime.supervision import run_supervised
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.store.dead_letter_store import DeadLetter
@@ -46,10 +47,8 @@ CLOSE_S = 5.0
 ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
 # a stage waits for as long as it takes, and says so after this; less when the process ends
 TELL_AFTER_S = 3.0
-FIRST_TRY_AGAIN_S = 1.0
 _STILL_LED_EVERY_S = 0.5
 _LOOK_AT_LEADERS_EVERY_S = 1.0
-_SLOWEST_TRY_S = 10.0
 
 HealthCallback = Callable[[str, str | None], None]
 RecordLossCallback = Callable[[str, int], None]
@@ -296,7 +295,7 @@ class KafkaBroker:
         ]
 
     async def _begin(self, patient: bool) -> None:
-        wait_s, away = FIRST_TRY_AGAIN_S, False
+        failures, is_waiting = 0, False
         while True:
             try:
                 await ensure_topics(self._settings, self._servers)
@@ -307,17 +306,17 @@ class KafkaBroker:
                 if not patient:
                     await self._close()
                     raise
-                away = True
+                is_waiting = True
                 log.warning("Kafka at %s is waited for: %s", ",".join(self._servers), exc)
                 self._on_health("broker", f"{','.join(self._servers)}: {exc}")
                 await self._close()
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, _SLOWEST_TRY_S)
+                failures += 1
+                await asyncio.sleep(KAFKA_RECONNECT.delay_s(failures))
         if (client := self._producer.client) is not None:
             limit_metadata_requests(client, WRITER_EVERY_S)
         for stage in self.stages:
             stage.watch_polls()
-        if away:
+        if is_waiting:
             log.warning("Kafka at %s answers", ",".join(self._servers))
         self._on_health("broker", None)
 

@@ -60,7 +60,7 @@ class BatchedAckClient(OutboxClient):
         self._stopping = False
         self._waiting: dict[Leased, None] = {}
         self._delete: MicroBatcher[tuple[Leased, ...], set[Leased]] = MicroBatcher(
-            self._delete_all, size=len, most=_ROWS_TOGETHER, most_size=_ROWS_TOGETHER
+            self._delete_all, size=len, max_items=_ROWS_TOGETHER, max_size=_ROWS_TOGETHER
         )
 
     @property

@@ -124,7 +124,7 @@ class PostgresBroker:
         self._settlers: list[RecordProcessor] = []
         self._working: dict[int, Any] = {}
         self._put: MicroBatcher[_Put, None] = MicroBatcher(
-            self._put_together, group=lambda put: put.topic, most=_PUT_TOGETHER
+            self._put_together, group=lambda put: put.topic, max_items=_PUT_TOGETHER
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:

@@ -52,6 +52,7 @@ async def open_broker(
     """
     # Imported here: FastStream and SQLAlchemy are most of what there is to import, and commands
     # that only look need neither.
+    from livedex.consumers.stage_dependencies import StageDependencies
     from livedex.consumers.stage_processors import BrokerOutcomeSink, open_stage_processors
 
     async with AsyncExitStack() as stack:
@@ -65,19 +66,21 @@ async def open_broker(
         settlers = await stack.enter_async_context(
             open_stage_processors(
                 stages,
-                store=s.store,
-                blobs=s.blobs,
-                generations=s.generations,
-                embeddings=s.embeddings,
-                claims=s.claims,
-                cutting=s.cutting,
-                metrics=s.metrics,
-                outlet=outlet,
-                on_pause=s.tell,
-                linked=_linked(s, late),
-                patches=DocumentPatcher(s.database),
-                backlog=GenerationBacklog(s.database) if fills else None,
-                shares=s.database.shares,
+                StageDependencies(
+                    store=s.store,
+                    blobs=s.blobs,
+                    generations=s.generations,
+                    embeddings=s.embeddings,
+                    claims=s.claims,
+                    chunker_config=s.cutting,
+                    metrics=s.metrics,
+                    sink=outlet,
+                    on_pause=s.tell,
+                    remote_content=_linked(s, late),
+                    patches=DocumentPatcher(s.database),
+                    backlog=GenerationBacklog(s.database) if fills else None,
+                    shares=s.database.shares,
+                ),
             )
         )
         begun = _kafka(s, outlet, settlers, patient) if kafka else _postgres(s, outlet, settlers)

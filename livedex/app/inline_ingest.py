@@ -10,12 +10,12 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from livedex.app.wiring import AppContext
-from livedex.consumers.embed import PassageRejectedError
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.embed import PassageEmbedder
+from livedex.pipeline.stages.passage_embedder import PassageRejectedError
 from livedex.pipeline.store.protocol import Draft, MissingVectors, PreparedVersion, SyncResult
 
 _Found: TypeAlias = dict[str, Vector | RejectedError]

@@ -158,7 +158,7 @@ class Livedex(DocumentReader):
             if not isinstance(first, Forward):
                 return IngestResult(superseded=True)
             second = await embed(
-                first.event, store=version, generations=s.generations, gatherer=version
+                first.event, store=version, generations=s.generations, embedder=version
             )
             if not isinstance(second, Forward):
                 return IngestResult(superseded=True)
@@ -206,7 +206,7 @@ class Livedex(DocumentReader):
         if not isinstance(first, Forward):
             return IngestResult(superseded=True)
         second = await embed(
-            first.event, store=s.store, generations=s.generations, gatherer=self._gatherer
+            first.event, store=s.store, generations=s.generations, embedder=self._gatherer
         )
         if not isinstance(second, Forward):
             return IngestResult(superseded=True)

@@ -11,11 +11,11 @@ from typing import Literal
 
 from livedex.pipeline.embedding.provider_errors import COMPONENT
 from livedex.pipeline.errors import LivedexError, OutageError, RetryableError
+from livedex.pipeline.runtime.backoff import EMBEDDING_PROBE
 from livedex.pipeline.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-FIRST_PROBE_DELAY_S, MAX_PROBE_DELAY_S = 0.5, 15.0
 MAX_PROVIDER_WAIT_S = 300.0
 """Upper bound of a Retry-After that is respected."""
 _MIN_RETRY_AFTER_S = 0.25
@@ -58,7 +58,7 @@ class CircuitBreaker:
         on_health: Callable[[bool, str], None],
     ) -> None:
         self._probe, self._clock, self._on_health = probe, clock, on_health
-        self._probe_delay_s = FIRST_PROBE_DELAY_S
+        self._failures = 0
         self._probe_at = 0.0
         self._probe_task: asyncio.Task[None] | None = None
         self.health = ProviderHealth("ok", "", clock.now())
@@ -94,7 +94,7 @@ class CircuitBreaker:
     def record_success(self) -> None:
         """Reset the probe delay after a successful request that is not a probe."""
         if self.health.status == "ok":
-            self._probe_delay_s = FIRST_PROBE_DELAY_S
+            self._failures = 0
 
     async def close(self) -> None:
         """Stop probing."""
@@ -125,10 +125,10 @@ class CircuitBreaker:
                 return
 
     def _schedule(self, cause: RetryableError) -> None:
+        self._failures += 1
         self._probe_at = self._clock.monotonic() + max(
-            self._probe_delay_s, _bounded_retry_after_s(cause)
+            EMBEDDING_PROBE.delay_s(self._failures), _bounded_retry_after_s(cause)
         )
-        self._probe_delay_s = min(self._probe_delay_s * 2, MAX_PROBE_DELAY_S)
 
     def _set_health(self, health: ProviderHealth) -> None:
         before, self.health = self.health, health

@@ -15,6 +15,7 @@ from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors, is
 from livedex.pipeline.embedding.poison_texts import PoisonTexts, SuspectText, Verdict
 from livedex.pipeline.embedding.provider_errors import REFUSED_REASON
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TooLargeError
+from livedex.pipeline.runtime.backoff import EMBEDDING_TRIAL
 
 TextResult: TypeAlias = tuple[int, Vector | RejectedError]
 """The index of a text, and its vector or the reason why it has none."""
@@ -22,7 +23,6 @@ TextResult: TypeAlias = tuple[int, Vector | RejectedError]
 _BISECTION_TRIES = 2
 _GROW_AFTER = 32
 _PROBE_EVERY = 3
-_TRIAL_FIRST_WAIT_S, _TRIAL_MAX_WAIT_S = 1.0, 10.0
 
 
 class RequestSizeLimit:
@@ -244,9 +244,7 @@ class EmbedCall:
                 return
             if attempt % _PROBE_EVERY == 0:
                 await self._client.probe()
-            await clock.sleep(
-                clock.backoff_s(attempt, base_s=_TRIAL_FIRST_WAIT_S, cap_s=_TRIAL_MAX_WAIT_S)
-            )
+            await clock.sleep(clock.backoff_s(attempt, EMBEDDING_TRIAL))
 
     async def _reject(self, index: int, case: SuspectText) -> None:
         """Reject a text, once probes have shown that the provider works."""

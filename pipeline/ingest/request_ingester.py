@@ -87,8 +87,8 @@ class RequestIngester:
             self._accept,
             group=lambda request: request.tenant_id,
             size=lambda request: request.size,
-            most_size=_MOST_TOGETHER,
-            at_once=2,
+            max_size=_MOST_TOGETHER,
+            max_concurrent=2,
         )
         self.fetcher = fetcher
 

@@ -1,4 +1,4 @@
-"""Time and chance as values, so that tests need neither."""
+"""Injectable clock and random source."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from livedex.pipeline.runtime.backoff import exponential_backoff_s
+from livedex.pipeline.runtime.backoff import EMBEDDING_REQUEST, Backoff
 
 
 def utc_now() -> datetime:
-    """Now, aware."""
+    """Return the current time, aware."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What waits and what measures.
+    """Waits and measures time.
 
     Attributes:
         monotonic: seconds that only grow; for durations.
@@ -33,11 +33,11 @@ class Clock:
     now: Callable[[], datetime] = utc_now
     uniform: Callable[[float, float], float] = random.uniform
 
-    def backoff_s(self, attempt: int, *, base_s: float = 0.4, cap_s: float = 5.0) -> float:
-        """Seconds to wait before the next try: exponential with full jitter.
+    def backoff_s(self, attempt: int, schedule: Backoff = EMBEDDING_REQUEST) -> float:
+        """Return the seconds before the next try: a schedule with full jitter.
 
         Args:
-            attempt: tries that have failed, >= 1.
-            base_s, cap_s: the most that is waited after the first, and after any.
+            attempt: failed tries, >= 1.
+            schedule: upper bounds of the delays.
         """
-        return self.uniform(0.0, exponential_backoff_s(base_s, attempt, cap_s))
+        return self.uniform(0.0, schedule.delay_s(attempt))

@@ -1,51 +1,45 @@
-"""Texts that wait to be sent, shared fairly: each request takes from every owner in turn."""
+"""Fair queue: take items from owners in turn."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
-K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
-class FairQueue(Generic[K]):
-    """Texts by their keys. Of one owner, first come first served; owners take turns, text by text.
+class FairQueue(Generic[T]):
+    """Holds items by owner: first in, first out for one owner; owners in turn, item by item.
 
     Args:
-        share: the owner of a key.
+        owner: of an item.
     """
 
-    def __init__(self, share: Callable[[K], Hashable]) -> None:
-        self._share = share
-        self._owners: OrderedDict[Hashable, OrderedDict[K, str]] = OrderedDict()
+    def __init__(self, owner: Callable[[T], Hashable]) -> None:
+        self._owner = owner
+        self._items: OrderedDict[Hashable, deque[T]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[K]:
-        for texts in self._owners.values():
-            yield from texts
+    def __iter__(self) -> Iterator[T]:
+        for items in self._items.values():
+            yield from items
 
-    def add(self, key: K, text: str) -> None:
-        """Let a text wait; its key is not among those that wait."""
-        self._owners.setdefault(self._share(key), OrderedDict())[key] = text
+    def add(self, item: T) -> None:
+        """Append an item."""
+        self._items.setdefault(self._owner(item), deque()).append(item)
         self._count += 1
 
-    def take(self, most: int) -> dict[K, str]:
-        """Remove and return the next texts, at most so many."""
-        taken: dict[K, str] = {}
-        while self._owners and len(taken) < most:
-            owner, texts = self._owners.popitem(last=False)
-            key, text = texts.popitem(last=False)
-            taken[key] = text
-            if texts:
-                self._owners[owner] = texts  # behind the others
+    def take(self, max_items: int) -> list[T]:
+        """Remove and return the next items, at most `max_items`."""
+        taken: list[T] = []
+        while self._items and len(taken) < max_items:
+            owner, items = self._items.popitem(last=False)
+            taken.append(items.popleft())
+            if items:
+                self._items[owner] = items  # behind the other owners
         self._count -= len(taken)
         return taken
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._owners.clear()
-        self._count = 0

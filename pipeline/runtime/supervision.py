@@ -7,11 +7,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from livedex.pipeline.runtime.backoff import exponential_backoff_s
+from livedex.pipeline.runtime.backoff import SUPERVISION
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 _HEALTHY_S = 60.0  # work that lasted so long begins again after the first pause
 
 
@@ -30,6 +29,6 @@ async def run_supervised(work: Callable[[], Awaitable[None]], name: str) -> None
             return await work()
         except Exception:
             failures = 1 if time.monotonic() - begin > _HEALTHY_S else failures + 1
-            pause_s = exponential_backoff_s(FIRST_PAUSE_S, failures, LONGEST_PAUSE_S)
+            pause_s = SUPERVISION.delay_s(failures)
             log.exception("%s ended by an error and begins again in %.0f s", name, pause_s)
         await asyncio.sleep(pause_s)

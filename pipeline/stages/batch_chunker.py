@@ -100,9 +100,9 @@ class BatchChunker:
         self._together: MicroBatcher[ChunkJob, ChunkedDocument | None] = MicroBatcher(
             self._cut_together,
             size=lambda document: len(document.content),
-            most=_BATCH_DOCUMENTS,
-            most_size=_BATCH_BYTES,
-            at_once=_AT_ONCE,
+            max_items=_BATCH_DOCUMENTS,
+            max_size=_BATCH_BYTES,
+            max_concurrent=_AT_ONCE,
         )
         self._under_way = 0
         self._many_until = 0.0

@@ -26,8 +26,8 @@ class BatchedDraftStore:
             group=lambda draft: draft.tenant_id,
             identity=lambda draft: (draft.tenant_id, draft.document_id),
             size=lambda draft: len(draft.pieces),
-            most_size=_MOST_PIECES,
-            at_once=_AT_ONCE,
+            max_size=_MOST_PIECES,
+            max_concurrent=_AT_ONCE,
         )
 
     async def keep(self, draft: Draft) -> int | None:
@@ -71,7 +71,7 @@ class BatchedVersionPublisher:
             self._sync_all,
             group=_tenant_and_generation,
             identity=lambda ask: ask[:2],
-            at_once=_AT_ONCE,
+            max_concurrent=_AT_ONCE,
         )
 
     async def sync_document(

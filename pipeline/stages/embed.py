@@ -62,7 +62,7 @@ async def embed(
     *,
     store: MissingVectorLookup,
     generations: ActiveGenerationProvider,
-    gatherer: PassageEmbedder,
+    embedder: PassageEmbedder,
 ) -> Forward | Finished:
     """Embed what a manifest lacks.
 
@@ -76,7 +76,7 @@ async def embed(
     if passages is None:
         return Finished(superseded=True)
     if passages:
-        refused = await gatherer.embed(tenant_id, generation_id, passages)
+        refused = await embedder.embed(tenant_id, generation_id, passages)
         if refused:
             raise RejectedError(
                 f"{shorten_id(document_id)} v{fence.version}: {len(refused)} of "

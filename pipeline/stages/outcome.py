@@ -15,13 +15,12 @@ from livedex.pipeline.errors import (
     TenantDeletedError,
 )
 from livedex.pipeline.events.event import Event, ManifestRef
-from livedex.pipeline.runtime.backoff import exponential_backoff_s
+from livedex.pipeline.runtime.backoff import EVENT_RETRY, OUTAGE
 
 MAX_ATTEMPTS = 5
 _MOST_SAID = 300
-FIRST_RETRY_DELAY_S = 0.1  # and four times as long before each further attempt
+FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S = EVENT_RETRY.first_s, EVENT_RETRY.max_s
 _PART_AGAIN_S = 1.0
-MAX_RETRY_DELAY_S = 120.0  # of those that grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
     if isinstance(error, OutageError):
         return Pause(
             error.component,
-            error.retry_after_s or exponential_backoff_s(0.5, outages + 1, 5.0),
+            error.retry_after_s or OUTAGE.delay_s(outages + 1),
             str(error),
             error.cause,
         )
@@ -119,17 +118,19 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
     return Retry(known.retry_after_s or waits[attempt - 1], detail)
 
 
-def retry_delays_s(first_s: float, lasts_s: float) -> list[float]:
-    """Seconds between attempts: each four times the one before, up to `LONGEST_WAIT_S`.
+def retry_delays_s(first_s: float, retry_for_s: float) -> list[float]:
+    """Return the seconds between attempts, by the schedule `EVENT_RETRY`.
 
     Args:
-        retry_for_s: at least, of all together; there are never fewer than `MAX_ATTEMPTS` attempts.
+        first_s: seconds before the second attempt, > 0.
+        retry_for_s: the delays add up to at least this; there are never fewer than `MAX_ATTEMPTS`
+            attempts.
     """
-    found, next_s, whole_s = list[float](), first_s, 0.0
-    while len(found) < MAX_ATTEMPTS - 1 or whole_s < lasts_s:
+    found, next_s, total_s = list[float](), first_s, 0.0
+    while len(found) < MAX_ATTEMPTS - 1 or total_s < retry_for_s:
         found.append(next_s)
-        whole_s += next_s
-        next_s = min(4 * next_s, MAX_RETRY_DELAY_S)
+        total_s += next_s
+        next_s = min(EVENT_RETRY.factor * next_s, MAX_RETRY_DELAY_S)
     return found
 
 

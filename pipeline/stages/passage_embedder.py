@@ -1,271 +1,340 @@
-"""Texts of many callers sent together, each text once.
+"""Embed the passages of all documents in shared batches, each passage once.
 
-Invariants: a key under way is waited for, not sent again; a vector is stored before anybody is told
-of it; a vector that is paid for and cannot be stored now is kept here, and stored before anything
-else is paid for; a caller that is cancelled takes nothing from the others.
+Invariants: a passage in flight is not sent again; callers continue only after the vector is stored;
+a vector that cannot be stored is kept in memory, and stored before new requests are sent;
+cancelling a caller affects no other caller.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
+from livedex.pipeline.embedding.embed_call import TextResult
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.runtime.clock import Clock
-from livedex.pipeline.runtime.fair_queue import FairQueue
-from livedex.pipeline.runtime.rounds import RoundLimiter
+from livedex.pipeline.runtime.micro_batch import (
+    StreamingBatch,
+    StreamingMicroBatcher,
+    process_halving,
+)
 
 log = logging.getLogger(__name__)
 
-K = TypeVar("K", bound=Hashable)
-Store: TypeAlias = Callable[[Sequence[tuple[K, Vector]]], Awaitable[None]]
-_LINGER_S = 0.001
-_STORED_AT_ONCE = 512
-_REMEMBERED_S = 10.0
+PassageKey: TypeAlias = tuple[TenantId, GenerationId, PassageId]
+_Text: TypeAlias = tuple[PassageKey, str]
+_KeyedVector: TypeAlias = tuple[PassageKey, Vector]
+_COLLECT_S = 0.001
+_SLOT_TIMEOUT_S = 5.0
+_MAX_STORED_TOGETHER = 512
+_STORED_KEY_LIFETIME_S = 10.0
+_MIN_STORE_RETRY_DELAY_S = 0.1
 
 
-class RoundObserver(Protocol):
-    """Bounds requests, and is told what they take."""
+class PassageRejectedError(RejectedError):
+    """The model rejects a passage; the message names it.
 
-    def most_texts(self) -> int | None:
-        """Return how many texts the next request may have; None: as many as the model takes."""
+    Attributes:
+        passage_id: of the passage.
+    """
+
+    def __init__(self, passage_id: PassageId, cause: RejectedError) -> None:
+        super().__init__(f"passage {passage_id}: {cause}", reason=cause.reason)
+        self.passage_id = passage_id
+
+
+class VectorWriter(Protocol):
+    """Stores vectors."""
+
+    async def upsert_vectors(
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        vectors: Mapping[PassageId, Vector],
+        *,
+        durable: bool = True,
+    ) -> None:
+        """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
 
-    def took(self, owners: Mapping[Hashable, int], seconds: float) -> None:
-        """Note what a request took, with the number of its texts by owner."""
+
+class RequestObserver(Protocol):
+    """Bounds batches and measures their time."""
+
+    def max_texts(self) -> int | None:
+        """Return the texts of the next batch; None for as many as the model takes."""
+        ...
+
+    def record(self, texts_by_tenant: Mapping[Hashable, int], seconds: float) -> None:
+        """Record the time of a batch."""
         ...
 
 
-class BatchedPassageEmbedder(Generic[K]):
-    """Collects texts for a moment, and for as long as enough requests are under way; then embeds
-    them together.
+class BatchedPassageEmbedder:
+    """Embeds passages in shared batches and stores their vectors.
+
+    Passages are collected for a moment, and for as long as all request slots are taken. Each batch
+    takes passages of all tenants in turn, so that a tenant with few passages does not wait for one
+    with thousands.
 
     Args:
         service: embeds.
-        store: keeps vectors; called with those of each answer as soon as it is there.
-        permit: called with the keys that have no answer yet before each request; raises OutageError
-            where they may not be sent any more.
-        clock: waits and measures.
-        share: of a key, whose text it is: each request takes one text of each in turn, so nobody
-            with few waits for who has thousands.
-        observer: of each request.
+        store: receives the vectors after each request.
+        permit: called before each request with the passages that have no vector yet; raises
+            OutageError or ClaimLostError if they may not be sent any more.
+        clock: waits and measures time.
+        observer: bounds batches and measures their time.
     """
 
     def __init__(
         self,
         service: EmbeddingService,
-        store: Store[K],
+        store: VectorWriter,
         *,
-        permit: Callable[[Collection[K]], None] | None = None,
+        permit: Callable[[Collection[PassageKey]], None] | None = None,
         clock: Clock | None = None,
-        share: Callable[[K], Hashable] = lambda _: None,
-        observer: RoundObserver | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._service, self._store, self._clock = service, store, clock or Clock()
-        self._permit, self._share, self._observer = permit, share, observer
-        self._slots = RoundLimiter(service.limits.concurrency)
-        self._endings: dict[K, asyncio.Future[Exception | None]] = {}
-        self._waiting: FairQueue[K] = FairQueue(share)
-        self._kept: dict[K, Vector] = {}
-        self._not_stored: RetryableError | None = None
-        self._stored: OrderedDict[K, float] = OrderedDict()
+        self._permit, self._observer = permit, observer
+        concurrency = service.limits.concurrency
+        self._texts: StreamingMicroBatcher[_Text, None] = StreamingMicroBatcher(
+            self._embed_batch,
+            owner=lambda text: text[0][0],
+            max_items=self._max_texts,
+            max_concurrent=concurrency,
+            slot_timeout_s=_SLOT_TIMEOUT_S,
+            # with one request at a time, texts are collected while it is in flight
+            delay=(lambda: self._clock.sleep(_COLLECT_S)) if concurrency > 1 else None,
+        )
+        self._in_flight: dict[PassageKey, asyncio.Future[None]] = {}
+        self._unstored: dict[PassageKey, Vector] = {}
+        self._store_error: RetryableError | None = None
+        self._stored_at: OrderedDict[PassageKey, float] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._dispatching: asyncio.Task[None] | None = None
-        self._flushing: asyncio.Task[None] | None = None
-        self._retrying: asyncio.Task[None] | None = None
+        self._flush_task: asyncio.Task[None] | None = None
+        self._retry_task: asyncio.Task[None] | None = None
 
-    async def gather(self, items: Sequence[tuple[K, str]]) -> Mapping[K, RejectedError]:
-        """Embed texts and store their vectors.
+    async def embed(
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
+    ) -> list[RejectedError]:
+        """Embed passages and store their vectors.
 
         Args:
-            items: a key that stands for exactly this text, and the text.
+            tenant_id: of the passages.
+            generation_id: of the vectors.
+            passages: ids and texts; an id always stands for the same text.
 
         Returns:
-            the texts that are refused, by key; all others are stored.
+            an error for each passage that the model rejects; all others are stored.
 
         Raises:
-            OutageError: the provider or the store is away.
-            RetryableError: not everything could be stored now. What is paid for is kept in either
-            case.
+            OutageError: the provider or the store is unavailable.
+            RetryableError: not everything could be stored now.
         """
-        if self._kept:
-            await self._flush()
-            if self._kept and self._not_stored is not None:
-                raise self._not_stored
-        self._forget_stored()
-        endings = {
-            key: ending for key, text in items if (ending := self._ask(key, text)) is not None
-        }
-        if endings:
-            await asyncio.wait(endings.values())
-        refused: dict[K, RejectedError] = {}
-        for key, ending in endings.items():
-            error = ending.result()
-            if isinstance(error, RejectedError):
-                refused[key] = error
-            elif error is not None:
-                raise error
-        return refused
+        return list((await self.embed_available(tenant_id, generation_id, passages)).values())
 
-    async def drain(self, deadline_s: float) -> None:
-        """Send nothing any more, wait for what is under way and store what is paid for.
+    async def embed_available(
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        passages: Sequence[tuple[PassageId, str]],
+    ) -> dict[PassageId, RejectedError]:
+        """Embed passages as `embed` does, and return the rejections by passage.
 
         Args:
-            deadline_s: the longest that is waited, > 0.
+            tenant_id: of the passages.
+            generation_id: of the vectors.
+            passages: ids and texts.
+
+        Raises:
+            OutageError: the provider or the store is unavailable.
+            RetryableError: not everything could be stored now.
+        """
+        await self._store_kept_vectors()
+        self._expire_stored_keys()
+        futures: dict[PassageId, asyncio.Future[None]] = {}
+        for passage_id, text in passages:
+            key = (tenant_id, generation_id, passage_id)
+            # stored after the caller had looked up which vectors are missing
+            if key not in self._stored_at:
+                futures[passage_id] = self._submit(key, text)
+        if futures:
+            await asyncio.wait(futures.values())
+        rejected: dict[PassageId, RejectedError] = {}
+        for passage_id, future in futures.items():
+            error = future.exception()
+            if isinstance(error, RejectedError):
+                rejected[passage_id] = PassageRejectedError(passage_id, error)
+            elif error is not None:
+                raise error
+        return rejected
+
+    async def drain(self, deadline_s: float) -> None:
+        """Send nothing more, wait for requests in flight and store their vectors.
+
+        Args:
+            deadline_s: seconds to wait at most, > 0.
         """
         self._service.stop_sending()
-        self._end_all(list(self._waiting), OutageError("embedder", "the process ends"))
-        self._waiting.clear()
+        self._texts.fail_pending(OutageError("embedder", "the process is shutting down"))
         try:
             async with asyncio.timeout(deadline_s):
+                await self._texts.join()
                 while self._tasks:
                     await asyncio.wait(set(self._tasks))
         except TimeoutError:
+            self._texts.cancel()
             for task in self._tasks:
                 task.cancel()
             log.error(
-                "%d vectors are paid for and could not be stored within %.0f s",
-                len(self._kept),
+                "%d embedded vectors could not be stored within %.0f s and are lost: their "
+                "passages are embedded again",
+                len(self._unstored),
                 deadline_s,
             )
 
-    def _ask(self, key: K, text: str) -> asyncio.Future[Exception | None] | None:
-        """How it ends with a key, or None where its vector was stored a moment ago, after the
-        caller had looked.
-        """
-        if key in self._stored:
-            return None
-        ending = self._endings.get(key)
-        if ending is None:
-            ending = self._endings[key] = asyncio.get_running_loop().create_future()
-            self._waiting.add(key, text)
-            if self._dispatching is None or self._dispatching.done():
-                self._dispatching = self._start(self._dispatch())
-        return ending
+    def _submit(self, key: PassageKey, text: str) -> asyncio.Future[None]:
+        future = self._in_flight.get(key)
+        if future is None or future.done():
+            future = self._in_flight[key] = self._texts.submit((key, text))
+        return future
 
-    async def _dispatch(self) -> None:
-        """Send what waits in rounds of one request, as slots become free."""
-        # with one request at a time, texts gather while it is under way
-        if self._service.limits.concurrency > 1:
-            await self._clock.sleep(_LINGER_S)
-        while self._waiting:
-            if self._kept and self._not_stored is not None:
-                self._end_all(list(self._waiting), self._not_stored)
-                self._waiting.clear()
-                return
-            release = await self._slots.take()
-            most = (
-                self._observer and self._observer.most_texts()
-            ) or self._service.limits.max_texts
-            self._start(self._round(self._waiting.take(most), release))
+    def _max_texts(self) -> int:
+        bound = self._observer.max_texts() if self._observer is not None else None
+        return bound or self._service.limits.max_texts
 
-    async def _round(self, batch: dict[K, str], release: Callable[[], None]) -> None:
-        keys, left = list(batch), set(batch)
-        error: Exception = RetryableError("the embedder left texts without an answer")
+    async def _embed_batch(self, batch: StreamingBatch[_Text, None]) -> None:
+        if self._unstored and self._store_error is not None:
+            for index in range(len(batch.items)):
+                self._resolve(batch, index, self._store_error)
+            return
+        keys = [key for key, _ in batch.items]
+        without_result = set(keys)
+        deliveries: list[asyncio.Task[None]] = []
         begin = self._clock.monotonic()
 
         def permit() -> None:
             if self._permit is not None:
-                self._permit(left)
+                self._permit(without_result)
 
         try:
             async with aclosing(
-                self._service.embed_documents(list(batch.values()), permit=permit)
-            ) as answers:
-                async for answer in answers:
-                    release()
-                    left.difference_update(keys[index] for index, _ in answer)
-                    vectors = [
-                        (keys[index], found)
-                        for index, found in answer
-                        if not isinstance(found, RejectedError)
-                    ]
-                    for index, found in answer:
-                        if isinstance(found, RejectedError):
-                            self._end(keys[index], found)
-                    if vectors:
-                        self._start(self._put(vectors))
-        except Exception as exc:  # noqa: BLE001 - handed to everybody who waits for it
+                self._service.embed_documents([text for _, text in batch.items], permit=permit)
+            ) as results:
+                async for result in results:
+                    batch.release_slot()
+                    without_result.difference_update(keys[index] for index, _ in result)
+                    deliveries.append(self._start(self._deliver(batch, result)))
+        except Exception as exc:  # noqa: BLE001 - raised for the callers
             error = exc
-        finally:
-            release()
-            if self._observer is not None:
-                self._observer.took(
-                    Counter(map(self._share, keys)), self._clock.monotonic() - begin
-                )
-            self._end_all(list(left), error)
-
-    async def _put(self, vectors: Sequence[tuple[K, Vector]]) -> None:
-        """Store vectors.
-
-        What cannot be stored now is kept; what can never be stored is found by halving, and ends
-        alone.
-        """
-        try:
-            await self._store(vectors)
-        except RetryableError as exc:
-            self._keep(vectors, exc)
-        except Exception as exc:  # noqa: BLE001 - handed to everybody who waits for the vector
-            if len(vectors) > 1:
-                middle = len(vectors) // 2
-                await self._put(vectors[:middle])
-                await self._put(vectors[middle:])
-                return
-            log.error("a vector that is paid for cannot be stored: %s", exc)
-            self._kept.pop(vectors[0][0], None)
-            self._end(vectors[0][0], exc)
         else:
-            now = self._clock.monotonic()
-            for key, _ in vectors:
-                self._kept.pop(key, None)
-                self._stored[key] = now
-                self._end(key, None)
+            error = RetryableError("the embedder returned no result for some texts")
+        finally:
+            if self._observer is not None:
+                self._observer.record(
+                    Counter(key[0] for key in keys), self._clock.monotonic() - begin
+                )
+        for index, key in enumerate(keys):
+            if key in without_result:
+                self._resolve(batch, index, error)
+        if deliveries:
+            await asyncio.wait(deliveries)
 
-    def _keep(self, vectors: Sequence[tuple[K, Vector]], why: RetryableError) -> None:
-        self._kept.update(vectors)
-        self._not_stored = why
-        self._end_all([key for key, _ in vectors], why)
-        if self._retrying is None or self._retrying.done():
-            self._retrying = self._start(self._store_again())
+    async def _deliver(
+        self, batch: StreamingBatch[_Text, None], results: Sequence[TextResult]
+    ) -> None:
+        """Store the vectors of one request, then resolve their passages."""
+        groups: dict[tuple[TenantId, GenerationId], list[tuple[int, _KeyedVector]]] = {}
+        for index, found in results:
+            key = batch.items[index][0]
+            if isinstance(found, RejectedError):
+                self._resolve(batch, index, found)
+            else:
+                groups.setdefault(key[:2], []).append((index, (key, found)))
+        for group in groups.values():
+            vectors = [vector for _, vector in group]
+            async for offset, outcomes in process_halving(self._store_group, vectors):
+                for (index, _), outcome in zip(group[offset:], outcomes, strict=False):
+                    self._resolve(batch, index, outcome)
 
-    async def _store_again(self) -> None:
+    def _resolve(
+        self, batch: StreamingBatch[_Text, None], index: int, error: Exception | None
+    ) -> None:
+        self._in_flight.pop(batch.items[index][0], None)
+        batch.resolve(index, error)
+
+    async def _store_group(self, vectors: Sequence[_KeyedVector]) -> Sequence[Exception | None]:
+        """Store vectors of one tenant and generation; keep those that cannot be stored now."""
+        tenant_id, generation_id, _ = vectors[0][0]
+        try:
+            await self._store.upsert_vectors(
+                tenant_id,
+                generation_id,
+                {key[2]: vector for key, vector in vectors},
+                durable=not self._service.in_process,  # a provider is not paid twice
+            )
+        except RetryableError as exc:
+            self._unstored.update(vectors)
+            self._store_error = exc
+            if self._retry_task is None or self._retry_task.done():
+                self._retry_task = self._start(self._retry_storing())
+            return [exc] * len(vectors)
+        except Exception as exc:
+            if len(vectors) == 1:
+                log.error("an embedded vector cannot be stored: %s", exc)
+                self._unstored.pop(vectors[0][0], None)
+            raise
+        now = self._clock.monotonic()
+        for key, _ in vectors:
+            self._unstored.pop(key, None)
+            self._stored_at[key] = now
+        return [None] * len(vectors)
+
+    async def _retry_storing(self) -> None:
         attempt = 0
-        while self._kept:
+        while self._unstored:
             attempt += 1
-            await self._clock.sleep(0.1 + self._clock.backoff_s(attempt))
+            await self._clock.sleep(_MIN_STORE_RETRY_DELAY_S + self._clock.backoff_s(attempt))
             await self._flush()
 
+    async def _store_kept_vectors(self) -> None:
+        if self._unstored:
+            await self._flush()
+            if self._unstored and self._store_error is not None:
+                raise self._store_error
+
     async def _flush(self) -> None:
-        """One try to store what is kept, shared by all who ask for it."""
-        if self._flushing is None or self._flushing.done():
-            self._flushing = self._start(self._put_kept())
-        await asyncio.wait({self._flushing})
+        """Try once to store the kept vectors; concurrent callers share the try."""
+        if self._flush_task is None or self._flush_task.done():
+            self._flush_task = self._start(self._store_unstored())
+        await asyncio.wait({self._flush_task})
 
-    async def _put_kept(self) -> None:
-        kept = list(self._kept.items())
-        for at in range(0, len(kept), _STORED_AT_ONCE):
-            await self._put(kept[at : at + _STORED_AT_ONCE])
+    async def _store_unstored(self) -> None:
+        by_group = sorted(self._unstored.items(), key=lambda item: item[0][:2])
+        for _, group in itertools.groupby(by_group, key=lambda item: item[0][:2]):
+            vectors = list(group)
+            for begin in range(0, len(vectors), _MAX_STORED_TOGETHER):
+                part = vectors[begin : begin + _MAX_STORED_TOGETHER]
+                async for _ in process_halving(self._store_group, part):
+                    continue
 
-    def _forget_stored(self) -> None:
-        """Forget what was stored long ago: whoever asks by now has looked after that."""
-        oldest = self._clock.monotonic() - _REMEMBERED_S
-        while self._stored and next(iter(self._stored.values())) < oldest:
-            self._stored.popitem(last=False)
-
-    def _end(self, key: K, error: Exception | None) -> None:
-        ending = self._endings.pop(key, None)
-        if ending is not None and not ending.done():
-            ending.set_result(error)
-
-    def _end_all(self, keys: Sequence[K], error: Exception) -> None:
-        for key in keys:
-            self._end(key, error)
+    def _expire_stored_keys(self) -> None:
+        """Forget keys stored long ago: callers look up missing vectors after that."""
+        oldest = self._clock.monotonic() - _STORED_KEY_LIFETIME_S
+        while self._stored_at and next(iter(self._stored_at.values())) < oldest:
+            self._stored_at.popitem(last=False)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

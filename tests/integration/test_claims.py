@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Collection, Sequence
 import asyncpg
 import pytest
 
-from livedex.consumers.embed import ClaimingPassageEmbedder, open_passage_embedder
+from livedex.consumers.claimed_passage_embedder import ClaimedPassageEmbedder
+from livedex.consumers.embed import open_passage_embedder
 from livedex.pipeline.embedding.embedder import EmbedLimits
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.embedding.service import EmbeddingService
@@ -77,7 +78,7 @@ async def test_passages_of_many_documents_are_let_go_of_together(
     claims: Counted, generation: GenerationId, owner: asyncpg.Connection
 ) -> None:
     inner = Embedding()
-    gatherer = ClaimingPassageEmbedder(inner, claims)
+    gatherer = ClaimedPassageEmbedder(inner, claims)
     await asyncio.gather(
         *(gatherer.embed(TENANT, generation, [(PassageId(n), "text")]) for n in range(1, 31))
     )
@@ -104,7 +105,7 @@ async def test_a_passage_that_is_asked_for_again_stays_claimed_while_it_is_embed
     claims: Counted, generation: GenerationId, database: Database
 ) -> None:
     inner = Embedding(at_once=False)
-    gatherer = ClaimingPassageEmbedder(inner, claims)
+    gatherer = ClaimedPassageEmbedder(inner, claims)
     async with open_embedding_claims(database) as others, asyncio.timeout(30):
 
         async def ask() -> asyncio.Task[list[RejectedError]]:
@@ -217,7 +218,7 @@ async def test_a_process_that_gives_its_claims_up_keeps_nobody_waiting(
 async def test_a_request_that_is_cancelled_while_it_claims_leaves_no_claim_behind(
     claims: Counted, generation: GenerationId, owner: asyncpg.Connection
 ) -> None:
-    gatherer = ClaimingPassageEmbedder(Embedding(), claims)
+    gatherer = ClaimedPassageEmbedder(Embedding(), claims)
     for _ in range(20):
         task = asyncio.create_task(gatherer.embed(TENANT, generation, [(PassageId(1), "text")]))
         await asyncio.sleep(0.002)

@@ -119,7 +119,7 @@ class Stages:
         match event.type.rsplit("/", 1)[-1]:
             case kind if kind == CHUNKED:
                 return await embed(
-                    event, store=self.manifests, generations=self, gatherer=self.gatherer
+                    event, store=self.manifests, generations=self, embedder=self.gatherer
                 )
             case kind if kind == EMBEDDED:
                 return await sync(event, store=self.syncer, generations=self)

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.runtime import supervision
+from livedex.pipeline.runtime.backoff import Backoff
 from livedex.pipeline.runtime.supervision import run_supervised
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ WITHIN_A_CALL = {
     "consumers/kafka/broker.py _while_led",
     "pipeline/runtime/tenant_shares.py _wait",
     "pipeline/api/sync_waiter.py wait",
-    "pipeline/embedding/client.py send",
+    "pipeline/embedding/client.py send_documents",
     "pipeline/store/documents/generation_backlog.py recheck",
     "pipeline/store/tenant_store.py _queued",
     "consumers/lost_records.py _pages",
@@ -110,7 +111,7 @@ def test_the_list_names_no_loop_that_is_gone() -> None:
 async def test_work_begins_again_after_any_error_and_ends_when_it_returns(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(supervision, "SUPERVISION", Backoff(0.0, 0.0))
     begun = 0
 
     async def work() -> None:

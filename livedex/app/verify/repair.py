@@ -135,7 +135,7 @@ async def _embed(s: AppContext, proof: Verification) -> None:
         for tenant_id, passages in lacking.items():
             await gatherer.embed(tenant_id, generation, passages)
         filler = EmbeddingBackfill(
-            GenerationBacklog(s.database), s.generations, gatherer, at_once=1
+            GenerationBacklog(s.database), s.generations, gatherer, max_concurrent=1
         )
         while await filler.run_once():  # their documents know it
             continue

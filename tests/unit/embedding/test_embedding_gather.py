@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.passage_embedder import BatchedPassageEmbedder
 from tests.unit.embedding.asking import contains_poison, counting, fail_when, service_on
 from tests.unit.embedding.fake_time import FakeClock
@@ -32,13 +33,20 @@ class Shelf:
         self.failures: list[Exception] = []
         self.door: asyncio.Event | None = None
 
-    async def store(self, vectors: Sequence[tuple[int, Vector]]) -> None:
-        self.calls.append([key for key, _ in vectors])
+    async def upsert_vectors(
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        vectors: Mapping[PassageId, Vector],
+        *,
+        durable: bool = True,
+    ) -> None:
+        self.calls.append(list(vectors))
         if self.door is not None:
             await self.door.wait()
         if self.failures:
             raise self.failures.pop(0)
-        for key, vector in vectors:
+        for key, vector in vectors.items():
             assert key not in self.stored
             self.stored[key] = vector
 
@@ -48,10 +56,17 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-def gatherer_on(
-    embedder: FakeEmbedder, time: FakeClock, shelf: Shelf
-) -> BatchedPassageEmbedder[int]:
-    return BatchedPassageEmbedder(service_on(embedder, time), shelf.store, clock=time.clock)
+def gatherer_on(embedder: FakeEmbedder, time: FakeClock, shelf: Shelf) -> BatchedPassageEmbedder:
+    return BatchedPassageEmbedder(service_on(embedder, time), shelf, clock=time.clock)
+
+
+async def gather(
+    gatherer: BatchedPassageEmbedder, items: Sequence[tuple[int, str]]
+) -> dict[PassageId, RejectedError]:
+    """Embed the passages of one caller."""
+    return await gatherer.embed_available(
+        TenantId("t"), GenerationId(1), [(PassageId(n), text) for n, text in items]
+    )
 
 
 async def test_texts_of_callers_at_the_same_time_are_one_request(
@@ -59,7 +74,7 @@ async def test_texts_of_callers_at_the_same_time_are_one_request(
 ) -> None:
     embedder, texts = counting(), passages(30)
     gatherer = gatherer_on(embedder, time, shelf)
-    calls = [gatherer.gather([(n, texts[n]), (n + 1, texts[n + 1])]) for n in range(29)]
+    calls = [gather(gatherer, [(n, texts[n]), (n + 1, texts[n + 1])]) for n in range(29)]
     assert await time.run(asyncio.gather(*calls)) == [{}] * 29
     assert embedder.requests == 1
     assert sorted(shelf.stored) == list(range(30))
@@ -76,9 +91,9 @@ async def test_a_key_under_way_is_not_sent_again(
 
     embedder.script = script
     gatherer = gatherer_on(embedder, time, shelf)
-    first = asyncio.ensure_future(gatherer.gather([(0, texts[0])]))
+    first = asyncio.ensure_future(gather(gatherer, [(0, texts[0])]))
     await time.advance(0.1)
-    second = asyncio.ensure_future(gatherer.gather([(0, texts[0])]))
+    second = asyncio.ensure_future(gather(gatherer, [(0, texts[0])]))
     await time.settle()
     door.set()
     await time.run(asyncio.gather(first, second))
@@ -91,7 +106,7 @@ async def test_who_looked_before_the_vector_was_stored_does_not_pay_again(
     embedder, texts = counting(), passages(1)
     gatherer = gatherer_on(embedder, time, shelf)
     for _ in range(2):
-        await time.run(gatherer.gather([(0, texts[0])]))
+        await time.run(gather(gatherer, [(0, texts[0])]))
     assert embedder.texts == texts
 
 
@@ -108,7 +123,7 @@ async def test_while_all_requests_are_under_way_the_next_one_grows(
 
     async def arrive(n: int) -> None:
         await time.sleep(n * 0.04)
-        await gatherer.gather([(n, texts[n])])
+        await gather(gatherer, [(n, texts[n])])
 
     await time.run(asyncio.gather(*(arrive(n) for n in range(40))))
     assert sorted(embedder.texts) == sorted(texts)
@@ -120,7 +135,7 @@ async def test_nobody_is_told_before_the_vectors_are_stored(
 ) -> None:
     shelf.door = asyncio.Event()
     gatherer = gatherer_on(counting(), time, shelf)
-    call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))
+    call = asyncio.ensure_future(gather(gatherer, [(0, passages(1)[0])]))
     await time.advance(5)
     assert shelf.calls == [[0]]
     assert not call.done()
@@ -140,7 +155,7 @@ async def test_each_answer_is_stored_while_others_are_still_awaited(
 
     embedder.script = script
     gatherer = gatherer_on(embedder, time, shelf)
-    call = asyncio.ensure_future(gatherer.gather(list(enumerate(texts))))
+    call = asyncio.ensure_future(gather(gatherer, list(enumerate(texts))))
     await time.advance(0.5)
     assert sorted(shelf.stored) == [0, 1]
     assert not call.done()
@@ -156,7 +171,7 @@ async def test_a_refused_text_concerns_only_those_who_asked_for_it(
     embedder.script = fail_when(lambda: RejectedError("HTTP 400"), contains_poison)
     gatherer = gatherer_on(embedder, time, shelf)
     wanted = [[(0, texts[0])], [(9, "POISON")], [(1, texts[1]), (9, "POISON"), (2, texts[2])]]
-    good, bad, both = await time.run(asyncio.gather(*(gatherer.gather(items) for items in wanted)))
+    good, bad, both = await time.run(asyncio.gather(*(gather(gatherer, items) for items in wanted)))
     assert good == {}
     assert list(bad) == list(both) == [9]
     assert sorted(shelf.stored) == [0, 1, 2]
@@ -175,7 +190,7 @@ async def test_an_outage_reaches_only_those_whose_texts_were_not_embedded(
     gatherer = gatherer_on(embedder, time, shelf)
     first, second = await time.run(
         asyncio.gather(
-            *(gatherer.gather([(n, text)]) for n, text in enumerate(texts)), return_exceptions=True
+            *(gather(gatherer, [(n, text)]) for n, text in enumerate(texts)), return_exceptions=True
         )
     )
     assert first == {}
@@ -193,8 +208,8 @@ async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(
 
     embedder.script = script
     gatherer = gatherer_on(embedder, time, shelf)
-    leaving = asyncio.ensure_future(gatherer.gather(list(enumerate(texts))))
-    staying = asyncio.ensure_future(gatherer.gather([(1, texts[1])]))
+    leaving = asyncio.ensure_future(gather(gatherer, list(enumerate(texts))))
+    staying = asyncio.ensure_future(gather(gatherer, [(1, texts[1])]))
     await time.advance(0.1)
     leaving.cancel()
     await time.settle()
@@ -211,14 +226,15 @@ async def test_vectors_that_cannot_be_stored_are_kept_and_not_paid_for_again(
     gatherer = gatherer_on(embedder, time, shelf)
     shelf.failures = [OutageError("database", "away")] * 2
     with pytest.raises(OutageError, match="away"):
-        await time.run(gatherer.gather(list(enumerate(texts))))
+        await time.run(gather(gatherer, list(enumerate(texts))))
     with pytest.raises(OutageError, match="away"):
         await time.run(
-            gatherer.gather(
-                [(7, "a text that must not be paid for while the last ones are not stored")]
+            gather(
+                gatherer,
+                [(7, "a text that must not be paid for while the last ones are not stored")],
             )
         )
-    assert await time.run(gatherer.gather(list(enumerate(texts)))) == {}
+    assert await time.run(gather(gatherer, list(enumerate(texts)))) == {}
     assert embedder.texts == texts
     assert sorted(shelf.stored) == [0, 1, 2]
 
@@ -229,7 +245,7 @@ async def test_kept_vectors_are_stored_though_nobody_asks(
     gatherer = gatherer_on(counting(), time, shelf)
     shelf.failures = [RetryableError("deadlock")] * 4
     with pytest.raises(RetryableError, match="deadlock"):
-        await time.run(gatherer.gather([(0, passages(1)[0])]))
+        await time.run(gather(gatherer, [(0, passages(1)[0])]))
     await time.advance(60)
     assert list(shelf.stored) == [0]
 
@@ -237,19 +253,26 @@ async def test_kept_vectors_are_stored_though_nobody_asks(
 async def test_a_vector_that_can_never_be_stored_ends_alone(
     time: FakeClock, passages: Passages
 ) -> None:
-    stored: list[int] = []
+    class PickyShelf(Shelf):
+        """A store that never takes passage 5."""
 
-    async def store(vectors: Sequence[tuple[int, Vector]]) -> None:
-        if any(key == 5 for key, _ in vectors):
-            raise RejectedError("not storable", reason="not_storable")
-        stored.extend(key for key, _ in vectors)
+        async def upsert_vectors(
+            self,
+            tenant_id: TenantId,
+            generation_id: GenerationId,
+            vectors: Mapping[PassageId, Vector],
+            *,
+            durable: bool = True,
+        ) -> None:
+            if 5 in vectors:
+                raise RejectedError("not storable", reason="not_storable")
+            await super().upsert_vectors(tenant_id, generation_id, vectors, durable=durable)
 
-    gatherer: BatchedPassageEmbedder[int] = BatchedPassageEmbedder(
-        service_on(counting(), time), store, clock=time.clock
-    )
-    refused = await time.run(gatherer.gather(list(enumerate(passages(12)))))
+    picky = PickyShelf()
+    gatherer = gatherer_on(counting(), time, picky)
+    refused = await time.run(gather(gatherer, list(enumerate(passages(12)))))
     assert {key: error.reason for key, error in refused.items()} == {5: "not_storable"}
-    assert sorted(stored) == [n for n in range(12) if n != 5]
+    assert sorted(picky.stored) == [n for n in range(12) if n != 5]
 
 
 async def test_draining_stores_what_is_under_way_and_sends_nothing_more(
@@ -263,7 +286,7 @@ async def test_draining_stores_what_is_under_way_and_sends_nothing_more(
 
     embedder.script = script
     gatherer = gatherer_on(embedder, time, shelf)
-    calls = [asyncio.ensure_future(gatherer.gather([(n, text)])) for n, text in enumerate(texts)]
+    calls = [asyncio.ensure_future(gather(gatherer, [(n, text)])) for n, text in enumerate(texts)]
     await time.advance(0.1)
     draining = asyncio.ensure_future(gatherer.drain(30))
     await time.settle()
@@ -282,7 +305,7 @@ async def test_draining_stores_what_was_kept(
     gatherer = gatherer_on(counting(), time, shelf)
     shelf.failures = [OutageError("database", "away")] * 3
     with pytest.raises(OutageError):
-        await time.run(gatherer.gather([(0, passages(1)[0])]))
+        await time.run(gather(gatherer, [(0, passages(1)[0])]))
     await time.run(gatherer.drain(30))
     assert list(shelf.stored) == [0]
 
@@ -292,7 +315,7 @@ async def test_draining_ends_at_its_deadline(
 ) -> None:
     shelf.door = asyncio.Event()
     gatherer = gatherer_on(counting(), time, shelf)
-    call = asyncio.ensure_future(gatherer.gather([(0, passages(1)[0])]))
+    call = asyncio.ensure_future(gather(gatherer, [(0, passages(1)[0])]))
     await time.advance(0.1)
     await gatherer.drain(0.01)
     assert shelf.stored == {}

@@ -117,7 +117,7 @@ async def test_two_of_one_identity_are_never_in_one_batch() -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "batches"),
-    [({"most": 2}, [[1, 2], [3]]), ({"most_size": 4, "size": lambda n: n}, [[1, 2], [3]])],
+    [({"max_items": 2}, [[1, 2], [3]]), ({"max_size": 4, "size": lambda n: n}, [[1, 2], [3]])],
     ids=["count", "size"],
 )
 async def test_a_batch_is_no_larger_than_allowed(
@@ -133,7 +133,7 @@ async def test_one_larger_than_a_batch_may_be_goes_alone() -> None:
     work = Work()
     work.go.set()
     await asyncio.gather(
-        *await started(MicroBatcher(work, size=lambda n: n, most_size=4), [9, 1, 2])
+        *await started(MicroBatcher(work, size=lambda n: n, max_size=4), [9, 1, 2])
     )
     assert work.batches == [[9], [1, 2]]
 
