@@ -16,17 +16,18 @@ from typing import Any
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
 from livedex.consumers.kafka.cluster_monitor import ClusterMonitor
+from livedex.consumers.kafka.compat import (
+    WRITER_INTERVAL_S,
+    admin_client_of,
+    limit_metadata_requests,
+)
 from livedex.consumers.kafka.connection import (
     faststream_security,
     token_provider,
     translate_kafka_errors,
 )
 from livedex.consumers.kafka.output_topics import OUTPUT_TOPICS, OutputTopicWriter
-from livedex.consumers.kafka.partition_leaders import (
-    WRITER_EVERY_S,
-    PartitionLeaders,
-    limit_metadata_requests,
-)
+from livedex.consumers.kafka.partition_leaders import PartitionLeaders
 from livedex.consumers.kafka.producer import CLIENT_ID, PRODUCER_OPTIONS, RenewableProducer
 from livedex.consumers.kafka.records import INTAKE_HEADERS, headers_to_kafka, original_key_and_value
 from livedex.consumers.kafka.stage_consumer import StageConsumer
@@ -48,7 +49,7 @@ ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
 # a stage waits for as long as it takes, and says so after this; less when the process ends
 TELL_AFTER_S = 3.0
 _STILL_LED_EVERY_S = 0.5
-_LOOK_AT_LEADERS_EVERY_S = 1.0
+_REFRESH_LEADERS_EVERY_S = 1.0
 
 HealthCallback = Callable[[str, str | None], None]
 RecordLossCallback = Callable[[str, int], None]
@@ -282,12 +283,12 @@ class KafkaBroker:
             ),
         ]
         while True:
-            self._leaders.look([self._settings.prefix + topic for topic in dict.fromkeys(used)])
-            await asyncio.sleep(_LOOK_AT_LEADERS_EVERY_S)
+            self._leaders.refresh([self._settings.prefix + topic for topic in dict.fromkeys(used)])
+            await asyncio.sleep(_REFRESH_LEADERS_EVERY_S)
 
     def _clients(self) -> list[Any]:
         """Return the connections of everything that talks to Kafka here."""
-        admin = getattr(self._broker.config.admin_client, "_client", None)
+        admin = admin_client_of(self._broker)
         return [
             client
             for client in (self._producer.client, admin, *(stage.client for stage in self.stages))
@@ -313,7 +314,7 @@ class KafkaBroker:
                 failures += 1
                 await asyncio.sleep(KAFKA_RECONNECT.delay_s(failures))
         if (client := self._producer.client) is not None:
-            limit_metadata_requests(client, WRITER_EVERY_S)
+            limit_metadata_requests(client, WRITER_INTERVAL_S)
         for stage in self.stages:
             stage.watch_polls()
         if is_waiting:

@@ -1,8 +1,8 @@
-"""Clients that have lost every broker begin again with the servers of `LIVEDEX_BROKER_URL`.
+"""Rebootstrap Kafka clients that have lost every broker, from the servers of `LIVEDEX_BROKER_URL`.
 
-The client library knows only the brokers that Kafka last told it of. Where all of their addresses
+The client library knows only the brokers of its last metadata response. If all their addresses
 change behind the same bootstrap address (a cluster that was moved, new advertised listeners), it
-would ask the old ones for ever.
+would try the old addresses forever.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from aiokafka.structs import BrokerMetadata
+from livedex.consumers.kafka.compat import add_bootstrap_servers, is_connected
 
 if TYPE_CHECKING:
     from aiokafka.client import AIOKafkaClient
@@ -26,10 +26,10 @@ _AGAIN_AFTER_S = 10.0
 
 
 class ClientRebootstrap:
-    """Watches clients of one process.
+    """Watches the Kafka clients of a process.
 
     Args:
-        clock: seconds that only grow.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,15 +37,15 @@ class ClientRebootstrap:
         self._connected_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
         self._tried_at: WeakKeyDictionary[AIOKafkaClient, float] = WeakKeyDictionary()
 
-    def look(self, clients: Iterable[AIOKafkaClient]) -> None:
-        """Let those begin again that have had no connection to any broker for `LOST_AFTER_S`."""
+    def check(self, clients: Iterable[AIOKafkaClient]) -> None:
+        """Rebootstrap the clients without a connection to any broker for `LOST_AFTER_S`."""
         for client in clients:
             if self._is_lost(client):
                 self._rebootstrap(client)
 
     def _is_lost(self, client: AIOKafkaClient) -> bool:
         now = self._clock()
-        if any(connection.connected() for connection in client._conns.values()):
+        if is_connected(client):
             self._connected_at[client] = now
             return False
         since = self._connected_at.setdefault(client, now)
@@ -55,12 +55,6 @@ class ClientRebootstrap:
         )
 
     def _rebootstrap(self, client: AIOKafkaClient) -> None:
-        """Let its next question for metadata go to the bootstrap servers too; the answer takes the
-        place of all brokers that it knows.
-        """
         self._tried_at[client] = self._clock()
-        log.info("a client of Kafka has no connection and asks the bootstrap servers again")
-        for number, (host, port, _) in enumerate(client.hosts):
-            name = f"bootstrap-{number}"
-            client.cluster._brokers[name] = BrokerMetadata(name, host, port, None)
-        client.force_metadata_update()
+        log.info("a Kafka client has no connection and tries the bootstrap servers again")
+        add_bootstrap_servers(client)

@@ -61,7 +61,7 @@ class ClusterMonitor:
                 log.exception("Kafka could not be looked at; it is tried again")
 
     async def _look(self) -> None:
-        self._rebootstrap.look(self._clients())
+        self._rebootstrap.check(self._clients())
         if not await self._broker.ping(ANSWER_S):
             if self._away_since is None:
                 self._away_since = time.monotonic()

@@ -10,7 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from livedex.consumers.kafka.compat import accept_non_utf8_header_names
+from livedex.consumers.kafka.compat import (
+    accept_non_utf8_header_names,
+    client_of,
+    limit_metadata_requests,
+)
 from livedex.consumers.kafka.connection import (
     METADATA_AGE_MS,
     client_arguments,
@@ -19,7 +23,6 @@ from livedex.consumers.kafka.connection import (
 )
 from livedex.consumers.kafka.partition_leaders import (
     has_leader,
-    limit_metadata_requests,
     offline_partitions,
 )
 from livedex.pipeline.errors import OutageError
@@ -72,7 +75,7 @@ class KafkaConsumerLag:
         async with self._asking() as (consumer, admin):
             topic = self._settings.prefix + CHANGED
             _, _, ends = await self._offsets(consumer, admin, "chunk", topic)
-            if offline := offline_partitions(consumer._client, topic):
+            if offline := offline_partitions(client_of(consumer), topic):
                 raise OutageError(
                     "broker",
                     f"{len(offline)} partitions of {topic} have no leader: what was accepted "
@@ -128,7 +131,7 @@ class KafkaConsumerLag:
             stack.push_async_callback(consumer.stop)
             async with diagnose_connection_failure(self._settings, self._servers):
                 await consumer.start()
-            limit_metadata_requests(consumer._client)
+            limit_metadata_requests(client_of(consumer))
             admin = AIOKafkaAdminClient(**arguments, client_id="livedex-backlog")
             stack.push_async_callback(admin.close)
             await admin.start()
@@ -151,9 +154,9 @@ class KafkaConsumerLag:
             consumer_group_id(self._settings, stage), partitions=partitions
         )
         committed = {p: max(o.offset, 0) for p, o in stored.items()}
-        consumer._client.add_topic(topic)
-        await consumer._client.force_metadata_update()
-        partitions = [p for p in partitions if has_leader(consumer._client, p)]
+        client_of(consumer).add_topic(topic)
+        await client_of(consumer).force_metadata_update()
+        partitions = [p for p in partitions if has_leader(client_of(consumer), p)]
         return (
             committed,
             await consumer.beginning_offsets(partitions),

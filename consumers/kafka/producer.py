@@ -22,8 +22,13 @@ from aiokafka.errors import (
 )
 from faststream.kafka import KafkaBroker as FastStreamBroker
 
+from livedex.consumers.kafka.compat import (
+    WRITER_INTERVAL_S,
+    close_now,
+    limit_metadata_requests,
+    present_producer,
+)
 from livedex.consumers.kafka.connection import METADATA_AGE_MS, client_arguments
-from livedex.consumers.kafka.partition_leaders import WRITER_EVERY_S, limit_metadata_requests
 from livedex.consumers.kafka.topics import MAX_CHANGE_BYTES
 from livedex.pipeline.settings.kafka import KafkaSettings
 
@@ -167,7 +172,7 @@ class RenewableProducer:
             client_id=CLIENT_ID,
             **PRODUCER_OPTIONS,
         )
-        limit_metadata_requests(new.client, WRITER_EVERY_S)
+        limit_metadata_requests(new.client, WRITER_INTERVAL_S)
         try:
             await below.connect(new, below.serializer, below.codec)
         except (KafkaError, OSError) as exc:
@@ -201,12 +206,12 @@ class RenewableProducer:
         for client, task in self._before:
             if not task.done():
                 task.cancel()
-                await _hang_up(client)
+                await close_now(client)
 
     async def hang_up(self) -> None:
         """Let go of the present producer without a word."""
         if client := self._client:
-            await _hang_up(client)
+            await close_now(client)
 
     @property
     def client(self) -> Any:
@@ -224,11 +229,4 @@ class RenewableProducer:
         """aiokafka's producer below FastStream, which adds headers of its own and knows no record
         without a value; None where it is closed.
         """
-        producer: Any = self._broker.config.producer
-        state = producer._producer
-        return state.producer if state else None
-
-
-async def _hang_up(client: Any) -> None:
-    await client._sender.close()
-    await client.client.close()
+        return present_producer(self._broker)

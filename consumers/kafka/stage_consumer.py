@@ -21,11 +21,15 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
-from livedex.consumers.kafka.compat import accept_non_utf8_header_names
+from livedex.consumers.kafka.compat import (
+    accept_non_utf8_header_names,
+    client_of,
+    limit_metadata_requests,
+)
 from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.consumers.kafka.in_flight_window import InFlightWindow, KafkaRecord
 from livedex.consumers.kafka.output_topics import OUTPUT_TOPICS
-from livedex.consumers.kafka.partition_leaders import has_leader, limit_metadata_requests
+from livedex.consumers.kafka.partition_leaders import has_leader
 from livedex.consumers.kafka.partition_monitor import PartitionMonitor
 from livedex.consumers.kafka.records import decode_record
 from livedex.consumers.record_processor import RecordProcessor
@@ -133,7 +137,7 @@ class StageConsumer:
         if consumer is None:
             return
         for partition in consumer.assignment():
-            if not has_leader(consumer._client, partition):
+            if not has_leader(client_of(consumer), partition):
                 continue  # where nothing was read of it yet, its position is not known for as long
             try:
                 position = await consumer.position(partition)
@@ -194,14 +198,14 @@ class StageConsumer:
             return found
 
         consumer.getmany = getmany
-        limit_metadata_requests(consumer._client)
+        limit_metadata_requests(client_of(consumer))
         self.polled_at = time.monotonic()
 
     @property
     def client(self) -> Any:
         """Return the connections of the consumer; None before it is started."""
         consumer = self._subscriber.consumer
-        return None if consumer is None else consumer._client
+        return None if consumer is None else client_of(consumer)
 
     async def look(self) -> None:
         """Find out what became of the partitions that are read."""
