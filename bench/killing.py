@@ -19,7 +19,7 @@ from typing import Any
 from bench.corpus import Corpus, paragraph
 from bench.program import UpProcess
 from bench.reader import LivedexClient
-from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, chunk_document
 from tests.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
 
 DIMENSIONS = 64

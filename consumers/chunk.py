@@ -13,7 +13,8 @@ from livedex.pipeline.events.event import Event
 from livedex.pipeline.flow import stage
 from livedex.pipeline.stages.batch_chunker import BatchChunker
 from livedex.pipeline.stages.batched_store import BatchedDraftStore
-from livedex.pipeline.stages.chunk import ThreadChunker, chunk
+from livedex.pipeline.stages.chunk import ChunkStage
+from livedex.pipeline.stages.document_chunker import ThreadChunker
 from livedex.pipeline.stages.outcome import Finished, Forward
 from livedex.pipeline.stages.process_pool import ProcessChunker
 
@@ -29,19 +30,20 @@ async def open_chunk_processor(dependencies: StageDependencies) -> AsyncIterator
     drafts = BatchedDraftStore(dependencies.store)
     large_contents = asyncio.Semaphore(_MAX_LARGE_CONTENTS)
 
+    chunk_stage = ChunkStage(
+        store=dependencies.store,
+        drafts=drafts,
+        blobs=dependencies.blobs,
+        chunker=chunker,
+        config=config,
+        record_reused=dependencies.metrics.reused_passages_total.inc,
+        remote_content=dependencies.remote_content,
+        patches=dependencies.patches,
+    )
+
     async def run(event: Event[Any]) -> Forward | Finished:
         async with large_contents if event.data.blob is not None else nullcontext():
-            return await chunk(
-                event,
-                store=dependencies.store,
-                keeper=drafts,
-                blobs=dependencies.blobs,
-                cutter=chunker,
-                cutting=config,
-                reused=dependencies.metrics.reused_passages_total.inc,
-                linked=dependencies.remote_content,
-                patches=dependencies.patches,
-            )
+            return await chunk_stage.run(event)
 
     try:
         yield dependencies.record_processor(stage("chunk"), run)

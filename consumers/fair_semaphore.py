@@ -1,6 +1,4 @@
-"""Slots for work that tenants share: whoever holds fewest is next, and one tenant alone never
-holds them all.
-"""
+"""Fair semaphore: the tenant with the fewest slots is served next, and no tenant can hold all."""
 
 from __future__ import annotations
 
@@ -11,34 +9,40 @@ from contextlib import asynccontextmanager
 
 
 class FairSemaphore:
-    """Limits how much is worked on at once, over all tenants and for each.
+    """Limits concurrent work, in total and for each tenant.
 
-    A slot that becomes free goes to the waiting tenant that holds the fewest, tenants with equally
-    many in turn; within a tenant, first come first served. `reserve` slots beyond `most` are for
-    others than the tenant that holds `most`, so a tenant with little to do never waits for one with
-    much to do to finish something.
+    A free slot goes to the waiting tenant with the fewest slots, in turn among equals, and within a
+    tenant to the first caller. `reserve` slots are never available to a tenant that already holds
+    `max_per_tenant`, so a tenant with little work does not wait for one with much.
 
     Args:
-        most: slots that one tenant holds at most, >= 1.
+        max_per_tenant: slots of one tenant, >= 1.
         reserve: further slots, >= 0.
     """
 
-    def __init__(self, most: int, reserve: int) -> None:
-        self._most = most
-        self._free = most + reserve
+    def __init__(self, max_per_tenant: int, reserve: int) -> None:
+        self._max_per_tenant = max_per_tenant
+        self._free = max_per_tenant + reserve
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def hold(self, tenant_id: str) -> AsyncIterator[None]:
-        """A slot for as long as the block lasts."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant_id, deque()).append(turn)
+    async def slot(self, tenant_id: str) -> AsyncIterator[None]:
+        """Hold a slot for the block.
+
+        Args:
+            tenant_id: of the work.
+
+        Raises:
+            CancelledError: as any wait; the slot is then free.
+        """
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant_id, deque()).append(granted)
         self._grant()
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # granted, and cancelled in the same moment
+            if granted.done() and not granted.cancelled():  # granted and cancelled at once
                 self._release(tenant_id)
             raise
         try:
@@ -55,17 +59,19 @@ class FairSemaphore:
 
     def _grant(self) -> None:
         while self._free > 0 and (tenant_id := self._next()) is not None:
-            turns = self._waiting.pop(tenant_id)
-            turn = turns.popleft()
-            if turns:
-                # behind the others: tenants that hold equally many take turns
-                self._waiting[tenant_id] = turns
-            if turn.done():
+            waiting = self._waiting.pop(tenant_id)
+            granted = waiting.popleft()
+            if waiting:
+                # behind the others: tenants with equally many slots alternate
+                self._waiting[tenant_id] = waiting
+            if granted.done():
                 continue
             self._free -= 1
             self._held[tenant_id] += 1
-            turn.set_result(None)
+            granted.set_result(None)
 
     def _next(self) -> str | None:
-        allowed = [tenant_id for tenant_id in self._waiting if self._held[tenant_id] < self._most]
+        allowed = [
+            tenant_id for tenant_id in self._waiting if self._held[tenant_id] < self._max_per_tenant
+        ]
         return min(allowed, key=lambda tenant_id: self._held[tenant_id], default=None)

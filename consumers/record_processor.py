@@ -1,8 +1,8 @@
-"""From a record to its durable outcome: the loop around a stage, the same for every broker.
+"""Process records to a durable outcome, for any broker.
 
-Invariants: a record is given back as done only after its outcome is durable (the next event is
-published, or the dead letter is written); an outage pauses the stage and blames no record; a
-cancellation is no outcome.
+Invariants: a record is acknowledged only after its outcome is durable (the next event is published,
+or the dead letter is written); an outage pauses the stage and is no record's fault; cancelled
+records are redelivered unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Protocol, assert_never
 from livedex.consumers.replacement import supersedes
 from livedex.pipeline.errors import LivedexError, RejectedError
 from livedex.pipeline.events.decoder import decode_event
-from livedex.pipeline.events.event import Changed, Event, HeaderValue
+from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed, Event, HeaderValue
 from livedex.pipeline.flow import Stage
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares, metered
@@ -36,18 +36,19 @@ from livedex.pipeline.store.replays import REPLAY_HEADER
 log = logging.getLogger(__name__)
 
 _URL_FIELD = b'"url"'
-_READ_HERE_BYTES = 262_144  # larger ones are read in a thread, so that the event loop has its turns
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a broker delivered.
+    """A record as a broker delivered it.
 
     Attributes:
         id: unique on this broker, the same at every delivery.
-        payload: the exact bytes; None where the record has a key and no value.
-        place: where it stood: row, or partition and offset, and key.
-        at: when the broker took it, where it says.
+        topic: without a prefix.
+        payload: the exact bytes; None if the record has a key and no value.
+        place: row, or partition, offset and key.
+        headers: by name.
+        at: when the broker took it, if known.
     """
 
     id: str
@@ -59,13 +60,18 @@ class Record:
 
 
 class OutcomeSink(Protocol):
-    """Where outcomes go."""
+    """Makes outcomes durable."""
 
     async def forward(self, topic: str, event: Event[Any]) -> None:
-        """Publish an event of the next stage; returns once the broker holds it."""
+        """Publish an event of the next stage; return once the broker holds it.
+
+        Args:
+            topic: of the next stage.
+            event: of the document.
+        """
         ...
 
-    async def bury(
+    async def write_dead_letter(
         self,
         record: Record,
         stage: str,
@@ -75,19 +81,29 @@ class OutcomeSink(Protocol):
     ) -> None:
         """Write a dead letter; the same record again changes nothing.
 
-        A record that a letter was sent through again as makes that letter anew.
+        The record of a replayed dead letter replaces that dead letter.
+
+        Args:
+            record: as delivered.
+            stage: that failed.
+            dead: reason and detail.
+            event: in the record; None if it could not be decoded.
+            attempts: of the stage.
         """
         ...
 
     async def end_replay(self, record: Record, event: Event[Any]) -> None:
-        """Take away the letter that a record was sent through again of, now that it has had its
-        effect.
+        """Delete the dead letter that was replayed, now that the replay succeeded.
+
+        Args:
+            record: of the replay.
+            event: in the record.
         """
         ...
 
 
 class StoppingError(Exception):
-    """The process is stopping: the record goes back untouched."""
+    """The process is stopping: the record is redelivered unchanged."""
 
 
 StageFunction = Callable[[Event[Any]], Awaitable[Forward | Finished]]
@@ -95,10 +111,14 @@ EventDecoder = Callable[[Record, Stage], Event[Any]]
 
 
 def read_event(record: Record, stage: Stage) -> Event[Any]:
-    """The event in a record.
+    """Return the event in a record.
+
+    Args:
+        record: as delivered.
+        stage: that takes it.
 
     Raises:
-        RejectedError: there is none.
+        RejectedError: the record contains no valid event.
     """
     return decode_event(record.payload, stage.payload, record.at)
 
@@ -107,20 +127,24 @@ class RecordProcessor:
     """Runs one stage over records.
 
     Args:
-        run: the stage, with its surroundings bound.
-        on_pause: told the component and the reason when a dependency is away, and with None once it
-            works again.
+        stage: of the flow.
+        run: the stage's function.
+        sink: makes outcomes durable.
+        metrics: of this process.
+        on_pause: called with a component and the reason while it is unavailable, and with None once
+            it works again.
         shares: of tenants in the time of this process; None: of this stage alone.
 
     Attributes:
-        read: finds the event in a record; a broker may know more of its records.
+        stage: of the flow.
+        read: decodes a record; a broker may replace it.
     """
 
     def __init__(
         self,
         stage: Stage,
         run: StageFunction,
-        outlet: OutcomeSink,
+        sink: OutcomeSink,
         metrics: Metrics,
         on_pause: Callable[[str, str | None], None],
         shares: TenantShares | None = None,
@@ -129,7 +153,7 @@ class RecordProcessor:
         self._shares = shares or TenantShares()
         self.stage = stage
         self._run = run
-        self._outlet = outlet
+        self._sink = sink
         self._metrics = metrics
         self._on_pause = on_pause
         self._attempts: dict[str, int] = {}
@@ -137,12 +161,15 @@ class RecordProcessor:
         self._paused: dict[str, str] = {}
 
     def stop(self) -> None:
-        """Begin nothing new; what waits for a dependency goes back."""
+        """Start no new record; records that wait for a dependency are redelivered."""
         self._stopping.set()
 
-    def is_replaced(self, record: Record, newer: Record) -> bool:
-        """Return whether a newer record of the same key makes this one pointless, whatever becomes
-        of the newer one.
+    def is_superseded(self, record: Record, newer: Record) -> bool:
+        """Return whether a record can be skipped for a newer one, whatever the newer one's outcome.
+
+        Args:
+            record: the older one.
+            newer: with the same key.
         """
         if _URL_FIELD not in (record.payload or b"") or _URL_FIELD not in (newer.payload or b""):
             return False
@@ -152,26 +179,33 @@ class RecordProcessor:
                 self.read(newer, self.stage).data,
             )
         except RejectedError:
-            return False  # it becomes a dead letter in its turn
+            return False  # processing it writes a dead letter
         return (
             isinstance(older_data, Changed)
             and isinstance(newer_data, Changed)
             and supersedes(newer_data, older_data)
         )
 
-    def end_replaced(self, record: Record) -> None:
-        """Count a record as superseded, and forget its attempts."""
+    def record_superseded(self, record: Record) -> None:
+        """Count a record as superseded, and forget its attempts.
+
+        Args:
+            record: that is skipped.
+        """
         self._attempts.pop(record.id, None)
         self._metrics.events_total.labels(self.stage.name, "superseded").inc()
 
-    async def settle(self, record: Record) -> Retry | None:
-        """Bring a record to its outcome, waiting through outages.
+    async def process(self, record: Record) -> Retry | None:
+        """Process a record, through outages of dependencies.
+
+        Args:
+            record: as delivered.
 
         Returns:
-            None when the outcome is durable, or when and why to deliver it again.
+            None once the outcome is durable; otherwise when and why to deliver it again.
 
         Raises:
-            StoppingError: the process stops; nothing was decided.
+            StoppingError: the process is stopping, and the record has no outcome.
         """
         pauses = 0
         while True:
@@ -187,11 +221,13 @@ class RecordProcessor:
         if pauses:
             self._resume()
         if isinstance(outcome, Retry):
-            if not outcome.counted:
+            if not outcome.counts_as_attempt:
                 return outcome
             self._attempts[record.id] = attempt
             self._metrics.events_total.labels(self.stage.name, "again").inc()
-            log.warning("%s: %s, again in %.1f s", self.stage.name, outcome.detail, outcome.after_s)
+            log.warning(
+                "%s: %s; retried in %.1f s", self.stage.name, outcome.detail, outcome.after_s
+            )
             return outcome
         self._attempts.pop(record.id, None)
         return None
@@ -199,42 +235,42 @@ class RecordProcessor:
     async def _once(self, record: Record, attempt: int, pauses: int) -> Outcome:
         event: Event[Any] | None = None
         try:
-            if len(record.payload or b"") > _READ_HERE_BYTES:
+            if len(record.payload or b"") > INLINE_LIMIT_BYTES:
                 event = await asyncio.to_thread(self.read, record, self.stage)
             else:
                 event = self.read(record, self.stage)
             begin = time.monotonic()
-            outcome: Outcome = await metered(self._run_in_turn(event))
+            outcome: Outcome = await metered(self._run_admitted(event))
             self._metrics.stage_seconds.labels(self.stage.name).observe(time.monotonic() - begin)
-        except Exception as exc:  # outcome_of decides; nothing is swallowed
+        except Exception as exc:  # outcome_of decides
             outcome = outcome_of(exc, attempt, pauses)
             if not isinstance(exc, LivedexError):
                 log.exception("%s: attempt %d failed", self.stage.name, attempt)
         try:
-            await self._carry_out(record, outcome, event, attempt)
+            await self._apply(record, outcome, event, attempt)
         except Exception as exc:  # as above
             if not isinstance(exc, LivedexError):
-                log.exception("%s: the outcome could not be kept", self.stage.name)
+                log.exception("%s: the outcome could not be stored", self.stage.name)
             failed = outcome_of(exc, attempt, pauses)
             if isinstance(failed, Pause | Finished) or (
-                isinstance(failed, Retry) and not failed.counted
+                isinstance(failed, Retry) and not failed.counts_as_attempt
             ):  # away, or of a tenant that is no more
                 return failed
             return Retry(
-                1.0, f"the outcome of {record.id} could not be kept: {type(exc).__name__}: {exc}"
+                1.0, f"the outcome of {record.id} could not be stored: {type(exc).__name__}: {exc}"
             )
         return outcome
 
-    async def _run_in_turn(self, event: Event[Any]) -> Forward | Finished:
+    async def _run_admitted(self, event: Event[Any]) -> Forward | Finished:
         await self._shares.admit(event.tenant_id, "ingest")
         return await self._run(event)
 
-    async def _carry_out(
+    async def _apply(
         self, record: Record, outcome: Outcome, event: Event[Any] | None, attempt: int
     ) -> None:
         count = self._metrics.events_total.labels
         if isinstance(outcome, Forward):
-            await self._outlet.forward(self.stage.leaves, outcome.event)
+            await self._sink.forward(self.stage.leaves, outcome.event)
             count(self.stage.name, "done").inc()
             if self.stage.name == "sync":
                 self._metrics.freshness_seconds.observe(
@@ -243,7 +279,7 @@ class RecordProcessor:
         elif isinstance(outcome, Finished):
             count(self.stage.name, "superseded" if outcome.superseded else "done").inc()
         elif isinstance(outcome, DeadLettered):
-            await self._outlet.bury(record, self.stage.name, outcome, event, attempt)
+            await self._sink.write_dead_letter(record, self.stage.name, outcome, event, attempt)
             count(self.stage.name, "dead").inc()
             log.error("%s: dead letter (%s): %s", self.stage.name, outcome.reason, outcome.detail)
         elif isinstance(outcome, Retry | Pause):
@@ -255,11 +291,16 @@ class RecordProcessor:
             and event is not None
             and REPLAY_HEADER in record.headers
         ):
-            await self._outlet.end_replay(record, event)
+            await self._sink.end_replay(record, event)
 
     def _pause(self, pause: Pause) -> None:
         if pause.component not in self._paused:
-            log.warning("%s: waits for the %s: %s", self.stage.name, pause.component, pause.detail)
+            log.warning(
+                "%s: paused, the %s is unavailable: %s",
+                self.stage.name,
+                pause.component,
+                pause.detail,
+            )
         self._paused[pause.component] = pause.detail
         self._on_pause(pause.component, pause.cause)
 

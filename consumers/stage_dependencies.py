@@ -10,7 +10,7 @@ from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.flow import Stage
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares
-from livedex.pipeline.stages.chunk import ChunkerConfig
+from livedex.pipeline.stages.document_chunker import ChunkerConfig
 from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.patch import PatchStore
 from livedex.pipeline.stages.remote_content import RemoteContent

@@ -79,7 +79,7 @@ class BrokerOutcomeSink:
         assert self._broker is not None
         await self._broker.put(topic, event)
 
-    async def bury(
+    async def write_dead_letter(
         self,
         record: Record,
         stage: str,

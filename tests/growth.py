@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, chunk_document
 
 PACKAGES = ("livedex",)
 SMALL, LARGE = 2_000, 8_000  # characters

@@ -11,7 +11,8 @@ from livedex.pipeline.events.event import change_event
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.batched_store import BatchedDraftStore
-from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk
+from livedex.pipeline.stages.chunk import ChunkStage
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, ThreadChunker
 from livedex.pipeline.stages.embed import embed
 from livedex.pipeline.stages.outcome import Forward
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
@@ -55,15 +56,14 @@ class InlinePipeline:
                     update={"content": content, "size_bytes": len(change.content or b"")}
                 )
             )
-            first = await chunk(
-                event,
+            first = await ChunkStage(
                 store=self._store,
-                keeper=self._keeper,
+                drafts=self._keeper,
                 blobs=self._blobs,
-                cutter=self._cutter,
-                cutting=self._cutting,
-                reused=lambda _: None,
-            )
+                chunker=self._cutter,
+                config=self._cutting,
+                record_reused=lambda _: None,
+            ).run(event)
             if isinstance(first, Forward):
                 second = await embed(
                     first.event, store=self._store, generations=self, embedder=self

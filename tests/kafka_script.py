@@ -50,7 +50,7 @@ class ScriptedProcessor:
         self.working: dict[Place, asyncio.Future[Retry | None]] = {}
         self.ended: list[Place] = []
 
-    async def settle(self, record: Record) -> Retry | None:
+    async def process(self, record: Record) -> Retry | None:
         """Wait for the test."""
         place = (record.place["partition"], record.place["offset"])
         assert place not in self.working, "the same record twice at once"
@@ -63,11 +63,11 @@ class ScriptedProcessor:
             self.ended.append(place)
         return outcome
 
-    def is_replaced(self, record: Record, newer: Record) -> bool:
+    def is_superseded(self, record: Record, newer: Record) -> bool:
         """Values that say so replace what has the same key."""
         return record.payload == newer.payload == b"replaces"
 
-    def end_replaced(self, record: Record) -> None:
+    def record_superseded(self, record: Record) -> None:
         """It ends without being worked on."""
         self.ended.append((record.place["partition"], record.place["offset"]))
 

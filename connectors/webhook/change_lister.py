@@ -39,7 +39,7 @@ class SourceChangeLister:
         self._sources = {(source.tenant, source.name): source for source in sources}
         self._fetcher, self._receiver = fetcher, receiver
 
-    async def follow(self, event: Event[Changed]) -> None:
+    async def list_changes(self, event: Event[Changed]) -> None:
         """See `Lister.follow`."""
         tenant_id, name = event.tenant_id, event.data.source
         source = self._sources.get((tenant_id, name))
@@ -55,7 +55,7 @@ class SourceChangeLister:
             )
 
         async def ask(url: str) -> Any:
-            return await self._fetcher.answer(tenant_id, name, url)
+            return await self._fetcher.fetch_json(tenant_id, name, url)
 
         try:
             found = await look_up(source, orjson.loads(event.data.content_bytes()), ask)

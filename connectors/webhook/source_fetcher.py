@@ -85,7 +85,7 @@ class SourceFetcher:
         """Let go of threads."""
         self._getter.close()
 
-    def rights(self, tenant_id: TenantId, source: str) -> str:
+    def access_fingerprint(self, tenant_id: TenantId, source: str) -> str:
         """See `Fetcher.rights`."""
         configured = self._of(tenant_id, source).source
         if configured is None:
@@ -97,7 +97,7 @@ class SourceFetcher:
         )
         return hashlib.sha256(said.encode()).hexdigest()
 
-    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+    def refusal_reason(self, tenant_id: TenantId, source: str, url: str) -> str | None:
         """See `Fetcher.objection`."""
         try:
             check_host(parse_url(url), self._of(tenant_id, source).allowed)
@@ -159,7 +159,7 @@ class SourceFetcher:
             )
             raise
 
-    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+    async def fetch_json(self, tenant_id: TenantId, source: str, url: str) -> Any:
         """See `Fetcher.answer`."""
         rules = self._of(tenant_id, source)
         asked = self._asked(rules, url, FetchRequest(url, tenant_id, allowed=rules.allowed))

@@ -329,7 +329,7 @@ class KafkaBroker:
                 await self._broker.stop()
         except TimeoutError:
             log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)
-            await self._producer.hang_up()
+            await self._producer.abort()
 
 
 def _headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:

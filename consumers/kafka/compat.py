@@ -15,7 +15,7 @@ aiokafka issue 1155 for the same fault in fetching | the client waits between re
 | `is_connected`, `add_bootstrap_servers` | no rebootstrap (Kafka's KIP-899) | the client has
 `metadata_recovery_strategy` |
 | `close_now` | `stop` waits for unsendable records | `stop` has a timeout |
-| `accept_non_utf8_header_names` | one header name that is not UTF-8 stops its partition | the reader
+| `accept_non_utf8_header_names` | a header name that is not UTF-8 stops its partition | the reader
 returns such a record |
 """
 

@@ -52,7 +52,7 @@ class TopicUnavailableError(OutageError):
 
 
 class _CertificateRefusedError(Exception):
-    """Servers do not take our certificate, or want to see one."""
+    """A server rejects the client certificate, or requires one."""
 
 
 _REFUSALS = (
@@ -65,12 +65,16 @@ _REFUSALS = (
 
 @contextmanager
 def translate_kafka_errors(what: str) -> Iterator[None]:
-    """Turn the client's errors into Livedex's.
+    """Translate the client's errors into Livedex's.
+
+    Args:
+        what: the operation, for the message.
 
     Raises:
-        ConfigError: Kafka refuses who we are.
+        ConfigError: Kafka rejects the credentials.
         RejectedError: the record is larger than the topic allows.
-        OutageError: Kafka is away, or does not take it now.
+        OutageError: Kafka is unavailable, or does not accept it now.
+        TopicUnavailableError: the topic is missing or forbidden.
     """
     try:
         yield
@@ -118,8 +122,15 @@ def translate_kafka_errors(what: str) -> Iterator[None]:
 async def diagnose_connection_failure(
     settings: KafkaSettings, servers: tuple[str, ...]
 ) -> AsyncIterator[None]:
-    """Find out why no server could be connected to: aiokafka says that none could, whether they
-    are away or refuse who we are.
+    """Find out why no server could be reached: aiokafka raises the same error whether servers are
+    unavailable or reject the credentials.
+
+    Args:
+        settings: of the connection.
+        servers: to try.
+
+    Raises:
+        KafkaConnectionError: none could be reached, for no other reason.
     """
     try:
         yield
@@ -130,7 +141,12 @@ async def diagnose_connection_failure(
 
 
 async def _shake_hands(settings: KafkaSettings, server: str) -> None:
-    """Raise what a server has against us; return where it is away."""
+    """Return if a server is unavailable.
+
+    Raises:
+        SSLCertVerificationError: its certificate is not trusted.
+        KafkaError: it rejects the credentials.
+    """
     host, _, port = server.rpartition(":")
     arguments = client_arguments(settings, (server,))
     del arguments["bootstrap_servers"]
@@ -148,8 +164,11 @@ async def _shake_hands(settings: KafkaSettings, server: str) -> None:
 
 
 async def _show_certificate(host: str, port: int, context: ssl.SSLContext) -> None:
-    """Raise what a server has against our certificate, which it says only after the handshake;
-    return where it is away.
+    """Return if a server is unavailable or accepts the certificate; it answers only after the
+    handshake.
+
+    Raises:
+        _CertificateRefusedError: it rejects the certificate.
     """
     writer: asyncio.StreamWriter | None = None
     try:

@@ -71,7 +71,11 @@ class KafkaConsumerLag:
             return found
 
     async def mark(self) -> Mapping[TopicPartition, int]:
-        """Where the changes that were accepted up to now end."""
+        """Return the end offsets of the changes accepted so far.
+
+        Raises:
+            OutageError: a partition has no leader.
+        """
         async with self._asking() as (consumer, admin):
             topic = self._settings.prefix + CHANGED
             _, _, ends = await self._offsets(consumer, admin, "chunk", topic)
@@ -141,8 +145,11 @@ class KafkaConsumerLag:
     async def _offsets(
         self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, stage: str, topic: str
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Committed, first and end offsets of a topic's partitions; first and end offsets only of
-        those that have a leader.
+        """Return committed, first and end offsets of a topic's partitions; first and end offsets
+        only for those with a leader.
+
+        Raises:
+            OutageError: the topic is missing.
         """
         described = await admin.describe_topics([topic])
         partitions = [TopicPartition(topic, p["partition"]) for p in described[0]["partitions"]]

@@ -1,12 +1,11 @@
-"""What a stage has taken from Kafka and not yet given back: the window between what was read and
-what is committed.
+"""Track in-flight records between fetch and commit.
 
-Invariants: records of one key are settled one after another, in the order of their offsets, but
-that one which waits long to be tried again lets the others go on (versions order them), and that
-one which a newer record of its key replaces ends at once (`consumers/replacement.py`); tenants take
-turns at the workers, whatever stands in front in a partition; an offset is committed only when
-every record before it has its durable outcome; of a partition that went to another member nothing
-more is begun and nothing is committed.
+Invariants: records of one key are processed one after another, in the order of their offsets,
+except that a record with a long retry delay lets the others continue (versions order them), and
+that a record superseded by a newer one of its key ends at once (`consumers/replacement.py`);
+workers serve tenants in turn, whatever the order in a partition; an offset is committed only when
+every record before it has a durable outcome; records of a revoked partition are neither started nor
+committed.
 """
 
 from __future__ import annotations
@@ -29,26 +28,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AFTER_A_SURPRISE_S = 1.0
-_IN_ORDER_S = 5.0  # that the records behind one wait for it to be tried again
-READ_AHEAD = 128  # keys with something to do, for each worker: among these, tenants take turns
-# records read of a partition of which some wait for a place to go
-_MOST_BEHIND_HELD = 8 * READ_AHEAD
-_MOST_OPEN = 200_000  # offsets of a partition that ended behind one that has not
+_UNEXPECTED_ERROR_DELAY_S = 1.0
+_MAX_BLOCKING_DELAY_S = 5.0  # a longer retry delay lets later records of the key continue
+READ_AHEAD = 128  # runnable keys for each worker, from which tenants are served in turn
+# records of a partition of which some wait for a leader
+_MAX_BEHIND_HELD = 8 * READ_AHEAD
+_MAX_INCOMPLETE = 200_000  # completed offsets behind an incomplete one
 KafkaRecord: TypeAlias = "ConsumerRecord[Any, Any]"
 # partition, which log of it, and key or, without one, offset
 OrderingKey: TypeAlias = tuple["TopicPartition", int, bytes | int]
 
 
 class InFlightWindow:
-    """Settles records of several partitions, many at once.
+    """Processes records of several partitions concurrently.
 
     Args:
+        settler: processes a record.
         prefix: of the installation's topics.
-        most_bytes: of records that wait or are worked on; above it the window is full.
-        progressed: called after each record that has its outcome.
-        until_back: returns, of a record whose next event has no place to go now, what is set once
-            it has; else None.
+        most_bytes: of records in memory; above it the window is full.
+        progressed: called after each record with an outcome.
+        until_back: for a record whose next partition has no leader, returns an event that is set
+            once it has one; otherwise None.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class InFlightWindow:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be read for now."""
-        # what stands behind another record of its key costs its bytes and no room
+        """Return whether reading must pause."""
+        # records behind another one of their key cost bytes, but no place
         runnable = len(self._lanes) - self._sleeping
         return (
             runnable >= READ_AHEAD * self._settler.stage.workers
@@ -91,25 +91,28 @@ class InFlightWindow:
 
     @property
     def _is_far_ahead(self) -> bool:
-        return any(len(state.taken) >= _MOST_OPEN for state in self._partitions.values())
+        return any(len(state.taken) >= _MAX_INCOMPLETE for state in self._partitions.values())
 
     @property
     def size(self) -> int:
-        """Records without an outcome."""
+        """Return the number of records without an outcome."""
         return self._waiting
 
     def take(self, partition: TopicPartition, records: Iterable[KafkaRecord]) -> None:
-        """Begin work on records, in the order of their offsets; those that are here already are
-        left out.
+        """Start processing records, in the order of their offsets; known ones are ignored.
+
+        Args:
+            partition: of the records.
+            records: as read.
         """
         state = self._partitions.get(partition)
         if state is None:
-            return  # it went to another member while this was on its way
+            return  # revoked in the meantime
         for raw in records:
             # the client never goes back behind what it has committed
             if state.committed is not None and raw.offset < state.committed:
                 log.warning(
-                    "%s-%d begins anew at offset %d: the topic was made again",
+                    "%s-%d restarts at offset %d: the topic was recreated",
                     raw.topic,
                     raw.partition,
                     raw.offset,
@@ -138,27 +141,42 @@ class InFlightWindow:
         self._tasks[lane] = asyncio.create_task(self._work(lane, state, wait_s))
 
     def restart(self, partition: TopicPartition) -> None:
-        """Take what is read next for another log of the same name; what is here of the old one is
-        still worked on, and commits nothing.
+        """Treat the next records as those of a recreated topic; records of the old one are still
+        processed, and commit nothing.
+
+        Args:
+            partition: of the recreated topic.
         """
         if (old := self._partitions.get(partition)) is not None:
             self._partitions[partition] = PartitionOffsets(log=old.log + 1, open=old.open)
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin nothing new of these: they may go to another member."""
+        """Start no new record of partitions that may be revoked.
+
+        Args:
+            partitions: of this member.
+        """
         for partition in partitions:
             if partition in self._partitions:
                 self._partitions[partition].open.clear()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Work on these and no others; what was under way of those that stay goes on."""
+        """Process exactly these partitions; work on those that stay continues.
+
+        Args:
+            partitions: of this member.
+        """
         for lost in [p for p in self._partitions if p not in partitions]:
             self._forget(lost)
         for partition in partitions:
             self._partitions.setdefault(partition, PartitionOffsets()).open.set()
 
     async def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is worked on; False when something still is."""
+        """Wait until no record is in processing; return False after a timeout.
+
+        Args:
+            timeout_s: seconds, >= 0.
+        """
         deadline = time.monotonic() + timeout_s
         while self._working:
             if time.monotonic() > deadline:
@@ -167,7 +185,7 @@ class InFlightWindow:
         return True
 
     def to_commit(self) -> dict[TopicPartition, int]:
-        """Offsets that moved since they were committed last."""
+        """Return the offsets to commit that moved since the last commit."""
         return {
             p: s.commit
             for p, s in self._partitions.items()
@@ -175,7 +193,11 @@ class InFlightWindow:
         }
 
     def read_up_to(self, partition: TopicPartition) -> int | None:
-        """The offset behind the last record that was taken; None where none was."""
+        """Return the offset after the last record read; None before the first.
+
+        Args:
+            partition: of this member.
+        """
         state = self._partitions.get(partition)
         return None if state is None or state.highest < 0 else state.highest + 1
 
@@ -185,7 +207,12 @@ class InFlightWindow:
         return [] if state is None else state.pop_gaps()
 
     def skip_to(self, partition: TopicPartition, position: int) -> None:
-        """Note that there is nothing for us before a position, once all before it has ended."""
+        """Record that no more records come before a position; ignored while any is incomplete.
+
+        Args:
+            partition: of this member.
+            position: of the consumer.
+        """
         state = self._partitions.get(partition)
         if (
             state is not None
@@ -197,13 +224,17 @@ class InFlightWindow:
             state.skip_to(position)
 
     def committed(self, offsets: dict[TopicPartition, int]) -> None:
-        """Note what was committed."""
+        """Record committed offsets.
+
+        Args:
+            offsets: by partition.
+        """
         for partition, offset in offsets.items():
             if partition in self._partitions:
                 self._partitions[partition].committed = offset
 
     async def end(self) -> None:
-        """Cancel what is left; a cancellation is no outcome."""
+        """Cancel all processing; cancelled records are redelivered unchanged."""
         tasks = list(self._tasks.values())
         self.assign(())
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -213,9 +244,9 @@ class InFlightWindow:
         for lane in [lane for lane in self._lanes if lane[0] == partition]:
             self._tasks.pop(lane).cancel()
             for raw in self._lanes.pop(lane):
-                self._leave(lane, raw)
+                self._remove(lane, raw)
 
-    def _leave(self, of: OrderingKey, raw: KafkaRecord) -> None:
+    def _remove(self, of: OrderingKey, raw: KafkaRecord) -> None:
         self._waiting -= 1
         self._bytes -= _size(raw)
         lane = _lane_of(of[0], of[1], raw)
@@ -234,24 +265,24 @@ class InFlightWindow:
                 await self._hold(lane, back)
                 continue
             try:
-                wait_s = await self._settle(lane, queue[0], state)
+                wait_s = await self._process(lane, queue[0], state)
             except StoppingError:
-                return  # nothing was decided; the next process reads it again
+                return  # no outcome: the record is redelivered
             own: OrderingKey = (lane[0], lane[1], queue[0].offset)
-            if wait_s is not None and (wait_s <= _IN_ORDER_S or lane == own):
+            if wait_s is not None and (wait_s <= _MAX_BLOCKING_DELAY_S or lane == own):
                 await self._sleep(lane, queue[0], wait_s)
                 continue
             raw = queue.popleft()
             if wait_s is not None:
                 self._begin(own, state, raw, wait_s)
                 continue
-            self._leave(lane, raw)
+            self._remove(lane, raw)
             state.end(raw.offset)
             self._progressed()
         del self._lanes[lane], self._tasks[lane]
 
     async def _hold(self, lane: OrderingKey, back: asyncio.Event) -> None:
-        """Wait, without a worker, until the next event of a record has a place to go."""
+        """Wait, without a worker, until the partition of the next event has a leader."""
         self._sleeping += 1
         self._held[lane[0]] += 1
         try:
@@ -263,63 +294,69 @@ class InFlightWindow:
             self._progressed()
 
     def should_pause(self, partition: TopicPartition) -> bool:
-        """Return whether so much of a partition waits for a place to go that no more of it should
-        be read.
+        """Return whether too many records of a partition wait for a leader to read more of it.
+
+        Args:
+            partition: of this member.
         """
         held, state = self._held[partition], self._partitions.get(partition)
         return held >= READ_AHEAD or (
-            held > 0 and state is not None and len(state.taken) >= _MOST_BEHIND_HELD
+            held > 0 and state is not None and len(state.taken) >= _MAX_BEHIND_HELD
         )
 
     async def _sleep(self, of: OrderingKey, raw: KafkaRecord, wait_s: float) -> None:
-        """Wait before a record is tried again, or until a newer one replaces it.
+        """Wait until a record is retried, or superseded by a newer one.
 
-        Meanwhile it takes room by its bytes alone, since others are not to blame for it.
+        A sleeping record counts by its bytes only, so that it does not stop other records.
         """
         self._sleeping += 1
         end, lane = time.monotonic() + wait_s, _lane_of(of[0], of[1], raw)
         try:
             self._progressed()
-            while (left_s := end - time.monotonic()) > 0 and not self._is_replaced(of, raw):
+            while (left_s := end - time.monotonic()) > 0 and not self._is_superseded(of, raw):
                 newer = self._newer.setdefault(lane, asyncio.Event())
                 with suppress(TimeoutError):
                     await asyncio.wait_for(newer.wait(), left_s)
         finally:
             self._sleeping -= 1
 
-    def _is_replaced(self, of: OrderingKey, raw: KafkaRecord) -> bool:
+    def _is_superseded(self, of: OrderingKey, raw: KafkaRecord) -> bool:
         newest = self._newest.get(_lane_of(of[0], of[1], raw), raw)
-        return newest is not raw and self._settler.is_replaced(
+        return newest is not raw and self._settler.is_superseded(
             self._record(raw), self._record(newest)
         )
 
     def _record(self, raw: KafkaRecord) -> Record:
         return from_kafka(raw, self._prefix)
 
-    async def _settle(
+    async def _process(
         self, of: OrderingKey, raw: KafkaRecord, state: PartitionOffsets
     ) -> float | None:
-        """Seconds to wait before it is tried again; None when it has its outcome."""
-        if self._is_replaced(of, raw):
-            self._settler.end_replaced(self._record(raw))
+        """Return the seconds until the record is retried; None once it has its outcome.
+
+        Raises:
+            StoppingError: the process is stopping.
+        """
+        if self._is_superseded(of, raw):
+            self._settler.record_superseded(self._record(raw))
             return None
-        async with self._slots.hold(_tenant_of(raw)):
+        async with self._slots.slot(_tenant_of(raw)):
             if not state.open.is_set():
                 return 0.0
             self._working += 1
             try:
-                again = await self._settler.settle(self._record(raw))
+                again = await self._settler.process(self._record(raw))
             except StoppingError:
                 raise
             except Exception:
                 log.exception(
-                    "%s: offset %d of %s-%d is tried again",
+                    "%s: offset %d of %s-%d is retried",
                     self._settler.stage.name,
                     raw.offset,
                     raw.topic,
                     raw.partition,
                 )
-                return _AFTER_A_SURPRISE_S
+                return _UNEXPECTED_ERROR_DELAY_S
             finally:
                 self._working -= 1
         return None if again is None else again.after_s
@@ -330,7 +367,7 @@ def _lane_of(partition: TopicPartition, log_number: int, raw: KafkaRecord) -> Or
 
 
 def _tenant_of(raw: KafkaRecord) -> str:
-    """The tenant by the key, TENANT/DOCUMENT; what other keys say is one more tenant."""
+    """Return the tenant of a key TENANT/DOCUMENT; other keys share one."""
     tenant_id, slash, _ = (raw.key or b"").partition(b"/")
     return tenant_id.decode("utf-8", "replace") if slash else ""
 

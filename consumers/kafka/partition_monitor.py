@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import IllegalStateError, KafkaError
 
+from livedex.consumers.kafka.compat import client_of
 from livedex.consumers.kafka.in_flight_window import InFlightWindow
 from livedex.consumers.kafka.partition_leaders import has_leader
 
@@ -93,7 +94,9 @@ class PartitionMonitor:
         self._due = time.monotonic() + LOOK_EVERY_S
         self._count(consumer)
         partitions = [
-            p for p in consumer.assignment() if p in self._start and has_leader(consumer._client, p)
+            p
+            for p in consumer.assignment()
+            if p in self._start and has_leader(client_of(consumer), p)
         ]
         if not partitions:
             return

@@ -1,6 +1,4 @@
-"""The producer below FastStream's broker, idempotent, and begun anew once Kafka has refused
-something of it.
-"""
+"""Idempotent producer that is replaced after Kafka rejects a record."""
 
 from __future__ import annotations
 
@@ -55,25 +53,27 @@ _COLLATERAL = (
     ProducerClosed,
     ProducerFenced,
 )
-"""What becomes of the records of a producer once another record of it was refused: they were not
-written, and are not to blame.
+"""Errors of records after another record of the same producer was rejected: they were not written,
+and may be sent again.
 """
-_MOST_DELIVERIES = 4
+_MAX_DELIVERIES = 4
 
 
 class RenewableProducer:
-    """What a FastStream broker publishes through.
+    """Sends records below a FastStream broker.
 
-    An idempotent producer numbers what it sends to a partition, and aiokafka counts a batch that
-    Kafka refused (one too large for its topic) like any other: the next number is then one that
-    Kafka does not expect, and everything after it is refused (OutOfOrderSequenceNumber) for as long
-    as the producer lives. So a new one, with a new producer id, takes its place.
+    An idempotent producer numbers its batches in each partition, and aiokafka counts a batch that
+    Kafka rejected (too large for its topic) like any other. Kafka does not expect the next number,
+    so it rejects all later batches (OutOfOrderSequenceNumber) as long as the producer lives.
+    Therefore a new producer with a new id replaces it.
 
     Args:
-        broker: its producer is opened by its start, with `PRODUCING`.
+        broker: its start opens the first producer, with `PRODUCER_OPTIONS`.
+        settings: of the connection.
+        servers: to connect to.
 
     Attributes:
-        ending: the process ends, and no new producer is opened any more.
+        ending: the process ends, and no new producer is opened.
     """
 
     def __init__(
@@ -89,40 +89,46 @@ class RenewableProducer:
     async def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Any = None
     ) -> asyncio.Future[Any]:
-        """Hand a record over; what is returned is done once Kafka holds it, or refused it.
+        """Send a record; return the future of its acknowledgement.
 
-        A record that a former producer could not deliver, because another record of it was refused,
-        is handed to the present one.
+        A record that failed because another record of the same producer was rejected is sent again
+        by the new producer.
 
         Args:
+            topic: full name.
+            value: of the record; None for a tombstone.
+            key: of the record.
             headers: of the record.
 
         Raises:
-            KafkaError: it cannot be handed over.
+            KafkaError: the record cannot be sent.
         """
         client, sent = await self._hand_over(topic, value, key, headers)
 
         async def delivered() -> Any:
             nonlocal client, sent
-            for _ in range(_MOST_DELIVERIES):
+            for _ in range(_MAX_DELIVERIES):
                 try:
                     return await sent
                 except _COLLATERAL as exc:
-                    self._look(client, exc)
+                    self._replace_after(client, exc)
                     client, sent = await self._hand_over(topic, value, key, headers)
                 except KafkaError as exc:
-                    self._look(client, exc)
+                    self._replace_after(client, exc)
                     raise
             return await sent
 
         return asyncio.create_task(delivered(), name=f"deliver to {topic}")
 
     async def check_topic(self, topic: str) -> None:
-        """Pass where a topic is known, or Kafka cannot be asked.
+        """Return if a topic exists or Kafka does not answer.
+
+        Args:
+            topic: full name.
 
         Raises:
-            UnknownTopicOrPartitionError: it is not there.
-            TopicAuthorizationFailedError: it may not be seen.
+            UnknownTopicOrPartitionError: it does not exist.
+            TopicAuthorizationFailedError: this user may not see it.
         """
         client = self.client
         if client is None or client.cluster.partitions_for_topic(topic) is not None:
@@ -141,8 +147,12 @@ class RenewableProducer:
     async def _hand_over(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Any
     ) -> tuple[AIOKafkaProducer, asyncio.Future[Any]]:
-        """Give a record to the present producer, never to one that is being replaced."""
-        for _ in range(_MOST_DELIVERIES):
+        """Give a record to the present producer, never to one that is being replaced.
+
+        Raises:
+            ProducerClosed: there is none.
+        """
+        for _ in range(_MAX_DELIVERIES):
             if self._renewal is not None and not self._renewal.done():
                 await asyncio.shield(self._renewal)
             client = self._client
@@ -155,8 +165,8 @@ class RenewableProducer:
                     raise
         raise ProducerClosed
 
-    def _look(self, client: AIOKafkaProducer, exc: KafkaError) -> None:
-        """Renew the producer that a record failed on, once, however many failed."""
+    def _replace_after(self, client: AIOKafkaProducer, exc: KafkaError) -> None:
+        """Replace the producer after a failure, once for all records that failed with it."""
         if (
             not self.ending
             and client is self._client
@@ -188,15 +198,15 @@ class RenewableProducer:
             raise
         self._before = [(client, task) for client, task in self._before if not task.done()]
         self._before.append(
-            (old, asyncio.create_task(old.stop(), name="let a producer send what it has"))
+            (old, asyncio.create_task(old.stop(), name="stop the replaced producer"))
         )
 
     async def close(self, timeout_s: float) -> None:
-        """Let go of every producer, also of those that wait for an answer: what they have not sent
-        was not acknowledged to anybody.
+        """Close every producer, also those that wait for a response: their unsent records were not
+        acknowledged.
 
         Args:
-            timeout_s: how long former producers may take to send what they have.
+            timeout_s: for former producers to send their records.
         """
         if self._renewal is not None:
             self._renewal.cancel()
@@ -208,8 +218,8 @@ class RenewableProducer:
                 task.cancel()
                 await close_now(client)
 
-    async def hang_up(self) -> None:
-        """Let go of the present producer without a word."""
+    async def abort(self) -> None:
+        """Close the present producer without waiting."""
         if client := self._client:
             await close_now(client)
 

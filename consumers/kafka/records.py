@@ -30,10 +30,11 @@ clock that may have been set since.
 
 
 def from_kafka(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
-    """A record of ours.
+    """Convert a record of aiokafka.
 
     Args:
-        prefix: of the installation's topics, which the record does not name.
+        raw: as read.
+        prefix: of the installation's topics; removed from the topic.
     """
     place: dict[str, Any] = {
         "partition": raw.partition,

@@ -56,10 +56,11 @@ class TopicPlan:
 
 
 def topic_plans(settings: KafkaSettings, brokers: int = _COPIES) -> list[TopicPlan]:
-    """Every topic of an installation.
+    """Return every topic of an installation.
 
     Args:
-        brokers: there are.
+        settings: of Kafka.
+        brokers: of the cluster.
 
     Keys are tenant and document, and each change is whole: where a cluster compacts
     `livedex.changed`, nothing but what a newer change of the same document replaces is lost. We do
@@ -90,17 +91,19 @@ async def ensure_topics(
     servers: tuple[str, ...],
     told: Callable[[str], None] = lambda said: log.warning("%s", said),
 ) -> list[str]:
-    """Make the topics that are missing; what is there is checked and left as it is.
+    """Create missing topics; existing ones are checked and not changed.
 
     Args:
-        told: what is not as it should be of topics that are there.
+        settings: of Kafka.
+        servers: to connect to.
+        told: called with each problem of an existing topic.
 
     Returns:
-        The names of those made.
+        the names of the created topics.
 
     Raises:
-        ConfigError: some are missing and Kafka forbids making them, or one that is there would lose
-        records.
+        ConfigError: Kafka forbids the creation, or an existing topic would lose
+            records.
         OutageError: Kafka does not answer.
     """
     admin = AIOKafkaAdminClient(**client_arguments(settings, servers), client_id="livedex-topics")

@@ -27,11 +27,12 @@ _KEEP_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscriber with all that telling it takes.
+    """A subscriber and its delivery options.
 
     Attributes:
-        route: to it; None: it reads for itself.
-        attempts: at telling one thing.
+        registration: of the subscriber.
+        route: its endpoint; None: it reads its notifications itself.
+        attempts: for one notification.
     """
 
     registration: SubscriberConfig
@@ -47,15 +48,18 @@ async def open_delivery_workers(
     metrics: Metrics,
     tell: Callable[[str, str | None], None],
 ) -> AsyncIterator[list[DeliveryWorker]]:
-    """Make the database know these subscribers, and no others; a courier for each that has a URL,
-    to be run while the block lasts.
+    """Store the subscribers in the database, and open a delivery worker for each one with a URL.
 
     Args:
-        url: of the database, to be woken.
-        tell: writes down how a component is.
+        subscriptions: all of them; others are removed.
+        database: of the notifications.
+        url: of the database, for wake-ups.
+        metrics: of this process.
+        tell: called with a component and its problem, or None.
 
     Raises:
-        OutageError, RetryableError: the database is away.
+        OutageError: the database is unavailable.
+        RetryableError: the same, for a moment.
     """
     subscribers, outbox = SubscriberStore(database), NotificationOutbox(database)
     for name in await subscribers.configure([each.registration for each in subscriptions]):

@@ -196,11 +196,12 @@ class WebhookSender:
 async def open_webhook_sender(
     route: Endpoint, *, at_once: int, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[WebhookSender]:
-    """A sender, for as long as the block lasts.
+    """Open a sender for the block.
 
     Args:
-        at_once: connections at most.
-        clock: seconds since 1970.
+        route: endpoint of the subscriber.
+        at_once: maximum number of connections.
+        clock: returns seconds since 1970.
     """
     async with httpcore.AsyncConnectionPool(
         ssl_context=route.trust,

@@ -234,7 +234,7 @@ class PostgresBroker:
             tenant_id, document = tenant_of(row), (row.headers or {}).get(DOCUMENT_HEADER)
             try:
                 async with turns.hold(tenant_id, document):
-                    again = await settler.settle(_record(row))
+                    again = await settler.process(_record(row))
             except StoppingError:
                 raise _AgainError(0.0) from None
             except DocumentBusyError:

@@ -71,7 +71,7 @@ class RowScheduler:
             DocumentBusyError: too many wait for that.
         """
         if document is None:
-            async with self._slots.hold(tenant_id):
+            async with self._slots.slot(tenant_id):
                 yield
             return
         lock, present = self._documents.setdefault(document, (asyncio.Lock(), []))
@@ -81,7 +81,7 @@ class RowScheduler:
         try:
             await self._in_turn(lock, tenant_id)
             try:
-                async with self._slots.hold(tenant_id):
+                async with self._slots.slot(tenant_id):
                     yield
             finally:
                 lock.release()

@@ -23,7 +23,7 @@ from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.extract import is_supported_file
 from livedex.pipeline.model import GenerationId, TenantId
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, ThreadChunker
+from livedex.pipeline.stages.document_chunker import ChunkedDocument, ChunkerConfig, ThreadChunker
 from livedex.pipeline.stages.process_pool import ProcessChunker
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.source_file_store import SourceFileStore
@@ -91,7 +91,7 @@ class FileChunker:
         self._cutting = cutting
         self._cutter = ThreadChunker(cutting, elsewhere)
 
-    async def cut(self, folder: Folder, path: bytes) -> ChunkedDocument | None:
+    async def chunk(self, folder: Folder, path: bytes) -> ChunkedDocument | None:
         """The document of a file now.
 
         Returns:
@@ -112,7 +112,7 @@ class FileChunker:
                 error=f"{reading.stat.st_size} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES"
                 f" ({self._cutting.max_bytes}).",
             )
-        return await self._cutter.cut(
+        return await self._cutter.chunk(
             reading.content, name=path_to_text(path.rsplit(b"/", 1)[-1]), mime_type=None
         )
 

@@ -53,7 +53,7 @@ class InlineIngest:
         """See `livedex.pipeline.store.protocol.Contents`."""
         return self._content
 
-    async def keep(self, draft: Draft) -> int | None:
+    async def store_draft(self, draft: Draft) -> int | None:
         """See `livedex.pipeline.stages.chunk.DraftStore`."""
         await self._prepare(draft, await self._generations.active())
         return None if self._prepared is None else self._prepared.new

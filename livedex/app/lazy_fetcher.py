@@ -46,17 +46,17 @@ class LazyFetcher:
         async with self._contents.fetch(tenant_id, source, url, validator) as found:
             yield found
 
-    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+    async def fetch_json(self, tenant_id: TenantId, source: str, url: str) -> Any:
         """See `Fetcher.answer`."""
-        return await self._contents.answer(tenant_id, source, url)
+        return await self._contents.fetch_json(tenant_id, source, url)
 
-    def rights(self, tenant_id: TenantId, source: str) -> str:
+    def access_fingerprint(self, tenant_id: TenantId, source: str) -> str:
         """See `Fetcher.rights`."""
-        return self._contents.rights(tenant_id, source)
+        return self._contents.access_fingerprint(tenant_id, source)
 
-    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+    def refusal_reason(self, tenant_id: TenantId, source: str, url: str) -> str | None:
         """See `Fetcher.objection`."""
-        return self._contents.objection(tenant_id, source, url)
+        return self._contents.refusal_reason(tenant_id, source, url)
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -93,6 +93,6 @@ class LazyChangeLister:
             RequestIngester(VersionAllocator(self._database), self._intake, self._fetcher),
         )
 
-    async def follow(self, event: Event[Changed]) -> None:
+    async def list_changes(self, event: Event[Changed]) -> None:
         """See `Lister.follow`."""
-        await self._listings.follow(event)
+        await self._listings.list_changes(event)

@@ -49,7 +49,7 @@ class Livedex(DocumentReader):
     """An index in this process; see `open`."""
 
     def __init__(self, surroundings: AppContext, gatherer: PassageEmbedder) -> None:
-        from livedex.pipeline.stages.chunk import ThreadChunker
+        from livedex.pipeline.stages.document_chunker import ThreadChunker
 
         super().__init__(surroundings)
         self._gatherer = gatherer
@@ -135,7 +135,7 @@ class Livedex(DocumentReader):
 
     async def _ingest(self, event: Event[Changed], content: bytes) -> IngestResult:
         from livedex.app.inline_ingest import InlineIngest
-        from livedex.pipeline.stages.chunk import chunk
+        from livedex.pipeline.stages.chunk import ChunkStage
         from livedex.pipeline.stages.embed import embed
         from livedex.pipeline.stages.outcome import Forward
 
@@ -146,15 +146,14 @@ class Livedex(DocumentReader):
             reused = passages
 
         with closing(InlineIngest(s, content, self._gatherer)) as version:
-            first = await chunk(
-                event,
+            first = await ChunkStage(
                 store=s.store,
-                keeper=version,
+                drafts=version,
                 blobs=version,
-                cutter=self._cutter,
-                cutting=s.cutting,
-                reused=count,
-            )
+                chunker=self._cutter,
+                config=s.cutting,
+                record_reused=count,
+            ).run(event)
             if not isinstance(first, Forward):
                 return IngestResult(superseded=True)
             second = await embed(

@@ -24,7 +24,7 @@ from livedex.connectors.filesystem.comparison import FolderComparison
 from livedex.connectors.filesystem.reconciler import DELETE_LIMIT_MIN_DOCUMENTS
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import FolderSource, Settings
-from livedex.pipeline.stages.chunk import ChunkerConfig
+from livedex.pipeline.stages.document_chunker import ChunkerConfig
 from livedex.pipeline.store.documents.index_inspection import hashes_with_vector
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -159,7 +159,7 @@ def _withheld(plan: Plan, max_delete_share: float) -> int:
 async def _add_file(
     plan: Plan, comparison: FolderComparison, path: bytes, cutter: FileChunker
 ) -> None:
-    cut = await cutter.cut(comparison.folder, path)
+    cut = await cutter.chunk(comparison.folder, path)
     if cut is not None:
         plan.passages |= {piece.hash: len(piece.content) for piece in cut.pieces}
 

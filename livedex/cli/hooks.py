@@ -158,7 +158,7 @@ def _fetch(url: str, settings: Settings, source: WebhookSource) -> dict[str, str
 
     if not settings.fetch.enabled:
         return {"with": None, "refused": "LIVEDEX_FETCH_ENABLED is false: nothing is fetched"}
-    objection = LazyFetcher(settings).objection(TenantId(source.tenant), source.name, url)
+    objection = LazyFetcher(settings).refusal_reason(TenantId(source.tenant), source.name, url)
     return {
         "with": source.token_env if objection is None and sends_token_to(source, url) else None,
         "refused": objection,

@@ -124,7 +124,7 @@ def check_urls(
     """
     for item, place in zip(incoming, places, strict=True):
         objection = (
-            receiver.fetcher.objection(tenant_id, "", item.url)
+            receiver.fetcher.refusal_reason(tenant_id, "", item.url)
             if item.url is not None and receiver.fetcher is not None
             else None
         )

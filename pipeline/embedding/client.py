@@ -123,8 +123,8 @@ class EmbeddingClient:
             OutageError: the provider is unavailable, or rate-limits even a probe.
             RetryableError: every try failed. A probe can tell whether the texts or the provider
                 are at fault.
-            RejectedError: the provider rejected the texts, or denied them while it answered a
-                probe.
+            RejectedError: the provider rejected the texts.
+            TextDeniedError: it denied them while it answered a probe.
         """
         failures = rate_limits = 0
         while True:
@@ -170,7 +170,7 @@ class EmbeddingClient:
         try:
             await self.request([PROBE_TEXT], "query")
         except RejectedError as exc:
-            raise _rejected_probe(exc) from exc
+            raise OutageError(COMPONENT, f"even a probe is refused: {exc}") from exc
 
     async def probe(self) -> None:
         """Check that the provider works at this moment; open the circuit breaker if not.
@@ -194,7 +194,7 @@ class EmbeddingClient:
         try:
             found: int = (await self._request([PROBE_TEXT], "query", None)).shape[1]
         except RejectedError as exc:
-            raise _rejected_probe(exc) from exc
+            raise OutageError(COMPONENT, f"even a probe is refused: {exc}") from exc
         if self._dimensions in (None, found):
             self._dimensions, self.is_dimensions_confirmed = found, True
         return found
@@ -269,7 +269,3 @@ class EmbeddingClient:
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = max(self._paused_until, self.clock.monotonic() + seconds)
-
-
-def _rejected_probe(cause: RejectedError) -> OutageError:
-    return OutageError(COMPONENT, f"even a probe is refused: {cause}")

@@ -184,6 +184,9 @@ class EmbedCall:
         The other halves return to the pending texts together, so that one bad text among n costs
         about log2(n) + 3 requests. A text counts as failed once if it failed alone, or if the rest
         of a rejected request was embedded.
+
+        Raises:
+            OutageError: the provider is unavailable.
         """
         unknown: list[int] = []
         is_proven = len(failed) == 1
@@ -217,7 +220,11 @@ class EmbedCall:
             self._poison_texts.record_failure(case, fault, at, embedded)
 
     async def _try_alone(self, index: int, case: SuspectText) -> None:
-        """Send one text until it is embedded, or until the rules reject it or declare an outage."""
+        """Send one text until it is embedded or the rules reject it.
+
+        Raises:
+            OutageError: by the rules, or because the provider is unavailable.
+        """
         poison_texts, clock = self._poison_texts, self._clock
         for attempt in itertools.count(1):
             embedded = poison_texts.embedded

@@ -96,7 +96,11 @@ class LocalEmbedder:
 
 
 def _load() -> Any:
-    """The model, from the two files in the package's folder."""
+    """Load the model from the two files in the package's folder.
+
+    Raises:
+        ConfigError: the package or its files are missing.
+    """
     from model2vec import StaticModel
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer

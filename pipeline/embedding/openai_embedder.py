@@ -173,7 +173,11 @@ def _endpoint(url: str) -> httpx.URL:
 
 
 def _sendable(api_key: SecretStr | None) -> SecretStr:
-    """The key without the line end that files of secrets have; empty where there is none."""
+    """Return the key without the line end of a secret file; empty without a key.
+
+    Raises:
+        ConfigError: the key has characters that a header cannot contain.
+    """
     key = "" if api_key is None else api_key.get_secret_value().strip()
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from livedex.pipeline.embedding.provider_json import parse_provider_json
 from livedex.pipeline.embedding.provider_messages import error_message
 from livedex.pipeline.errors import RetryableError
 
@@ -71,7 +71,7 @@ def _items(body: bytes, texts: Sequence[str]) -> list[Any]:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        answer = _lenient(body)
+        answer = _parse_json(body)
     found = _unwrapped(answer, 0)
     if found is None:
         words = error_message(body, texts)
@@ -93,18 +93,24 @@ def _unwrapped(answer: Any, depth: int) -> list[Any] | None:
     return None
 
 
-def _lenient(body: bytes) -> Any:
-    """Read what Python writes and JSON does not know, NaN and Infinity, so that the vector that
-    holds it can be named.
+def _parse_json(body: bytes) -> Any:
+    """Return the parsed body.
+
+    Raises:
+        RetryableError: it is not JSON.
     """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as exc:
+        return parse_provider_json(body)
+    except ValueError as exc:
         raise RetryableError(f"wrong answer: {len(body)} bytes that are not JSON") from exc
 
 
 def _index(item: Any, place: int, count: int) -> int:
-    """Which text an item belongs to."""
+    """Return the index of the text that an item belongs to.
+
+    Raises:
+        RetryableError: the index is not a number.
+    """
     index = item.get("index") if isinstance(item, dict) else None
     if index is None:
         return place

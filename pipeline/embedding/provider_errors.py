@@ -1,17 +1,15 @@
-"""What a provider's refusal means:
-
-HTTP status, headers and error code to one of our errors, with the provider's words as far as they
-may be shown.
+"""Map a provider's error response to an error, with the provider's message as far as it may be
+shown.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from livedex.pipeline.embedding.provider_json import parse_provider_json
 from livedex.pipeline.embedding.provider_messages import error_message
 from livedex.pipeline.embedding.status_classes import classify_status
 from livedex.pipeline.errors import (
@@ -27,6 +25,7 @@ ProviderError: TypeAlias = RetryableError | RejectedError
 
 COMPONENT = "embedder"
 REFUSED_REASON = "embedding_refused"
+_MAX_EXPLANATION_BYTES = 65_536
 _SAYS = "; the provider says: "
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,49}")
 _NO_MONEY = re.compile(
@@ -54,23 +53,19 @@ _ADVICE = {
 
 
 class QuotaExhaustedError(OutageError):
-    """The account has no quota or no money left; a probe may be small enough to be answered all
-    the same.
-    """
+    """The account has no quota or credit left; a probe may still be small enough to succeed."""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(COMPONENT, message, retry_after_s=retry_after_s)
 
 
 class TextDeniedError(RejectedError):
-    """Texts are denied as credentials or addresses are, while a probe is answered: something on the
-    way dislikes what is in them.
+    """The provider denies texts while it answers a probe: a firewall or filter rejects their
+    content.
 
     Attributes:
-        needs_other_success: what was said (no quota, too many requests) may be true of texts and
-            not of a
-            probe: nothing is blamed unless another text is
-            embedded meanwhile.
+        needs_other_success: the reason (no quota, too many requests) may hold for texts and not for
+            a probe: a text is rejected only if another one is embedded meanwhile.
     """
 
     def __init__(self, cause: RetryableError) -> None:
@@ -94,14 +89,15 @@ def provider_error(
     texts: Sequence[str] = (),
     secret: str | None = None,
 ) -> ProviderError:
-    """Return the error that an answer other than 2xx stands for.
+    """Return the error for an error response.
 
     Args:
         status: 100..599.
-        headers: of the answer, found in any case.
+        headers: of the response, with names in any case.
+        body: of the response.
         now: aware; a Retry-After may be a date.
-        texts: that were sent, and are not said again.
-        secret: the key, which is not said either.
+        texts: of the request; the message contains none of them.
+        secret: the API key; the message does not contain it.
     """
     kind, (code, looked_at) = classify_status(status), _explanation(body)
     words = error_message(body, texts, secret)
@@ -142,10 +138,10 @@ def _wait(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _explanation(body: bytes) -> tuple[str | None, str]:
-    """The code of an error's body, where it looks like one, and all its words for looking at."""
+    """Return the error code of a body, if it has the form of a code, and all words to search."""
     try:
-        answer: Any = json.loads(body[:65_536])
-    except (ValueError, RecursionError):
+        answer = parse_provider_json(body[:_MAX_EXPLANATION_BYTES])
+    except ValueError:
         return None, ""
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     if not isinstance(error, dict):

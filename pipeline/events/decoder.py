@@ -1,7 +1,7 @@
-"""From the bytes of a record to the event in it.
+"""Decode events from records.
 
-Everything is bounded before it is looked at closely: a record that others wrote may be anything,
-and compressed it may be small on the wire.
+Sizes are bounded before validation: a record of another producer may contain anything, and may be
+small on the wire if it is compressed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ escapes of another serialisation.
 MAX_RECORD_METADATA_BYTES = 262_144
 _MAX_BRACKETS = 500_000  # a list takes 3 bytes of JSON and hundreds of memory
 _MAX_ATTRIBUTES = 100  # of an envelope, extensions included
-_MOST_SHOWN = 100
+_MAX_NAME_CHARACTERS = 100
 _CONTENT_FIELDS = ("content", "blob", "url")
 
 
@@ -45,17 +45,17 @@ def decode_event(
     *,
     ours: bool = False,
 ) -> Event[Any]:
-    """Read an event.
+    """Decode an event.
 
     Args:
-        payload: what its data must be.
-        accepted: when the broker took it, where others may write: they need not write our
-            extension.
-        ours: whether Livedex accepted the change itself; what others write has bounds.
+        raw: the record's value.
+        payload: type of its data.
+        accepted: when the broker took it; stands in for the extension that other producers need
+            not write. None on topics that only Livedex writes.
+        ours: whether Livedex ingested the change itself; other producers' changes are bounded.
 
     Raises:
-        RejectedError: the bytes are no such event; the message says which field, never what stood
-        in it.
+        RejectedError: not a valid event; the message names the field, never its value.
     """
     if not raw:
         raise RejectedError("the record is empty", reason="invalid_event")
@@ -89,32 +89,49 @@ def decode_event(
 
 
 def first_invalid_field(exc: ValidationError) -> str:
-    """The first field that is wrong and why, never what stood in it."""
+    """Return the first invalid field and why it is invalid, without its value.
+
+    Args:
+        exc: of pydantic.
+    """
     first = exc.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part)[:_MOST_SHOWN] for part in first["loc"])
+    place = ".".join(str(part)[:_MAX_NAME_CHARACTERS] for part in first["loc"])
     return f"{place or 'record'}: {first['msg']}"
 
 
-def _invalid_event(place: str, why: str) -> RejectedError:
-    return RejectedError(
-        f"no event of schema version {SCHEMA_VERSION}: {place}: {why}", reason="invalid_event"
-    )
+class InvalidEventError(RejectedError):
+    """A field of an event is invalid; the message names the field, never its value."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(
+            f"no event of schema version {SCHEMA_VERSION}: {place}: {why}", reason="invalid_event"
+        )
 
 
 def _check_sizes(body: dict[str, Any], payload: type[Changed] | type[ManifestRef]) -> None:
-    """Refuse what would make the validation long: it notes every single thing that is wrong."""
+    """Reject what would make validation slow: it reports every single error.
+
+    Raises:
+        InvalidEventError: too many attributes, unknown fields or too many principals.
+    """
     if len(body) > _MAX_ATTRIBUTES:
-        raise _invalid_event("record", f"it has {len(body)} attributes, at most {_MAX_ATTRIBUTES}")
+        raise InvalidEventError(
+            "record", f"it has {len(body)} attributes, at most {_MAX_ATTRIBUTES}"
+        )
     data = body.get("data")
     if not isinstance(data, dict):
         return
     known = {*payload.model_fields, "text"} if payload is Changed else payload.model_fields
     for name in data:
         if name not in known:
-            raise _invalid_event(f"data.{name[:_MOST_SHOWN]}", "no such field is known here")
+            raise InvalidEventError(
+                f"data.{name[:_MAX_NAME_CHARACTERS]}", "no such field is known here"
+            )
     acl = data.get("acl")
     if isinstance(acl, list) and len(acl) > MAX_PRINCIPALS:
-        raise _invalid_event("data.acl", f"it has {len(acl)} principals, at most {MAX_PRINCIPALS}")
+        raise InvalidEventError(
+            "data.acl", f"it has {len(acl)} principals, at most {MAX_PRINCIPALS}"
+        )
 
 
 def _normalize(
@@ -124,7 +141,11 @@ def _normalize(
     *,
     checked: bool,
 ) -> None:
-    """Fill in what other systems may leave out, and hold the type of a change against its data."""
+    """Fill in optional fields, and compare the type of a change with its data.
+
+    Raises:
+        RejectedError: they contradict each other, or a bound is exceeded.
+    """
     if accepted is not None:
         body.setdefault("accepted", accepted.isoformat())
         body.setdefault("time", body["accepted"])
@@ -141,17 +162,7 @@ def _normalize(
         raise RejectedError(
             f"type is {kind}, and data.deleted says otherwise", reason="invalid_event"
         )
-    if metadata := data.get("metadata"):
-        try:
-            size = len(orjson.dumps(metadata))
-        except orjson.JSONEncodeError as exc:  # more can be read than written
-            raise RejectedError(
-                "data.metadata nests too deep: at most 250 levels", reason="invalid_event"
-            ) from exc
-        if size > MAX_RECORD_METADATA_BYTES:
-            raise _invalid_event(
-                "data.metadata", f"it has {size} bytes, at most {MAX_RECORD_METADATA_BYTES}"
-            )
+    _check_metadata_size(data.get("metadata"))
     if isinstance(data.get("text"), str) and "content" not in data:
         data["content"] = base64.b64encode(
             data.pop("text").encode("utf-8", "surrogatepass")
@@ -163,43 +174,72 @@ def _normalize(
         data["size_bytes"] = len(data["content"]) * 3 // 4
 
 
+def _check_metadata_size(metadata: Any) -> None:
+    """Check the size of metadata as JSON.
+
+    Raises:
+        RejectedError: nested too deep.
+        InvalidEventError: too large.
+    """
+    if not metadata:
+        return
+    try:
+        size = len(orjson.dumps(metadata))
+    except orjson.JSONEncodeError as exc:  # orjson reads deeper nesting than it writes
+        raise RejectedError(
+            "data.metadata nests too deep: at most 250 levels", reason="invalid_event"
+        ) from exc
+    if size > MAX_RECORD_METADATA_BYTES:
+        raise InvalidEventError(
+            "data.metadata", f"it has {size} bytes, at most {MAX_RECORD_METADATA_BYTES}"
+        )
+
+
 def _check_external_event(data: dict[str, Any]) -> None:
-    """Refuse what no other system should send: a version beyond its bounds, a name that is
-    reserved, a change without a content.
+    """Check an event of another system.
+
+    Raises:
+        InvalidEventError: a version out of bounds, a reserved name, or a change without content.
     """
     if "version" in data:
         data["version"] = parse_version(data["version"])
         if (why := version_problem(data["version"])) is not None:
-            raise _invalid_event("data.version", why)
+            raise InvalidEventError("data.version", why)
     if isinstance(data.get("tenant_id"), str) and is_reserved(data["tenant_id"]):
-        raise _invalid_event("data.tenant_id", "the name is reserved")
+        raise InvalidEventError("data.tenant_id", "the name is reserved")
     if any(data.get(name) is not None for name in ("patch", "builds_on", "held")):
-        raise _invalid_event(
+        raise InvalidEventError(
             "data.patch",
             "a document is patched over HTTP alone, where it is known what the patch builds on",
         )
     without = data.get("deleted") or data.get("listing") or data.get("unreadable") is not None
     if not without and not any(data.get(name) is not None for name in _CONTENT_FIELDS):
-        raise _invalid_event(
+        raise InvalidEventError(
             "data.content",
             "there is none: give it as text, content or url, or say that the document is deleted",
         )
 
 
 def _check_contradictions(data: dict[str, Any]) -> None:
-    """Refuse flags beside which a content would vanish."""
+    """Check that no flag makes the content meaningless.
+
+    Raises:
+        InvalidEventError: flags and content contradict each other.
+    """
     given = [name for name in _CONTENT_FIELDS if data.get(name) is not None]
     if data.get("any_version") and not data.get("deleted"):
-        raise _invalid_event(
+        raise InvalidEventError(
             "data.any_version", "it is for deletes alone: say data.deleted, or leave it out"
         )
     if data.get("deleted") or data.get("unreadable") is not None:
         flag = "deleted" if data.get("deleted") else "unreadable"
         if given or data.get("listing"):
-            raise _invalid_event(
+            raise InvalidEventError(
                 f"data.{given[0] if given else 'listing'}",
                 f"data.{flag} says that there is no content",
             )
         return
     if len(given) > 1 and not data.get("listing"):
-        raise _invalid_event(f"data.{given[1]}", "give the content once: as text, content or url")
+        raise InvalidEventError(
+            f"data.{given[1]}", "give the content once: as text, content or url"
+        )

@@ -294,7 +294,11 @@ class Event(BaseModel, Generic[P]):
 
 
 def change_event(data: Changed) -> Event[Changed]:
-    """An envelope, accepted now, for a change."""
+    """Return the envelope of a change, accepted now.
+
+    Args:
+        data: the change.
+    """
     now = datetime.now(UTC)
     kind = DOCUMENT_DELETED if data.deleted else DOCUMENT_CHANGED
     source = f"/sources/{data.source or 'api'}"
@@ -310,10 +314,12 @@ def change_event(data: Changed) -> Event[Changed]:
 
 
 def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[ManifestRef]:
-    """The envelope of the next stage, with the same id and time of acceptance.
+    """Return the envelope of the next stage, with the same id and time of acceptance.
 
     Args:
         kind: `CHUNKED`, `EMBEDDED` or `SYNCED`.
+        before: the event of the previous stage.
+        fence: of the version.
     """
     data = ManifestRef(
         tenant_id=before.data.tenant_id,

@@ -34,12 +34,12 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def patch_attributes(attributes: Attributes, patch: Mapping[str, Any]) -> Attributes:
-    """Attributes with a patch applied; what it does not name stays.
+    """Return attributes with a patch applied.
 
     Args:
-        patch: with some of `FIELDS`; null takes a title, URI or metadata away, makes it readable
-            for everybody of the tenant, or puts it into the
-            default collection.
+        attributes: before the patch.
+        patch: some of `FIELDS`; null removes a title, URI or metadata, makes the document readable
+            for the whole tenant, or moves it to the default collection.
     """
     found = attributes
     if "title" in patch:

@@ -170,13 +170,15 @@ class TenantShares:
         self._accounts: dict[tuple[str, Work], Account] = {}
 
     async def admit(self, tenant_id: str, work: Work, *, wait_s: float | None = None) -> None:
-        """Let the metered work of this task begin, once the tenant's share allows it.
+        """Wait until the tenant's share allows the metered work of this task.
 
         Args:
-            wait_s: the longest that it waits, > 0; None: as long as it takes, however many wait.
+            tenant_id: of the work.
+            work: its kind.
+            wait_s: upper bound of the wait, > 0; None: no bound, of callers or of time.
 
         Raises:
-            RetryableError: it would wait too long, or too many wait.
+            RetryableError: the wait would be too long, or too many callers wait.
         """
         account = self._account(tenant_id, work)
         if self._is_contended(tenant_id):

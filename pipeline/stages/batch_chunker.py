@@ -1,8 +1,7 @@
-"""Many documents that come at the same time are cut together in another process; a few are cut in a
-thread.
+"""Chunk many concurrent documents in batches in another process, and few of them in a thread.
 
-In a thread, cutting takes turns with the event loop, which has enough to do when many documents
-come. To hand over a single one would take longer than to cut it.
+Chunking in a thread competes with the event loop for the interpreter lock, which matters when many
+documents arrive. For a single document, the transfer to another process takes longer than chunking.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.events.event import INLINE_LIMIT_BYTES
 from livedex.pipeline.runtime.micro_batch import MicroBatcher
-from livedex.pipeline.stages.chunk import (
+from livedex.pipeline.stages.document_chunker import (
     ChunkedDocument,
     ChunkerConfig,
     DocumentChunker,
@@ -29,20 +29,19 @@ from livedex.pipeline.store.keyword_analyzer import analyze_text
 
 log = logging.getLogger(__name__)
 
-_MANY = 8  # of the documents that the stage works on at once
-_CALM_S = 1.0  # without many, until they are cut in a thread again
-_IDLE_S = 60.0  # until the process is ended
-_BATCH_S = 30.0
-_START_S = 60.0
-_SMALL_BYTES = 262_144
-_BATCH_BYTES = 1_000_000
-_BATCH_DOCUMENTS = 16
-_AT_ONCE = 2  # one is cut, one waits
+_MANY_DOCUMENTS = 8  # concurrent ones that make batches worthwhile
+_BATCH_MODE_S = 1.0  # batches continue for so long after the last time there were many
+_IDLE_S = 60.0  # until the process ends
+_BATCH_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 60.0
+_MAX_BATCH_BYTES = 1_000_000
+_MAX_BATCH_DOCUMENTS = 16
+_MAX_BATCHES = 2  # one is chunked, one waits
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkJob:
-    """What is cut; see `Cutter.cut`."""
+    """The arguments of `DocumentChunker.chunk`."""
 
     content: bytes
     name: str
@@ -50,92 +49,105 @@ class ChunkJob:
 
 
 def chunk_documents(
-    documents: Sequence[ChunkJob], cutting: ChunkerConfig
+    documents: Sequence[ChunkJob], config: ChunkerConfig
 ) -> list[ChunkedDocument | None]:
-    """Cut documents, and find the words of their pieces as well; runs in another process.
+    """Chunk documents and analyze the words of their chunks; runs in another process.
+
+    Args:
+        documents: at least one.
+        config: of the chunker.
 
     Returns:
-        For each, without its text beside the pieces; None where something was raised.
+        for each, its chunks without the whole text; None if chunking raised an error.
     """
-    return [_cut(document, cutting) for document in documents]
+    return [_chunk_job(document, config) for document in documents]
 
 
-def _cut(document: ChunkJob, cutting: ChunkerConfig) -> ChunkedDocument | None:
+def _chunk_job(document: ChunkJob, config: ChunkerConfig) -> ChunkedDocument | None:
     try:
-        cut = chunk_document(document.content, document.name, document.mime_type, cutting)
-    except Exception:  # noqa: BLE001  # it is cut once more alone, and then raised
+        chunked = chunk_document(document.content, document.name, document.mime_type, config)
+    except Exception:  # noqa: BLE001 - it is chunked once more alone, which raises the error
         return None
-    pieces = tuple(piece._replace(words=analyze_text(piece.content)) for piece in cut.pieces)
-    return replace(cut, extracted=cut.extracted and replace(cut.extracted, text=""), pieces=pieces)
+    pieces = tuple(piece._replace(words=analyze_text(piece.content)) for piece in chunked.pieces)
+    extracted = chunked.extracted and replace(chunked.extracted, text="")
+    return replace(chunked, extracted=extracted, pieces=pieces)
 
 
-def _ready() -> None:
-    """What is run to have the process started."""
+def _start_worker() -> None:
+    """Do nothing: run to start the process."""
 
 
 class BatchChunker:
-    """`Cutter` for whatever comes.
+    """Chunks documents alone or in batches, by the number of concurrent ones.
+
+    Implements `DocumentChunker`.
 
     Args:
-        alone: cuts one, when few come or one is large.
-        elsewhere: cuts one with a time limit of its own, when a batch has failed.
-        batch_s: seconds that a batch may take.
+        config: of the chunker.
+        single: chunks one document, while there are few or if it is large.
+        fallback: chunks one document with its own timeout, after a batch failed.
+        batch_timeout_s: seconds of a batch.
     """
 
     def __init__(
         self,
-        cutting: ChunkerConfig,
-        alone: DocumentChunker,
-        elsewhere: ProcessChunker,
+        config: ChunkerConfig,
+        single: DocumentChunker,
+        fallback: ProcessChunker,
         *,
-        batch_s: float = _BATCH_S,
+        batch_timeout_s: float = _BATCH_TIMEOUT_S,
     ) -> None:
-        self._cutting, self._alone, self._elsewhere, self._batch_s = (
-            cutting,
-            alone,
-            elsewhere,
-            batch_s,
-        )
+        self._config, self._single, self._fallback = config, single, fallback
+        self._batch_timeout_s = batch_timeout_s
         self._process = WorkerProcess()
-        self._together: MicroBatcher[ChunkJob, ChunkedDocument | None] = MicroBatcher(
-            self._cut_together,
+        self._batches: MicroBatcher[ChunkJob, ChunkedDocument | None] = MicroBatcher(
+            self._chunk_batch,
             size=lambda document: len(document.content),
-            max_items=_BATCH_DOCUMENTS,
-            max_size=_BATCH_BYTES,
-            max_concurrent=_AT_ONCE,
+            max_items=_MAX_BATCH_DOCUMENTS,
+            max_size=_MAX_BATCH_BYTES,
+            max_concurrent=_MAX_BATCHES,
         )
-        self._under_way = 0
-        self._many_until = 0.0
+        self._in_flight = 0
+        self._batch_mode_until = 0.0
         self._is_ready = False
         self._starting: asyncio.Task[None] | None = None
-        self._ending: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
-        """Extract the text and cut it; the pieces have their words where it was cut with others."""
-        self._under_way += 1
+    async def chunk(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
+        """Extract the text of a document and split it into chunks.
+
+        Args:
+            content: of the document.
+            name: a file name, which may tell the format.
+            mime_type: which may tell the format.
+
+        Returns:
+            the chunks; with analyzed words if they were made in a batch.
+        """
+        self._in_flight += 1
         try:
-            if len(content) > _SMALL_BYTES or not self._are_many():
-                return await self._alone.cut(content, name=name, mime_type=mime_type)
-            found = await self._together(ChunkJob(content, name, mime_type))
-            return found or await self._elsewhere(content, name, mime_type, self._cutting)
+            if len(content) > INLINE_LIMIT_BYTES or not self._is_batch_mode():
+                return await self._single.chunk(content, name=name, mime_type=mime_type)
+            chunked = await self._batches(ChunkJob(content, name, mime_type))
+            return chunked or await self._fallback(content, name, mime_type, self._config)
         finally:
-            self._under_way -= 1
+            self._in_flight -= 1
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._is_ready = False
         if self._starting is not None:
             self._starting.cancel()
-        if self._ending is not None:
-            self._ending.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._process.close()
 
-    def _are_many(self) -> bool:
-        """Whether many come, and the process is ready for them; nobody waits for its start."""
+    def _is_batch_mode(self) -> bool:
+        """Return whether there are many documents and the process has started; start it if not."""
         now = asyncio.get_running_loop().time()
-        if self._under_way >= _MANY:
-            self._many_until = now + _CALM_S
-        if now >= self._many_until:
+        if self._in_flight >= _MANY_DOCUMENTS:
+            self._batch_mode_until = now + _BATCH_MODE_S
+        if now >= self._batch_mode_until:
             return False
         if not self._is_ready and (self._starting is None or self._starting.done()):
             self._starting = asyncio.create_task(self._start())
@@ -143,32 +155,30 @@ class BatchChunker:
 
     async def _start(self) -> None:
         try:
-            await self._process.run(_ready, timeout_s=_START_S)
+            await self._process.run(_start_worker, timeout_s=_START_TIMEOUT_S)
         except (TimeoutError, LivedexError) as exc:
-            log.warning("documents are cut without a process of their own: %s", exc)
+            log.warning("documents are chunked in threads, no process could be started: %s", exc)
         else:
             self._is_ready = True
-            self._end_later()
+            self._restart_idle_timer()
 
-    def _end_later(self) -> None:
-        if self._ending is not None:
-            self._ending.cancel()
-        self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end)
+    def _restart_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(_IDLE_S, self._end_process)
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         self._is_ready = False
         self._process.close()
 
-    async def _cut_together(self, documents: Sequence[ChunkJob]) -> list[ChunkedDocument | None]:
-        """A batch; when it takes too long or takes the process down, each is to be cut alone."""
-        self._end_later()
+    async def _chunk_batch(self, documents: Sequence[ChunkJob]) -> list[ChunkedDocument | None]:
+        """Chunk a batch; None for each document if it times out or the process dies."""
+        self._restart_idle_timer()
         try:
             return await self._process.run(
-                chunk_documents, documents, self._cutting, timeout_s=self._batch_s
+                chunk_documents, documents, self._config, timeout_s=self._batch_timeout_s
             )
         except (TimeoutError, WorkerProcessDiedError):
             self._is_ready = False
-            log.warning(
-                "%d documents could not be cut together: they are cut one by one", len(documents)
-            )
+            log.warning("a batch of %d documents failed: each is chunked alone", len(documents))
             return [None] * len(documents)

@@ -1,6 +1,4 @@
-"""What the stages ask of the store for documents that are worked on at the same time, in one
-transaction; see `livedex.pipeline.runtime.micro_batch`.
-"""
+"""Batch the stages' calls of the store for concurrent documents into one transaction."""
 
 from __future__ import annotations
 
@@ -11,37 +9,41 @@ from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from livedex.pipeline.runtime.micro_batch import MicroBatcher
 from livedex.pipeline.store.protocol import Draft, MissingVectors, SyncResult, VectorStore
 
-_AT_ONCE = 2  # transactions under way
-_MOST_PIECES = 2000
+_MAX_TRANSACTIONS = 2
+_MAX_CHUNKS = 2000
 
 VersionRequest: TypeAlias = tuple[TenantId, DocumentId, Fence, GenerationId | None]
 
 
 class BatchedDraftStore:
-    """Keeps drafts through `VectorStore.save_drafts`."""
+    """Stores drafts through `VectorStore.save_drafts`."""
 
     def __init__(self, store: VectorStore) -> None:
-        self._keep: MicroBatcher[Draft, int | None] = MicroBatcher(
+        self._batches: MicroBatcher[Draft, int | None] = MicroBatcher(
             store.save_drafts,
             group=lambda draft: draft.tenant_id,
             identity=lambda draft: (draft.tenant_id, draft.document_id),
             size=lambda draft: len(draft.pieces),
-            max_size=_MOST_PIECES,
-            max_concurrent=_AT_ONCE,
+            max_size=_MAX_CHUNKS,
+            max_concurrent=_MAX_TRANSACTIONS,
         )
 
-    async def keep(self, draft: Draft) -> int | None:
-        """Keep one; see `VectorStore.save_drafts` for what comes back and what is raised."""
-        return await self._keep(draft)
+    async def store_draft(self, draft: Draft) -> int | None:
+        """Store a draft; see `VectorStore.save_drafts`.
+
+        Args:
+            draft: of a version.
+        """
+        return await self._batches(draft)
 
 
 class BatchedMissingVectorLookup:
-    """Looks up what manifests lack through `VectorStore.missing_vectors_batch`."""
+    """Looks up missing vectors through `VectorStore.missing_vectors_batch`."""
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._look: MicroBatcher[VersionRequest, MissingVectors | None] = MicroBatcher(
-            self._look_up, group=_tenant_and_generation
+        self._batches: MicroBatcher[VersionRequest, MissingVectors | None] = MicroBatcher(
+            self._look_up_batch, group=_tenant_and_generation
         )
 
     async def missing_vectors(
@@ -52,13 +54,17 @@ class BatchedMissingVectorLookup:
         generation_id: GenerationId,
     ) -> MissingVectors | None:
         """See `VectorStore.missing_vectors`."""
-        return await self._look((tenant_id, document_id, fence, generation_id))
+        return await self._batches((tenant_id, document_id, fence, generation_id))
 
-    async def _look_up(self, asks: Sequence[VersionRequest]) -> list[MissingVectors | None]:
-        tenant_id, _, _, generation_id = asks[0]
+    async def _look_up_batch(
+        self, requests: Sequence[VersionRequest]
+    ) -> list[MissingVectors | None]:
+        tenant_id, _, _, generation_id = requests[0]
         assert generation_id is not None
         return await self._store.missing_vectors_batch(
-            tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id
+            tenant_id,
+            [(document_id, fence) for _, document_id, fence, _ in requests],
+            generation_id,
         )
 
 
@@ -67,11 +73,11 @@ class BatchedVersionPublisher:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._sync: MicroBatcher[VersionRequest, SyncResult] = MicroBatcher(
-            self._sync_all,
+        self._batches: MicroBatcher[VersionRequest, SyncResult] = MicroBatcher(
+            self._sync_batch,
             group=_tenant_and_generation,
-            identity=lambda ask: ask[:2],
-            max_concurrent=_AT_ONCE,
+            identity=lambda request: request[:2],
+            max_concurrent=_MAX_TRANSACTIONS,
         )
 
     async def sync_document(
@@ -82,14 +88,16 @@ class BatchedVersionPublisher:
         generation_id: GenerationId | None,
     ) -> SyncResult:
         """See `VectorStore.sync_document`."""
-        return await self._sync((tenant_id, document_id, fence, generation_id))
+        return await self._batches((tenant_id, document_id, fence, generation_id))
 
-    async def _sync_all(self, asks: Sequence[VersionRequest]) -> list[SyncResult | Exception]:
-        tenant_id, _, _, generation_id = asks[0]
+    async def _sync_batch(self, requests: Sequence[VersionRequest]) -> list[SyncResult | Exception]:
+        tenant_id, _, _, generation_id = requests[0]
         return await self._store.sync_documents(
-            tenant_id, [(document_id, fence) for _, document_id, fence, _ in asks], generation_id
+            tenant_id,
+            [(document_id, fence) for _, document_id, fence, _ in requests],
+            generation_id,
         )
 
 
-def _tenant_and_generation(ask: VersionRequest) -> tuple[TenantId, GenerationId | None]:
-    return ask[0], ask[3]
+def _tenant_and_generation(request: VersionRequest) -> tuple[TenantId, GenerationId | None]:
+    return request[0], request[3]

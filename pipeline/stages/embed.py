@@ -12,20 +12,20 @@ from livedex.pipeline.stages.outcome import Finished, Forward
 
 
 class ActiveGenerationProvider(Protocol):
-    """Which vector space is active."""
+    """Knows the active embedding generation."""
 
     async def active(self) -> GenerationId:
-        """The active generation.
+        """Return the active generation.
 
         Raises:
-            OutageError: the model could not be asked for its dimensions yet.
+            OutageError: the dimensions of the model are not known yet.
         """
         ...
 
 
 class PassageEmbedder(Protocol):
-    """Embeds the texts of many documents together, each text once, and keeps every vector as soon
-    as it is paid for.
+    """Embeds the passages of many documents together, each passage once, and stores their
+    vectors.
     """
 
     async def embed(
@@ -34,17 +34,24 @@ class PassageEmbedder(Protocol):
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
     ) -> list[RejectedError]:
-        """Returns once every passage has its vector in the store, but for those that the provider
-        refuses.
+        """Embed passages; return once every vector is stored.
+
+        Args:
+            tenant_id: of the passages.
+            generation_id: of the vectors.
+            passages: ids and texts.
+
+        Returns:
+            an error for each passage that the model rejects.
 
         Raises:
-            OutageError: the provider, or the store, is away.
+            OutageError: the provider or the store is unavailable.
         """
         ...
 
 
 class MissingVectorLookup(Protocol):
-    """Knows what manifests lack."""
+    """Looks up the passages of a manifest without a vector."""
 
     async def missing_vectors(
         self,
@@ -64,11 +71,17 @@ async def embed(
     generations: ActiveGenerationProvider,
     embedder: PassageEmbedder,
 ) -> Forward | Finished:
-    """Embed what a manifest lacks.
+    """Embed the passages of a manifest that have no vector.
+
+    Args:
+        event: of the manifest.
+        store: looks up missing vectors.
+        generations: the active embedding generation.
+        embedder: embeds and stores.
 
     Raises:
-        RejectedError: the provider refuses a text of the document; the message names its place.
-        OutageError, RetryableError: as the store and the gatherer do.
+        RejectedError: the model rejects a passage; the message names it.
+        LivedexError: as the store and the embedder do.
     """
     tenant_id, document_id, fence = event.tenant_id, event.document_id, event.data.fence
     generation_id = await generations.active()

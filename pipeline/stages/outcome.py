@@ -18,24 +18,24 @@ from livedex.pipeline.events.event import Event, ManifestRef
 from livedex.pipeline.runtime.backoff import EVENT_RETRY, OUTAGE
 
 MAX_ATTEMPTS = 5
-_MOST_SAID = 300
+_MAX_DETAIL_CHARACTERS = 300
 FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S = EVENT_RETRY.first_s, EVENT_RETRY.max_s
-_PART_AGAIN_S = 1.0
+_PARTIAL_OUTAGE_DELAY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """It goes on to the next stage."""
+    """Forward an event to the next stage."""
 
     event: Event[ManifestRef]
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """It has had its whole effect.
+    """Nothing remains to be done.
 
     Attributes:
-        superseded: a newer version is there, and it had none.
+        superseded: a newer version is known, and the event had no effect.
     """
 
     superseded: bool = False
@@ -43,7 +43,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered:
-    """It can never work: a dead letter with the exact bytes.
+    """Write a dead letter with the exact bytes: no retry can help.
 
     Attributes:
         reason: a short code from a closed set.
@@ -56,25 +56,28 @@ class DeadLettered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try it again.
+    """Retry the event.
 
     Attributes:
-        after_s: seconds to wait at least.
-        counted: whether it was an attempt.
+        after_s: seconds to wait, at least.
+        detail: the cause.
+        counts_as_attempt: whether the number of attempts grows.
     """
 
     after_s: float
     detail: str
-    counted: bool = True
+    counts_as_attempt: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A dependency is away: wait for it with everything, no event is to blame.
+    """Pause the stage until a dependency is available; no event is at fault.
 
     Attributes:
+        component: the dependency.
+        after_s: seconds to wait.
         detail: what happened, for the log.
-        cause: the same in a few words without ids and names, for the health.
+        cause: the same without ids and names, for the health.
     """
 
     component: str
@@ -87,15 +90,17 @@ Outcome: TypeAlias = Forward | Finished | DeadLettered | Retry | Pause
 
 
 def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
-    """What an error means for its event.
+    """Return the outcome of an event whose stage raised an error.
 
     Args:
-        attempt: how often the event was tried, this time included, >= 1. A try that ended in an
-            outage is none.
-        outages: how often in a row it was tried in vain before, because a dependency was away.
+        error: of the stage.
+        attempt: number of this attempt, >= 1; attempts that end in an outage are not counted.
+        outages: in a row before this attempt.
     """
-    if isinstance(error, PartialOutageError):  # others go on, so no worker is held by it
-        return Retry(error.retry_after_s or _PART_AGAIN_S, str(error), counted=False)
+    if isinstance(error, PartialOutageError):  # a retry holds no worker: other events continue
+        return Retry(
+            error.retry_after_s or _PARTIAL_OUTAGE_DELAY_S, str(error), counts_as_attempt=False
+        )
     if isinstance(error, OutageError):
         return Pause(
             error.component,
@@ -108,7 +113,9 @@ def outcome_of(error: Exception, attempt: int, outages: int = 0) -> Outcome:
     if isinstance(error, RejectedError):
         return DeadLettered(error.reason, str(error))
     if isinstance(error, NotScheduledError):
-        return Retry(error.retry_after_s or FIRST_RETRY_DELAY_S, str(error), counted=False)
+        return Retry(
+            error.retry_after_s or FIRST_RETRY_DELAY_S, str(error), counts_as_attempt=False
+        )
     detail = str(error) if isinstance(error, LivedexError) else _unexpected(error)
     known = error if isinstance(error, RetryableError) else RetryableError(detail)
     waits = retry_delays_s(known.first_retry_delay_s or FIRST_RETRY_DELAY_S, known.retry_for_s)
@@ -135,8 +142,12 @@ def retry_delays_s(first_s: float, retry_for_s: float) -> list[float]:
 
 
 def _unexpected(error: Exception) -> str:
-    """An error that is none of ours, by its kind and its first line: further lines of a driver's
-    error hold the values of rows.
+    """Return the class and first line of an unexpected error: further lines of a database driver's
+    error contain values of rows.
     """
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:_MOST_SAID]}" if lines else type(error).__name__
+    return (
+        f"{type(error).__name__}: {lines[0][:_MAX_DETAIL_CHARACTERS]}"
+        if lines
+        else type(error).__name__
+    )

@@ -220,37 +220,44 @@ class BatchedPassageEmbedder:
             for index in range(len(batch.items)):
                 self._resolve(batch, index, self._store_error)
             return
-        keys = [key for key, _ in batch.items]
-        without_result = set(keys)
+        without_result = {key for key, _ in batch.items}
         deliveries: list[asyncio.Task[None]] = []
         begin = self._clock.monotonic()
+        error = await self._send_batch(batch, without_result, deliveries)
+        if self._observer is not None:
+            self._observer.record(
+                Counter(key[0] for key, _ in batch.items), self._clock.monotonic() - begin
+            )
+        for index, (key, _) in enumerate(batch.items):
+            if key in without_result:
+                self._resolve(batch, index, error)
+        if deliveries:
+            await asyncio.wait(deliveries)
+
+    async def _send_batch(
+        self,
+        batch: StreamingBatch[_Text, None],
+        without_result: set[PassageKey],
+        deliveries: list[asyncio.Task[None]],
+    ) -> Exception:
+        """Embed a batch and start a delivery for each request; return the error of the passages
+        that remain without a result.
+        """
 
         def permit() -> None:
             if self._permit is not None:
                 self._permit(without_result)
 
+        texts = [text for _, text in batch.items]
         try:
-            async with aclosing(
-                self._service.embed_documents([text for _, text in batch.items], permit=permit)
-            ) as results:
+            async with aclosing(self._service.embed_documents(texts, permit=permit)) as results:
                 async for result in results:
                     batch.release_slot()
-                    without_result.difference_update(keys[index] for index, _ in result)
+                    without_result.difference_update(batch.items[index][0] for index, _ in result)
                     deliveries.append(self._start(self._deliver(batch, result)))
         except Exception as exc:  # noqa: BLE001 - raised for the callers
-            error = exc
-        else:
-            error = RetryableError("the embedder returned no result for some texts")
-        finally:
-            if self._observer is not None:
-                self._observer.record(
-                    Counter(key[0] for key in keys), self._clock.monotonic() - begin
-                )
-        for index, key in enumerate(keys):
-            if key in without_result:
-                self._resolve(batch, index, error)
-        if deliveries:
-            await asyncio.wait(deliveries)
+            return exc
+        return RetryableError("the embedder returned no result for some texts")
 
     async def _deliver(
         self, batch: StreamingBatch[_Text, None], results: Sequence[TextResult]

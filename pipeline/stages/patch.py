@@ -1,6 +1,4 @@
-"""Patches on their way through the chunk stage: versions that change what a document carries, and
-not its content.
-"""
+"""Process patches in the chunk stage: versions that change metadata, and not the content."""
 
 from __future__ import annotations
 
@@ -14,33 +12,45 @@ from livedex.pipeline.model import shorten_id
 from livedex.pipeline.stages.outcome import Finished, Forward
 from livedex.pipeline.store.protocol import Draft
 
-_AT_ONCE_S = 20.0  # for so long the version that it changes is asked for every moment
-_UNSURE_S = 60.0  # after which a version whose event may never have been held is not waited for
-_PATIENCE_S = 3600.0
-_LOOK_AGAIN_S = 0.2
+_POLL_FOR_S = 20.0  # the version that the patch changes is polled for so long
+_UNHELD_WAIT_S = 60.0  # a version that the broker may never have held is awaited for so long
+_RETRY_FOR_S = 3600.0
+_POLL_S = 0.2
 
 
 class PatchStore(Protocol):
-    """Keeps patches."""
+    """Stores patches."""
 
-    async def keep(
+    async def store_patch(
         self, base: Draft, patch: Mapping[str, Any], builds_on: int
     ) -> Literal["kept", "superseded", "waits"]:
-        """Accept a version that changes the one before it; `waits` where that one is not known yet.
+        """Accept a version that changes the previous one.
+
+        Args:
+            base: the draft without content.
+            patch: a merge patch of attributes.
+            builds_on: the version to wait for.
+
+        Returns:
+            `waits` if the version that it changes is not processed yet.
 
         Raises:
-            RejectedError: the version that it changes is among the dead letters, or what comes out
-            is too much.
+            RejectedError: the version that it changes is a dead letter, or the result is too large.
         """
         ...
 
 
 async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | Finished:
-    """Keep a version that changes the newest one before it, once that is known.
+    """Store a version that changes the newest one before it, once that is processed.
+
+    Args:
+        event: with a patch.
+        patches: stores patches; None: patches are rejected.
 
     Raises:
-        NotScheduledError, RetryableError: it is not known yet.
-        RejectedError: it never will be, or nothing is patched here.
+        NotScheduledError: the version that it changes is not processed yet.
+        RetryableError: the same, for longer than the poll.
+        RejectedError: it never will be, or patches are not accepted here.
     """
     data = event.data
     if patches is None or data.patch is None:
@@ -56,8 +66,8 @@ async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | 
     )
     age_s = (datetime.now(UTC) - event.arrival.at).total_seconds()
     builds_on, held = data.builds_on or 0, data.held if data.held is not None else -1
-    kept = await patches.keep(
-        base, data.patch, builds_on if age_s < _UNSURE_S else min(builds_on, max(held, 0))
+    kept = await patches.store_patch(
+        base, data.patch, builds_on if age_s < _UNHELD_WAIT_S else min(builds_on, max(held, 0))
     )
     if kept == "kept":
         return Forward(next_stage_event(CHUNKED, event, data.fence))
@@ -67,8 +77,8 @@ async def patch(event: Event[Changed], patches: PatchStore | None) -> Forward | 
         f"{shorten_id(data.document_id)} v{data.version} changes v{builds_on}, which has not "
         "been processed yet"
     )
-    if age_s < _AT_ONCE_S:
-        raise NotScheduledError(why, retry_after_s=_LOOK_AGAIN_S)
+    if age_s < _POLL_FOR_S:
+        raise NotScheduledError(why, retry_after_s=_POLL_S)
     error = RetryableError(why)
-    error.retry_for_s = _PATIENCE_S
+    error.retry_for_s = _RETRY_FOR_S
     raise error

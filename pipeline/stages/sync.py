@@ -12,7 +12,7 @@ from livedex.pipeline.store.protocol import SyncResult
 
 
 class VersionPublisher(Protocol):
-    """Makes manifests visible."""
+    """Makes versions visible."""
 
     async def sync_document(
         self,
@@ -28,13 +28,18 @@ class VersionPublisher(Protocol):
 async def sync(
     event: Event[ManifestRef], *, store: VersionPublisher, generations: ActiveGenerationProvider
 ) -> Forward | Finished:
-    """Make a version visible, unless a newer one is.
+    """Atomically publish a version unless a newer one is visible.
+
+    Args:
+        event: of the version.
+        store: publishes it.
+        generations: the active embedding generation.
 
     Returns:
-        Forward with the event for whoever waits, or Finished when it was superseded.
+        Forward with the event `livedex.synced`, or Finished if the version is superseded.
 
     Raises:
-        OutageError, RetryableError, RejectedError: as the store does.
+        LivedexError: as the store does.
     """
     fence = event.data.fence
     done = await store.sync_document(

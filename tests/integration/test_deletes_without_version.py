@@ -16,7 +16,8 @@ from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.events.event import Changed, Event, change_event
 from livedex.pipeline.model import Arrival, DocumentId, Reader
 from livedex.pipeline.stages.batched_store import BatchedDraftStore
-from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk
+from livedex.pipeline.stages.chunk import ChunkStage
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, ThreadChunker
 from livedex.pipeline.stages.outcome import DeadLettered, Forward, outcome_of
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
@@ -67,15 +68,14 @@ class Stages:
         return change_event(data).arrived(sent.at)
 
     async def chunk(self, event: Event[Changed]) -> Forward | None:
-        done = await chunk(
-            event,
+        done = await ChunkStage(
             store=self.store,
-            keeper=self._keeper,
+            drafts=self._keeper,
             blobs=self._blobs,
-            cutter=self._cutter,
-            cutting=CUTTING,
-            reused=lambda _: None,
-        )
+            chunker=self._cutter,
+            config=CUTTING,
+            record_reused=lambda _: None,
+        ).run(event)
         return done if isinstance(done, Forward) else None
 
     async def sync(self, step: Forward) -> None:

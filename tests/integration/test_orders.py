@@ -31,7 +31,8 @@ from livedex.pipeline.stages.batched_store import (
     BatchedMissingVectorLookup,
     BatchedVersionPublisher,
 )
-from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk, chunk_document
+from livedex.pipeline.stages.chunk import ChunkStage
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, ThreadChunker, chunk_document
 from livedex.pipeline.stages.embed import PassageEmbedder, embed
 from livedex.pipeline.stages.outcome import Finished, Forward
 from livedex.pipeline.stages.sync import sync
@@ -126,15 +127,14 @@ class Stages:
             case kind if kind == SYNCED:
                 return Finished()
         cutter = ThreadChunker(CUTTING)
-        return await chunk(
-            event,
+        return await ChunkStage(
             store=self.store,
-            keeper=self.keeper,
+            drafts=self.keeper,
             blobs=self.blobs,
-            cutter=cutter,
-            cutting=CUTTING,
-            reused=lambda count: None,
-        )
+            chunker=cutter,
+            config=CUTTING,
+            record_reused=lambda count: None,
+        ).run(event)
 
     async def accepted(self, tenant_id: TenantId, what: What) -> Event[Changed]:
         """The event as the intake publishes it."""

@@ -15,7 +15,8 @@ import pytest
 from livedex.pipeline.events.event import Changed, ManifestRef, change_event, next_stage_event
 from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
 from livedex.pipeline.stages.batched_store import BatchedDraftStore
-from livedex.pipeline.stages.chunk import ChunkerConfig, ThreadChunker, chunk
+from livedex.pipeline.stages.chunk import ChunkStage
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, ThreadChunker
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.stages.remote_content import ContentFetcher, RemoteContent
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
@@ -229,7 +230,7 @@ async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_ha
     doc: Rightful, database: Database
 ) -> None:
     class Away:
-        def rights(self, *_: Any) -> str:
+        def access_fingerprint(self, *_: Any) -> str:
             return ""
 
         @asynccontextmanager
@@ -242,20 +243,22 @@ async def test_who_may_not_read_it_any_more_is_shut_out_before_its_content_is_ha
     keeper, cutting = BatchedDraftStore(doc.store), ChunkerConfig()
     more: dict[str, Any] = {
         "store": doc.store,
-        "keeper": keeper,
+        "drafts": keeper,
         "blobs": PostgresBlobStore(database),
-        "cutter": ThreadChunker(cutting),
-        "cutting": cutting,
-        "reused": lambda _: None,
-        "linked": RemoteContent(cast("ContentFetcher", Away()), FetchedContentCache(database)),
+        "chunker": ThreadChunker(cutting),
+        "config": cutting,
+        "record_reused": lambda _: None,
+        "remote_content": RemoteContent(
+            cast("ContentFetcher", Away()), FetchedContentCache(database)
+        ),
     }
     event = change_event(
         Changed(tenant_id=TENANT, document_id=DOC, version=2, url="https://x.example/", acl=(ANN,))
     )
     with pytest.raises(ConnectionError):
-        await chunk(event, **more)
+        await ChunkStage(**more).run(event)
     assert await doc.readers() == "a*"
     late = change_event(
         Changed(tenant_id=TENANT, document_id=DOC, version=0, url="https://x.example/", acl=(BOB,))
     )
-    assert await chunk(late, **more) == Finished(superseded=True)
+    assert await ChunkStage(**more).run(late) == Finished(superseded=True)

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "connectors/filesystem/pending_changes.py run": "kept_alive",
     "connectors/filesystem/scan_scheduler.py scan_folder_with_retries": "kept_alive",
     "connectors/filesystem/scan_scheduler.py run_directory_scans": "kept_alive",
-    "consumers/record_processor.py settle": "the broker, which delivers the record again",
+    "consumers/record_processor.py process": "the broker, which delivers the record again",
     "consumers/notify/delivery_worker.py _deliver": "the lease of the notice, which is sent again",
     "consumers/kafka/broker.py _begin": "whoever starts the process",
     "livedex/app/roles.py serve_app": "whoever starts the process",

@@ -22,7 +22,7 @@ from livedex.pipeline.acl import normalize_acl
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.extract import sanitize_json
 from livedex.pipeline.model import Attributes, DocumentId, PassageId, TenantId
-from livedex.pipeline.stages.chunk import ChunkedDocument
+from livedex.pipeline.stages.document_chunker import ChunkedDocument
 from livedex.pipeline.store.documents.index_inspection import (
     IndexInspection,
     StoredChunk,
@@ -274,7 +274,7 @@ async def _check_file(
     path = path_from_document_id(folder.source.name, document.document_id)
     if path is None or document.under_way or document.is_dead or not document.is_visible:
         return
-    cut = await cutter.cut(folder, path)
+    cut = await cutter.chunk(folder, path)
     if cut is None:
         tenant.differences.append(
             Discrepancy("left_over", document.document_id, "the file is gone")

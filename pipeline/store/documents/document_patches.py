@@ -37,7 +37,9 @@ class DocumentPatcher:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep(self, base: Draft, patch: Mapping[str, Any], builds_on: int) -> PatchOutcome:
+    async def store_patch(
+        self, base: Draft, patch: Mapping[str, Any], builds_on: int
+    ) -> PatchOutcome:
         """Accept a version that changes the one before it, and keep its manifest; visible is none
         of it.
 

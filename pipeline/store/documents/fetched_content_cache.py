@@ -19,7 +19,7 @@ class FetchedContentCache:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def is_ended(
+    async def is_superseded(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival
     ) -> bool:
         """Whether a version is the visible one, or a newer one is known, or it arrived before a
@@ -40,7 +40,7 @@ class FetchedContentCache:
                 )
             )
 
-    async def recall(
+    async def get(
         self, tenant_id: TenantId, document_id: DocumentId, basis: bytes
     ) -> CachedContent | None:
         """What is known of the content that the visible version was made of."""
@@ -57,7 +57,7 @@ class FetchedContentCache:
             validator, row["made"], row["outcome"], row["error"], ExtractedMetadata(**row["own"])
         )
 
-    async def remember(
+    async def put(
         self,
         tenant_id: TenantId,
         document_id: DocumentId,

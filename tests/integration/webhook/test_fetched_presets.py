@@ -366,7 +366,7 @@ async def test_a_payload_cannot_send_credentials_elsewhere(
             url = f"{other.url}/"
             assert (
                 site.s.fetcher is not None
-                and site.s.fetcher.objection(tenant, source, url) is not None
+                and site.s.fetcher.refusal_reason(tenant, source, url) is not None
             )  # type: ignore[arg-type]
 
 

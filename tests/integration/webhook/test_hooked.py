@@ -53,13 +53,13 @@ class Elsewhere:
             raise RejectedError("it is not there", reason="not_fetched")
         yield FetchedContent(self.contents[url].encode(), "text/plain")
 
-    async def answer(self, tenant_id: TenantId, source: str, url: str) -> Any:
+    async def fetch_json(self, tenant_id: TenantId, source: str, url: str) -> Any:
         raise RejectedError("nothing is asked here", reason="not_listed")
 
-    def rights(self, tenant_id: TenantId, source: str) -> str:
+    def access_fingerprint(self, tenant_id: TenantId, source: str) -> str:
         return ""
 
-    def objection(self, tenant_id: TenantId, source: str, url: str) -> str | None:
+    def refusal_reason(self, tenant_id: TenantId, source: str, url: str) -> str | None:
         return None
 
 

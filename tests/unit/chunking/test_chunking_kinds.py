@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from livedex.pipeline.stages.chunk import ChunkedDocument, ChunkerConfig, chunk_document
+from livedex.pipeline.stages.document_chunker import ChunkedDocument, ChunkerConfig, chunk_document
 
 RANDOM = random.Random(7)
 WORDS = (

@@ -23,7 +23,7 @@ class Work:
         await _turns()
 
     async def _hold(self, name: str) -> None:
-        async with self.slots.hold(name[0]):
+        async with self.slots.slot(name[0]):
             self.holding.append(name)
             await self._gates[name].wait()
             self.holding.remove(name)

@@ -12,7 +12,7 @@ import pytest
 
 from livedex.pipeline.extract import ExtractedText, extract
 from livedex.pipeline.extract.front_matter import ERROR_KEY, parse_front_matter
-from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, chunk_document
 
 
 def read(text: str) -> ExtractedText:

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from livedex.pipeline.extract import extract
-from livedex.pipeline.stages.chunk import ChunkerConfig, chunk_document
+from livedex.pipeline.stages.document_chunker import ChunkerConfig, chunk_document
 
 BYTES = random.Random(2).randbytes
 WORDS = "A sentence of words that somebody wrote. " * 5

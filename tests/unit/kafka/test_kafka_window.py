@@ -81,7 +81,7 @@ async def test_a_slow_record_lets_other_keys_go_on_and_no_offset_passes_it() -> 
 async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(windows, "_IN_ORDER_S", 0.0)
+    monkeypatch.setattr(windows, "_MAX_BLOCKING_DELAY_S", 0.0)
     script = ScriptedProcessor()
     w = window(script)
     w.take(topic_partition(0), [consumer_record(0, 0, b"a"), consumer_record(0, 1, b"a")])
@@ -98,7 +98,7 @@ async def test_what_waited_long_is_tried_again_until_it_has_its_outcome(
 async def test_nothing_more_is_read_while_very_many_wait_for_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(windows, "_MOST_OPEN", 3)
+    monkeypatch.setattr(windows, "_MAX_INCOMPLETE", 3)
     script = ScriptedProcessor()
     w = window(script, most_bytes=10**9)
     w.take(topic_partition(0), [consumer_record(0, n) for n in range(3)])
@@ -203,7 +203,7 @@ async def test_large_records_fill_it_sooner() -> None:
 async def test_a_surprise_is_tried_again_and_commits_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(windows, "_AFTER_A_SURPRISE_S", 0.0)
+    monkeypatch.setattr(windows, "_UNEXPECTED_ERROR_DELAY_S", 0.0)
     script = ScriptedProcessor()
     w = window(script)
     w.take(topic_partition(0), [consumer_record(0, 0)])

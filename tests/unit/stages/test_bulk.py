@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from livedex.pipeline.stages.batch_chunker import BatchChunker
-from livedex.pipeline.stages.chunk import (
+from livedex.pipeline.stages.document_chunker import (
     ChunkedDocument,
     ChunkerConfig,
     ThreadChunker,
@@ -37,9 +37,9 @@ class Alone:
         self._cutter = ThreadChunker(CUTTING)
         self.names: list[str] = []
 
-    async def cut(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
+    async def chunk(self, content: bytes, *, name: str, mime_type: str | None) -> ChunkedDocument:
         self.names.append(name)
-        return await self._cutter.cut(content, name=name, mime_type=mime_type)
+        return await self._cutter.chunk(content, name=name, mime_type=mime_type)
 
 
 class Bench:
@@ -47,11 +47,11 @@ class Bench:
 
     def __init__(self, batch_s: float = 30.0) -> None:
         self.alone, self.elsewhere = Alone(), ProcessChunker()
-        self.cutter = BatchChunker(CUTTING, self.alone, self.elsewhere, batch_s=batch_s)
+        self.cutter = BatchChunker(CUTTING, self.alone, self.elsewhere, batch_timeout_s=batch_s)
 
-    async def cut(self, texts: list[str]) -> list[ChunkedDocument]:
+    async def chunk(self, texts: list[str]) -> list[ChunkedDocument]:
         cuts = [
-            self.cutter.cut(text.encode(), name=f"{n}.md", mime_type=None)
+            self.cutter.chunk(text.encode(), name=f"{n}.md", mime_type=None)
             for n, text in enumerate(texts)
         ]
         return await asyncio.gather(*cuts)
@@ -61,7 +61,7 @@ class Bench:
         async with asyncio.timeout(60):
             while True:
                 before = len(self.alone.names)
-                await self.cut(["some words"] * 8)
+                await self.chunk(["some words"] * 8)
                 if len(self.alone.names) <= before + 3:
                     return
                 await asyncio.sleep(0.02)
@@ -108,21 +108,21 @@ async def test_a_few_documents_are_cut_alone_and_no_process_is_started() -> None
     with bench() as made:
         before = len(workers())
         for text in TEXTS:
-            await made.cut([text])
-        await made.cut(TEXTS[:3])
+            await made.chunk([text])
+        await made.chunk(TEXTS[:3])
         assert len(made.alone.names) == len(TEXTS) + 3
         assert len(workers()) == before
 
 
 async def test_while_the_process_starts_documents_are_cut_alone() -> None:
     with bench() as made:
-        assert all(cut.state == "synced" for cut in await made.cut(TEXTS[:8]))
+        assert all(cut.state == "synced" for cut in await made.chunk(TEXTS[:8]))
         assert len(made.alone.names) == 8
 
 
 async def test_many_are_cut_as_each_would_be_alone_and_have_their_words(many: Bench) -> None:
     alone = len(many.alone.names)
-    cuts = await many.cut([*TEXTS, "", "\x00\x01\x02\x03"])
+    cuts = await many.chunk([*TEXTS, "", "\x00\x01\x02\x03"])
     assert [bare(cut) for cut in cuts] == [
         bare(chunk_document(text.encode(), f"{n}.md", None, CUTTING))
         for n, text in enumerate([*TEXTS, "", "\x00\x01\x02\x03"])
@@ -133,12 +133,12 @@ async def test_many_are_cut_as_each_would_be_alone_and_have_their_words(many: Be
 
 async def test_a_large_document_is_left_to_the_cutter_for_one(many: Bench) -> None:
     before = len(many.alone.names)
-    await many.cut(["word " * 60_000, *TEXTS])
+    await many.chunk(["word " * 60_000, *TEXTS])
     assert many.alone.names[before:] == ["0.md"]
 
 
 async def test_when_the_process_dies_everything_is_cut_all_the_same(many: Bench) -> None:
-    running = asyncio.gather(*(many.cut(TEXTS) for _ in range(3)))
+    running = asyncio.gather(*(many.chunk(TEXTS) for _ in range(3)))
     await asyncio.sleep(0.02)
     for worker in workers():
         worker.kill()
@@ -155,9 +155,9 @@ async def test_a_batch_that_takes_too_long_is_cut_one_by_one(
 ) -> None:
     with bench(batch_s=0.0) as made:
         await made.until_together()
-        cuts = await made.cut(TEXTS[:6])
+        cuts = await made.chunk(TEXTS[:6])
         assert [cut.state for cut in cuts] == ["synced"] * 6
-        assert "could not be cut together" in caplog.text
+        assert "documents failed: each is chunked alone" in caplog.text
 
 
 async def test_a_document_that_takes_too_long_alone_says_so() -> None:

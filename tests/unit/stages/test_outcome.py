@@ -33,7 +33,7 @@ def test_an_outage_pauses_however_often_it_was_tried() -> None:
 def test_an_outage_of_a_part_sends_back_the_event_alone_and_counts_no_attempt() -> None:
     assert all(
         outcome_of(PartialOutageError("broker", "no leader"), n)
-        == Retry(1.0, "no leader", counted=False)
+        == Retry(1.0, "no leader", counts_as_attempt=False)
         for n in (1, MAX_ATTEMPTS, 1000)
     )
 
@@ -84,7 +84,7 @@ def test_what_had_no_turn_comes_back_however_often_that_was() -> None:
     assert {
         outcome_of(NotScheduledError("others first", retry_after_s=0.5), n)
         for n in (1, MAX_ATTEMPTS, 1000)
-    } == {Retry(0.5, "others first", counted=False)}
+    } == {Retry(0.5, "others first", counts_as_attempt=False)}
 
 
 def test_of_an_unexpected_error_the_kind_and_the_first_line_are_told() -> None:

@@ -21,7 +21,7 @@ class Graves:
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise AssertionError
 
-    async def bury(
+    async def write_dead_letter(
         self,
         record: Record,
         stage: str,
@@ -51,9 +51,9 @@ async def test_a_record_that_had_no_turn_has_all_its_attempts_left() -> None:
         change_event(Changed(tenant_id="t", document_id="d", version=1)).encode(),
     )
     waits = []
-    while (again := await settler.settle(record)) is not None:
+    while (again := await settler.process(record)) is not None:
         waits.append(again)
-    assert [a.counted for a in waits].count(True) == MAX_ATTEMPTS - 1
+    assert [a.counts_as_attempt for a in waits].count(True) == MAX_ATTEMPTS - 1
     assert [attempts for _, attempts in graves.dead] == [MAX_ATTEMPTS]
 
 
@@ -63,7 +63,7 @@ class Gone(Graves):
     async def forward(self, topic: str, event: Event[Any]) -> None:
         raise TenantDeletedError("publish: the tenant was deleted")
 
-    async def bury(
+    async def write_dead_letter(
         self,
         record: Record,
         stage: str,
@@ -80,5 +80,5 @@ async def test_an_outcome_for_a_tenant_deleted_meanwhile_completes_its_record() 
 
     settler = RecordProcessor(stage("sync"), run, Gone(), Metrics(), lambda component, reason: None)
     whole = change_event(Changed(tenant_id="t", document_id="d", version=1)).encode()
-    assert await settler.settle(Record("1", "livedex.embedded", whole)) is None
-    assert await settler.settle(Record("2", "livedex.embedded", b"{")) is None
+    assert await settler.process(Record("1", "livedex.embedded", whole)) is None
+    assert await settler.process(Record("2", "livedex.embedded", b"{")) is None

@@ -113,11 +113,11 @@ async def test_another_tenant_gets_neither_the_token_nor_the_hosts_of_a_source(
         (T, "nobody"),
         (TenantId("default"), "src"),
     ):
-        assert of.objection(tenant, name, f"{api.url}/a") is not None
+        assert of.refusal_reason(tenant, name, f"{api.url}/a") is not None
         with pytest.raises(RejectedError) as refused:
             await got(of, f"{api.url}/a", name=name, tenant=tenant)
         assert refused.value.reason == "address_refused"
-    assert api.connections == 0 and of.objection(T, "src", f"{api.url}/a") is None
+    assert api.connections == 0 and of.refusal_reason(T, "src", f"{api.url}/a") is None
 
 
 async def test_hosts_of_the_settings_count_for_what_is_sent_with_a_key_and_not_for_sources(
@@ -219,10 +219,10 @@ async def test_that_a_token_lacks_a_scope_is_known_by_what_is_said(
         "/status": WebResponse(said, 401, kind),
     }
     with pytest.raises(InsufficientScopeError):
-        await of.answer(T, "src", f"{api.url}/scope")
+        await of.fetch_json(T, "src", f"{api.url}/scope")
     for path in ("/other", "/long", "/status"):
         with pytest.raises(UnexpectedResponseError) as refused:
-            await of.answer(T, "src", f"{api.url}{path}")
+            await of.fetch_json(T, "src", f"{api.url}{path}")
         assert not isinstance(refused.value, InsufficientScopeError)
 
 
@@ -241,7 +241,7 @@ async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(
 ) -> None:
     of = contents(source(preset="notion", base_url=api.url), retry_s=600)
     api.pages["/a"] = page
-    for ask in (got(of, f"{api.url}/a"), of.answer(T, "src", f"{api.url}/a")):
+    for ask in (got(of, f"{api.url}/a"), of.fetch_json(T, "src", f"{api.url}/a")):
         with pytest.raises(RetryableError) as failed:
             await ask
         assert failed.value.retry_for_s == lasts_s
@@ -257,11 +257,11 @@ async def test_what_may_pass_is_tried_again_for_as_long_as_the_settings_say(
 def test_other_rights_are_other_names_and_give_nothing_away() -> None:
     plain, other = {"preset": "notion"}, {"preset": "notion", "token_env": "TOKEN"}
     names = {
-        contents(source(**plain)).rights(T, "src"),
-        contents(source(**other)).rights(T, "src"),
-        contents(source(**other), environment={"TOKEN": "tok-2"}).rights(T, "src"),
-        contents(source(preset="github-push", token_env="TOKEN")).rights(T, "src"),
-        contents(source(**plain)).rights(TenantId("other"), "src"),
+        contents(source(**plain)).access_fingerprint(T, "src"),
+        contents(source(**other)).access_fingerprint(T, "src"),
+        contents(source(**other), environment={"TOKEN": "tok-2"}).access_fingerprint(T, "src"),
+        contents(source(preset="github-push", token_env="TOKEN")).access_fingerprint(T, "src"),
+        contents(source(**plain)).access_fingerprint(TenantId("other"), "src"),
     }
     assert len(names) == 5 and not any("tok" in name for name in names)
 
