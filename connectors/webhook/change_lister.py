@@ -26,7 +26,7 @@ _TOGETHER = 500
 
 
 class SourceChangeLister:
-    """`livedex.pipeline.stages.listing.ChangeLister` for the configured sources.
+    """`livedex.pipeline.stages.remote_content.ChangeLister` for the configured sources.
 
     Args:
         fetcher: asks their APIs.

@@ -1,9 +1,7 @@
-"""Telling subscribers what became of documents: notices from the database to their URLs, signed,
-once at least.
-"""
+"""Deliver webhook notifications to subscribers: signed, at least once."""
 
-from livedex.consumers.notify.couriers import Subscription, open_delivery_workers
-from livedex.consumers.notify.delivery_worker import DeliveryWorker
+from livedex.consumers.notify.couriers import open_delivery_workers
+from livedex.consumers.notify.delivery_worker import DeliveryWorker, Subscription
 from livedex.consumers.notify.webhook_sender import Endpoint
 
 __all__ = ["DeliveryWorker", "Endpoint", "Subscription", "open_delivery_workers"]

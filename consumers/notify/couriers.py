@@ -8,10 +8,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 
-from livedex.consumers.notify.delivery_worker import MAX_CONCURRENT, DeliveryWorker, component_of
-from livedex.consumers.notify.webhook_sender import Endpoint, open_webhook_sender
+from livedex.consumers.notify.delivery_worker import (
+    MAX_CONCURRENT,
+    DeliveryWorker,
+    Subscription,
+    component_of,
+)
+from livedex.consumers.notify.webhook_sender import open_webhook_sender
 from livedex.pipeline.errors import LivedexError, TenantDeletedError
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.supervision import run_supervised
@@ -23,21 +27,6 @@ from livedex.pipeline.store.subscriber_store import SubscriberConfig, Subscriber
 log = logging.getLogger(__name__)
 
 _KEEP_EVERY_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A subscriber and its delivery options.
-
-    Attributes:
-        registration: of the subscriber.
-        route: its endpoint; None: it reads its notifications itself.
-        attempts: for one notification.
-    """
-
-    registration: SubscriberConfig
-    route: Endpoint | None = None
-    attempts: int = 10
 
 
 @asynccontextmanager
@@ -69,7 +58,7 @@ async def open_delivery_workers(
             name,
         )
         tell(component_of(name), None)
-    couriers: dict[str, DeliveryWorker] = {}
+    workers: dict[str, DeliveryWorker] = {}
     readers = [each.registration for each in subscriptions if each.route is None]
     async with AsyncExitStack() as stack:
         if readers:
@@ -86,27 +75,21 @@ async def open_delivery_workers(
             sender = await stack.enter_async_context(
                 open_webhook_sender(each.route, at_once=MAX_CONCURRENT)
             )
-            couriers[each.registration.name] = DeliveryWorker(
-                each.registration,
-                sender,
-                outbox,
-                subscribers,
-                metrics,
-                tell,
-                attempts=each.attempts,
+            workers[each.registration.name] = DeliveryWorker(
+                each, sender, outbox, subscribers, metrics, tell
             )
-        if couriers:
+        if workers:
 
             def told(name: str) -> None:
-                if name in couriers:
-                    couriers[name].wake()
+                if name in workers:
+                    workers[name].wake()
 
             def began() -> None:
-                for courier in couriers.values():
-                    courier.wake()
+                for worker in workers.values():
+                    worker.wake()
 
             await stack.enter_async_context(listen(url, NOTIFICATIONS_CHANNEL, told, began))
-        yield list(couriers.values())
+        yield list(workers.values())
 
 
 async def _keep(subscribers: SubscriberStore, readers: Sequence[SubscriberConfig]) -> None:

@@ -1,7 +1,7 @@
-"""Tells one subscriber what waits for it.
+"""Deliver pending notifications to one subscriber.
 
-Invariants: a notice is removed only after it was told, or with the dead letter that it becomes; of
-a document only the oldest notice is under way; nothing is sent while the subscriber is paused or
+Invariants: a notification is removed only after it was delivered or became a dead letter; for each
+document only the oldest one is in flight; nothing is sent while the subscriber is paused or
 stopped, whichever process found that out.
 """
 
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from livedex.consumers.notify.schedule import retry_delay_s
@@ -18,6 +19,7 @@ from livedex.consumers.notify.webhook_sender import (
     Delivered,
     DeliveryFailed,
     DeliveryResult,
+    Endpoint,
     Unsubscribed,
     WebhookSender,
 )
@@ -31,50 +33,68 @@ from livedex.pipeline.store.subscriber_store import SubscriberConfig, Subscriber
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 8
-_ROOM_BELOW = MAX_CONCURRENT // 2  # several are taken together
-LEASE_S = 60.0  # longer than an attempt and what is written after it
-_LOOK_AGAIN_S = 1.0
-_AWAY_S = 5.0
-_KEEP_AGAIN_S = 0.5
+_LEASE_BELOW = MAX_CONCURRENT // 2  # several are leased together
+LEASE_S = 60.0  # longer than an attempt and the writes after it
+_POLL_S = 1.0
+_UNAVAILABLE_POLL_S = 5.0
+_STORE_RETRY_S = 0.5
 _DRAIN_S = 5.0
 _EXPIRE_EVERY_S = 60.0
-_EXPIRED_AT_ONCE = 200
+_MAX_EXPIRED = 200
 
 
 def component_of(subscriber: str) -> str:
-    """What a subscriber is called in the health."""
+    """Return the component name of a subscriber in the health.
+
+    Args:
+        subscriber: its name.
+    """
     return f"subscriber:{subscriber}"
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscriber and its delivery options.
+
+    Attributes:
+        registration: of the subscriber.
+        route: its endpoint; None: it reads its notifications itself.
+        attempts: for one notification.
+    """
+
+    registration: SubscriberConfig
+    route: Endpoint | None = None
+    attempts: int = 10
+
+
 class DeliveryWorker:
-    """Tells one subscriber; several may run, in any number of processes.
+    """Delivers notifications to one subscriber; several may run, in any number of processes.
 
     Args:
-        attempts: at telling one thing.
-        tell: writes down how a component is, for `livedex status`.
-        wait: seconds until the next attempt, after so many that failed.
+        subscription: of the subscriber.
+        sender: sends one notification.
+        outbox: of pending notifications.
+        subscribers: their state.
+        metrics: of this process.
+        tell: called with the component and its problem, or None.
+        wait: returns the seconds until the next attempt, by the number of failed ones.
     """
 
     def __init__(
         self,
-        subscriber: SubscriberConfig,
+        subscription: Subscription,
         sender: WebhookSender,
         outbox: NotificationOutbox,
         subscribers: SubscriberStore,
         metrics: Metrics,
         tell: Callable[[str, str | None], None],
         *,
-        attempts: int,
         wait: Callable[[int], float] = retry_delay_s,
     ) -> None:
-        self._subscriber, self._sender, self._outbox, self._subscribers = (
-            subscriber,
-            sender,
-            outbox,
-            subscribers,
-        )
-        self._metrics, self._tell, self._attempts, self._wait = metrics, tell, attempts, wait
-        self._told: MicroBatcher[Notification, None] = MicroBatcher(self._remove)
+        self._subscriber, self._max_attempts = subscription.registration, subscription.attempts
+        self._sender, self._outbox, self._subscribers = sender, outbox, subscribers
+        self._metrics, self._tell, self._wait = metrics, tell, wait
+        self._delivered: MicroBatcher[Notification, None] = MicroBatcher(self._remove)
         self._woken = asyncio.Event()
         self._works = True
         self._said: str | None = ""
@@ -82,46 +102,52 @@ class DeliveryWorker:
 
     @property
     def name(self) -> str:
-        """Of the subscriber."""
+        """Return the name of the subscriber."""
         return self._subscriber.name
 
     def wake(self) -> None:
-        """There is something to tell."""
+        """Look for pending notifications now."""
         self._woken.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tell until `stop` is set; what was begun is finished, within `_DRAIN_S`."""
-        under_way: set[asyncio.Task[None]] = set()
+        """Deliver until `stop` is set; deliveries in flight then end within `_DRAIN_S`.
+
+        Args:
+            stop: ends the worker.
+        """
+        in_flight: set[asyncio.Task[None]] = set()
 
         def ended(task: asyncio.Task[None]) -> None:
-            under_way.discard(task)
-            if len(under_way) <= _ROOM_BELOW:
+            in_flight.discard(task)
+            if len(in_flight) <= _LEASE_BELOW:
                 self.wake()
 
         try:
             while not stop.is_set():
                 self._woken.clear()
-                pause_s = _LOOK_AGAIN_S
-                if len(under_way) <= _ROOM_BELOW:
-                    look = await self._look(len(under_way))
+                pause_s = _POLL_S
+                if len(in_flight) <= _LEASE_BELOW:
+                    look = await self._lease_batch(len(in_flight))
                     pause_s = (
-                        _AWAY_S if look is None else max(_LOOK_AGAIN_S, min(look.pause_s, _AWAY_S))
+                        _UNAVAILABLE_POLL_S
+                        if look is None
+                        else max(_POLL_S, min(look.pause_s, _UNAVAILABLE_POLL_S))
                     )
                     for notice in look.notices if look is not None else ():
                         task = asyncio.create_task(self._deliver(notice), name=f"tell {self.name}")
-                        under_way.add(task)
+                        in_flight.add(task)
                         task.add_done_callback(ended)
                 await self._sleep(stop, pause_s)
         finally:
-            if under_way:
-                await asyncio.wait(under_way, timeout=_DRAIN_S)
-            left = list(under_way)
+            if in_flight:
+                await asyncio.wait(in_flight, timeout=_DRAIN_S)
+            left = list(in_flight)
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
-        """Until woken, or `stop` is set, or so many seconds have passed."""
+        """Wait until woken, until `stop` is set, or for so many seconds."""
         waits = [asyncio.ensure_future(self._woken.wait()), asyncio.ensure_future(stop.wait())]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -130,8 +156,8 @@ class DeliveryWorker:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _look(self, under_way: int) -> DeliveryBatch | None:
-        """Take what can be told now; None where that cannot be found out."""
+    async def _lease_batch(self, under_way: int) -> DeliveryBatch | None:
+        """Lease the notifications that are due; None if the database does not answer."""
         s = self._subscriber
         try:
             if time.monotonic() >= self._expire_at:
@@ -140,10 +166,10 @@ class DeliveryWorker:
             look = await self._outbox.take(
                 s.tenant_id, s.name, at_once=MAX_CONCURRENT, under_way=under_way, lease_s=LEASE_S
             )
-            if look is None:  # gone with all else of its tenant
+            if look is None:  # deleted with its tenant
                 await self._subscribers.add(s)
         except TenantDeletedError:
-            self._say("its tenant was deleted: take it out of livedex.toml")
+            self._say("its tenant was deleted: remove it from livedex.toml")
             return None
         except LivedexError as exc:
             log.warning("notify: subscriber %s waits: %s", s.name, exc)
@@ -159,24 +185,26 @@ class DeliveryWorker:
         self._metrics.stage_seconds.labels(NOTIFY_STAGE).observe(time.monotonic() - begin)
         while True:
             try:
-                outcome = await self._settle(notice, answer)
+                outcome = await self._store_result(notice, answer)
             except LivedexError as exc:
-                log.warning("notify: what %s answered is not kept yet: %s", self.name, exc)
+                log.warning(
+                    "notify: the result of a delivery to %s is not stored yet: %s", self.name, exc
+                )
                 if (
                     isinstance(exc, TenantDeletedError)
-                    or time.monotonic() > begin + LEASE_S - _KEEP_AGAIN_S
+                    or time.monotonic() > begin + LEASE_S - _STORE_RETRY_S
                 ):
-                    return  # its lease runs out, and it is sent again with the same id
-                await asyncio.sleep(_KEEP_AGAIN_S)
+                    return  # its lease expires, and it is sent again with the same id
+                await asyncio.sleep(_STORE_RETRY_S)
             else:
                 self._metrics.events_total.labels(NOTIFY_STAGE, outcome).inc()
                 return
 
-    async def _settle(self, notice: Notification, answer: DeliveryResult) -> str:
-        """Keep what an answer means; its name in the metrics."""
+    async def _store_result(self, notice: Notification, answer: DeliveryResult) -> str:
+        """Store the result of a delivery; return its outcome for the metrics."""
         s = self._subscriber
         if isinstance(answer, Delivered):
-            await self._told(notice)
+            await self._delivered(notice)
             if not self._works:
                 self._works = True
                 await self._subscribers.record_success(s.tenant_id, s.name)
@@ -205,16 +233,18 @@ class DeliveryWorker:
             self._say(answer.detail)
         else:
             await self._subscribers.refused(s.tenant_id, s.name, answer.detail)
-        attempts = notice.attempts + answer.counts
-        if attempts >= self._attempts:
-            detail = f"subscriber {s.name} was not told in {attempts} attempts: {answer.detail}"
+        attempts = notice.attempts + answer.counts_as_attempt
+        if attempts >= self._max_attempts:
+            detail = (
+                f"subscriber {s.name} could not be notified in {attempts} attempts: {answer.detail}"
+            )
             await self._outbox.bury(notice, reason=answer.reason, detail=detail, attempts=attempts)
             log.error("notify: dead letter (%s): %s", answer.reason, detail)
             return "dead"
-        after_s = max(self._wait(attempts), asked_s) if answer.counts else 0.0
-        await self._outbox.postpone(notice, after_s, counts=answer.counts)
+        after_s = max(self._wait(attempts), asked_s) if answer.counts_as_attempt else 0.0
+        await self._outbox.postpone(notice, after_s, counts=answer.counts_as_attempt)
         log.warning(
-            "notify: subscriber %s: %s, again in %.0f s",
+            "notify: subscriber %s: %s; retried in %.0f s",
             s.name,
             answer.detail,
             max(after_s, pause_s),
@@ -222,14 +252,14 @@ class DeliveryWorker:
         return "again"
 
     async def _expire(self) -> None:
-        """Make dead letters of what has waited for as long as it may."""
+        """Turn expired notifications into dead letters."""
         s = self._subscriber
         while found := await self._outbox.lease_expired(
-            s.tenant_id, s.name, _EXPIRED_AT_ONCE, lease_s=LEASE_S
+            s.tenant_id, s.name, _MAX_EXPIRED, lease_s=LEASE_S
         ):
             for notice in found:
                 detail = (
-                    f"subscriber {s.name} was not told within {s.keep_days:g} days, in "
+                    f"subscriber {s.name} was not notified within {s.keep_days:g} days, in "
                     f"{notice.attempts} attempts"
                 )
                 await self._outbox.bury(
@@ -237,7 +267,7 @@ class DeliveryWorker:
                 )
                 self._metrics.events_total.labels(NOTIFY_STAGE, "dead").inc()
             log.error(
-                "notify: %d dead letters (expired): subscriber %s was not told within %g days",
+                "notify: %d dead letters (expired): subscriber %s was not notified within %g days",
                 len(found),
                 s.name,
                 s.keep_days,
@@ -250,12 +280,10 @@ class DeliveryWorker:
 
 
 def _problem(look: DeliveryBatch) -> str | None:
-    """What is wrong with a subscriber, in words; None while it takes what it is sent, but for a
-    few things.
-    """
+    """Return the problem of a subscriber; None while most deliveries succeed."""
     if look.stopped:
         return (
-            f"switched off, for it wants to be told no more ({look.problem}): `livedex "
+            f"switched off, because it unsubscribed ({look.problem}): `livedex "
             "subscribers resume` switches it on"
         )
     return look.problem if look.is_failing else None

@@ -1,4 +1,4 @@
-"""When something that could not be told is tried again.
+"""Retry schedule for failed deliveries.
 
 Source: Standard Webhooks 1.0.0, "Deliverability and reliability": the example schedule, three days
 and four hours in all.
@@ -18,11 +18,10 @@ _JITTER = 0.1
 def retry_delay_s(
     failed: int, *, chance: Callable[[float, float], float] = random.uniform
 ) -> float:
-    """Seconds until the next attempt, a little more or less, so that what failed together does not
-    come again together.
+    """Return the seconds until the next attempt, with jitter against simultaneous retries.
 
     Args:
-        failed: attempts that failed, >= 1.
-        chance: gives a number between two.
+        failed: failed attempts, >= 1.
+        chance: returns a number between two bounds.
     """
     return RETRY_DELAYS_S[min(failed, len(RETRY_DELAYS_S)) - 1] * chance(1 - _JITTER, 1 + _JITTER)

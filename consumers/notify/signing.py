@@ -1,4 +1,4 @@
-"""Signatures of Standard Webhooks: HMAC-SHA256 of `id.timestamp.body` by every key that is in use.
+"""Sign payloads (Standard Webhooks): HMAC-SHA256 of `id.timestamp.body` with every active key.
 
 Source: Standard Webhooks 1.0.0, "Signature scheme", "Webhook headers".
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def signed_headers(keys: Sequence[bytes], webhook_id: str, at: int, body: bytes) -> dict[str, str]:
-    """The headers by which a receiver knows who sent a body.
+    """Return the headers with which a receiver verifies the sender of a body.
 
     Args:
         keys: at least one; while a secret is being changed, the old one and the new one.

@@ -1,15 +1,14 @@
-"""One attempt at telling a subscriber something, and what its answer means.
+"""Make one delivery attempt, and interpret the response.
 
-| answer | meaning |
+| response | meaning |
 |---|---|
-| 2xx | told |
-| 410 | it wants to be told no more |
-| 429; 503 with Retry-After | it asks for patience: not an attempt |
-| 502, 503, 504; no answer in time; no connection | it is away |
-| anything else, redirects included | it refuses this |
+| 2xx | delivered |
+| 410 | unsubscribed |
+| 429; 503 with Retry-After | rate limited: does not count as an attempt |
+| 502, 503, 504; timeout; no connection | unavailable |
+| anything else, redirects included | rejected |
 
-Nothing of its URL but the host, and nothing of its answer but the status, stands in what is said of
-it.
+Messages contain the host of the URL and the status of the response, and nothing else of them.
 Source: Standard Webhooks 1.0.0, "Delivery success and failure".
 """
 
@@ -43,36 +42,36 @@ Source: Standard Webhooks 1.0.0, "Request timeouts": 15 to 30 s.
 _CONNECT_S = 5.0
 _IDLE_S = 4.0  # many servers close after 5
 _REST_S = 1.0
-# read, so that its connection can be used again; a longer one costs the connection
-_MOST_OF_AN_ANSWER = 65_536
+# read so that the connection can be reused; a longer response closes it
+_MAX_RESPONSE_BYTES = 65_536
 _CONSTANT = {
     "Content-Type": "application/cloudevents+json",
     "User-Agent": "Livedex",
     "Accept": "*/*",
 }
-_AWAY = frozenset({502, 503, 504})
+_UNAVAILABLE = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It was told."""
+    """The subscriber accepted the notification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """It wants to be told no more."""
+    """The subscriber wants no more notifications."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFailed:
-    """It was not told.
+    """The delivery failed.
 
     Attributes:
-        detail: what happened, in words.
+        detail: what happened.
         reason: a code from a closed set: `refused`, `unreachable`, `address_refused`, `throttled`.
-        asked_s: seconds that it asks to be left alone, where it does.
+        retry_after_s: seconds of its Retry-After.
     """
 
     detail: str
@@ -81,12 +80,12 @@ class DeliveryFailed:
 
     @property
     def is_subscriber_failure(self) -> bool:
-        """Whether other notices would have met the same."""
+        """Return whether other notifications would fail for the same reason."""
         return self.reason != "refused"
 
     @property
-    def counts(self) -> bool:
-        """Whether it was an attempt."""
+    def counts_as_attempt(self) -> bool:
+        """Return whether the number of attempts grows."""
         return self.reason != "throttled"
 
 
@@ -95,13 +94,13 @@ DeliveryResult: TypeAlias = Delivered | Unsubscribed | DeliveryFailed
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How a subscriber is reached.
+    """Endpoint of a subscriber.
 
     Attributes:
-        keys: that sign, at least one.
-        backend: opens connections, to addresses that may be reached; a connection stays with the
-            address that was looked at.
-        trust: by which servers are known.
+        keys: for signatures, at least one.
+        place: its URL.
+        backend: connects to allowed addresses only; it connects to the address that it checked.
+        trust: verifies servers.
     """
 
     place: ParsedUrl
@@ -111,11 +110,12 @@ class Endpoint:
 
 
 class WebhookSender:
-    """Sends to one subscriber, over connections that are its own.
+    """Sends notifications to one subscriber over its own connections.
 
     Args:
+        route: endpoint of the subscriber.
         pool: its connections.
-        clock: seconds since 1970.
+        clock: returns seconds since 1970.
     """
 
     def __init__(
@@ -132,7 +132,11 @@ class WebhookSender:
         )
 
     async def send(self, notice: Notification) -> DeliveryResult:
-        """Make one attempt, within `TOTAL_TIMEOUT_S`."""
+        """Make one attempt, within `TOTAL_TIMEOUT_S`.
+
+        Args:
+            notice: to deliver.
+        """
         try:
             async with asyncio.timeout(TOTAL_TIMEOUT_S):
                 status, headers = await self._post(notice)
@@ -140,8 +144,8 @@ class WebhookSender:
             if isinstance(exc, NoPublicAddressError) and not exc.resolves_to_private:
                 return DeliveryFailed(f"{self._place.host}: there is no such host", "unreachable")
             return DeliveryFailed(
-                f"{self._place.host} is not at a public address: if it may be told there, "
-                "name it in allow_hosts",
+                f"{self._place.host} is not at a public address: if it may be notified there, "
+                "add it to allow_hosts",
                 "address_refused",
             )
         except LivedexError as exc:
@@ -217,7 +221,7 @@ async def _read_some(answer: httpcore.Response) -> None:
     size = 0
     async for data in answer.aiter_stream():
         size += len(data)
-        if size > _MOST_OF_AN_ANSWER:
+        if size > _MAX_RESPONSE_BYTES:
             return
 
 
@@ -229,8 +233,8 @@ def _meaning(status: int, headers: Mapping[str, str], host: str) -> DeliveryResu
         return Unsubscribed(said)
     asked_s = parse_retry_after_s(headers.get("retry-after"), datetime.now(UTC))
     if status == 429 or (status == 503 and asked_s is not None):
-        return DeliveryFailed(f"{said}: it asks for patience", "throttled", asked_s)
-    if status in _AWAY:
+        return DeliveryFailed(f"{said}: rate limited", "throttled", asked_s)
+    if status in _UNAVAILABLE:
         return DeliveryFailed(said, "unreachable", asked_s)
     return DeliveryFailed(
         f"{said}: redirects are not followed" if 300 <= status < 400 else said, "refused", asked_s

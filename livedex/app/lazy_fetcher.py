@@ -65,7 +65,7 @@ class LazyFetcher:
 
 
 class LazyChangeLister:
-    """`livedex.pipeline.stages.listing.ChangeLister`, made when it is first needed.
+    """`livedex.pipeline.stages.remote_content.ChangeLister`, made when it is first needed.
 
     Args:
         fetcher: asks the APIs of the sources.

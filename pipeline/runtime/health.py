@@ -16,7 +16,7 @@ class ProcessHealth:
     """The components that this process finds unavailable.
 
     Args:
-        on_change: called with component and reason, or None, whenever one is told.
+        on_change: called with a component and its reason, or None, at every report.
     """
 
     def __init__(self, on_change: ReportHealth = lambda component, reason: None) -> None:
@@ -24,8 +24,11 @@ class ProcessHealth:
         self._down: dict[str, str] = {}
 
     def __call__(self, component: str, reason: str | None) -> None:
-        """Note why a component is unavailable, in a few words without ids and names, or, with
-        None, that it works.
+        """Record that a component is unavailable, or works again.
+
+        Args:
+            component: of this process.
+            reason: short, without ids and names; None: it works.
         """
         if reason is None:
             self._down.pop(component, None)

@@ -1,7 +1,4 @@
-"""Whether what runs in this process gets on.
-
-That the process answers is not enough: a consumer can be up and stand still.
-"""
+"""Check that the work of this process makes progress: a consumer can be up and stalled."""
 
 from __future__ import annotations
 
@@ -12,21 +9,21 @@ LivenessCheck: TypeAlias = Callable[[], str | None]
 
 
 class LivenessChecks:
-    """What stands still, by checks that whoever does the work puts here."""
+    """Holds the checks that each kind of work registers."""
 
     def __init__(self) -> None:
         self._checks: list[tuple[str, LivenessCheck]] = []
 
     def watch(self, check: LivenessCheck, name: str = "work") -> None:
-        """Ask this from now on.
+        """Register a check.
 
         Args:
-            check: what stands still, in words; None while it gets on.
-            name: of what is checked, for everybody.
+            check: returns the problem; None while there is progress.
+            name: of the work.
         """
         self._checks.append((name, check))
 
     @property
     def problems(self) -> dict[str, str]:
-        """What stands still now, in words, by its name."""
+        """Return the present problems by the name of the work."""
         return {name: problem for name, check in self._checks if (problem := check()) is not None}

@@ -1,8 +1,8 @@
-"""What is known of the request that a task answers."""
+"""Context of the request that a task handles."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 
 current_credential: ContextVar[str] = ContextVar("credential", default="")
-"""Who reads, within its tenant."""
+"""The credential of the request, within its tenant."""

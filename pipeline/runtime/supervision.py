@@ -1,4 +1,4 @@
-"""Keep background work of a process going, whatever ends it."""
+"""Restart background work after unexpected errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from livedex.pipeline.runtime.backoff import SUPERVISION
 
 log = logging.getLogger(__name__)
 
-_HEALTHY_S = 60.0  # work that lasted so long begins again after the first pause
+_HEALTHY_S = 60.0  # work that ran so long restarts after the first delay
 
 
 async def run_supervised(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run work until it returns or is cancelled; after an error that nobody foresaw, log it, wait,
-    and begin again.
+    """Run work until it returns or is cancelled; after an error, log it, wait and restart it.
 
     Args:
-        work: is called anew after each error.
+        work: called again after each error.
         name: for the log.
     """
     failures = 0
@@ -30,5 +29,5 @@ async def run_supervised(work: Callable[[], Awaitable[None]], name: str) -> None
         except Exception:
             failures = 1 if time.monotonic() - begin > _HEALTHY_S else failures + 1
             pause_s = SUPERVISION.delay_s(failures)
-            log.exception("%s ended by an error and begins again in %.0f s", name, pause_s)
+            log.exception("%s ended by an error and restarts in %.0f s", name, pause_s)
         await asyncio.sleep(pause_s)

@@ -1,10 +1,9 @@
-"""Divides the time of a process among tenants, so that one tenant's work leaves room for that of
-others.
+"""Divide the time of a process among tenants, so that no tenant can use all of it.
 
-Each tenant has an account for each kind of work. What its work takes (steps of the event loop,
-threads, transactions of the database) is debt, which is paid off at the rate of a tenant's share.
-While other tenants are active, the next piece of work of a tenant begins once its debt is paid, one
-piece after the other; a tenant that is alone never waits.
+Each tenant has an account for each kind of work. The time of its work (steps of the event loop,
+threads, database transactions) is debt, which is paid off at the rate of a tenant's share. While
+other tenants are active, a tenant's next work starts once its debt is paid, one after the other; a
+tenant alone never waits.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from livedex.pipeline.errors import RetryableError
 
 T = TypeVar("T")
 Work = Literal["read", "write", "ingest"]
-"""Reads of the API, changes that it accepts, and stages.
+"""API reads, accepted changes, and stages.
 
-Each has an account of its own: a tenant that loads documents still searches quickly.
+Separate accounts: a tenant that loads documents still searches fast.
 """
 _WORKS: tuple[Work, ...] = get_args(Work)
 
 MOST_WAITING = 64
-"""Requests of one tenant that wait for its share."""
+"""Maximum number of waiting requests of a tenant."""
 ACTIVE_S = 2.0
-"""How long a tenant counts as active after its last piece of work began."""
+"""Seconds for which a tenant counts as active after its last work started."""
 SHARE = 0.15
-"""Of the processors of the machine."""
+"""Share of the machine's processors for one tenant."""
 _FREE_S = 0.05  # of debt, at which work may still begin
 _MOST_DEBT_S = 2.0
 _TICK_S = 0.1  # until it is checked again whether others are still active
@@ -43,11 +42,14 @@ _LEARNING = 0.2
 
 @dataclass(slots=True)
 class Account:
-    """What one kind of work of a tenant took.
+    """Debt of one kind of work of a tenant.
 
     Attributes:
-        debt_s: that is not paid off yet, as of `at_s`.
-        typical_s: that a piece of work takes.
+        debt_s: seconds not paid off at `at_s`.
+        at_s: monotonic seconds.
+        typical_s: estimated seconds of one piece of work.
+        waiting: callers.
+        line: held by the caller that is admitted next.
     """
 
     debt_s: float = 0.0
@@ -57,31 +59,44 @@ class Account:
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def charge(self, seconds: float) -> None:
-        """Add what was used; negative: give back."""
+        """Add debt.
+
+        Args:
+            seconds: used; negative: given back.
+        """
         self.debt_s = max(0.0, min(self.debt_s + seconds, _MOST_DEBT_S))
 
     def pay_off(self, now: float, rate: float) -> None:
-        """Take off what the time since the last call paid, at a rate in s a second."""
+        """Reduce the debt by the time since the last call.
+
+        Args:
+            now: monotonic seconds.
+            rate: seconds paid off per second.
+        """
         self.debt_s = max(0.0, self.debt_s - (now - self.at_s) * rate)
         self.at_s = now
 
 
 @dataclass(slots=True)
 class Meter:
-    """What one piece of work took so far, and whose it is: nobody's until `account` is set."""
+    """Measures one piece of work; charges `account` once it is set."""
 
     account: Account | None = None
     used_s: float = 0.0
     estimated_s: float = 0.0
 
     def charge(self, seconds: float) -> None:
-        """Add time that the work took, in s."""
+        """Add time of the work.
+
+        Args:
+            seconds: used.
+        """
         self.used_s += seconds
         if self.account is not None:
             self.account.charge(seconds)
 
     def end(self) -> None:
-        """Give back the estimate, and learn from what it really took."""
+        """Give back the estimate, and update it by the measured time."""
         if self.account is not None:
             self.account.charge(-self.estimated_s)
             self.account.typical_s += _LEARNING * (self.used_s - self.account.typical_s)
@@ -91,13 +106,22 @@ _meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def charge(seconds: float) -> None:
-    """Charge time to the piece of work that this task is doing, if it is metered."""
+    """Charge time to the metered work of this task, if any.
+
+    Args:
+        seconds: used.
+    """
     if (meter := _meter.get()) is not None:
         meter.charge(seconds)
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run a function in a thread, and charge the time of the processor that it takes there."""
+    """Run a function in a thread, and charge its processor time.
+
+    Args:
+        function: thread-safe.
+        *args: of the function.
+    """
 
     def run() -> tuple[T, float]:
         begin = time.thread_time()
@@ -110,7 +134,7 @@ async def in_thread(function: Callable[..., T], *args: Any) -> T:
 
 @asynccontextmanager
 async def charged_time() -> AsyncIterator[None]:
-    """Charge the time that the block lasts."""
+    """Charge the duration of the block."""
     begin = time.monotonic()
     try:
         yield
@@ -119,9 +143,12 @@ async def charged_time() -> AsyncIterator[None]:
 
 
 async def metered(work: Coroutine[Any, Any, T]) -> T:
-    """Run work, and measure each of its steps on the event loop.
+    """Run work, and measure its steps on the event loop.
 
-    `TenantShares.admit`, called in it, says whose work it is.
+    The work calls `TenantShares.admit` to name its tenant.
+
+    Args:
+        work: to run.
     """
     meter = Meter()
     token = _meter.set(meter)

@@ -74,7 +74,7 @@ async def test_it_is_told_at_once_and_not_at_the_next_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the looking-again put off, only the wake can make it come."""
-    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._LOOK_AGAIN_S", 600.0)
+    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._POLL_S", 600.0)
     async with start((registration(), receiver)):
         for version in range(1, 4):
             await filling.sync("a", version, f"text {version}")
