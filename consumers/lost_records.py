@@ -1,6 +1,4 @@
-"""What is done where a broker lost records before they were read: everything that the database and
-the folders still know of is published again.
-"""
+"""Republish documents whose records the broker deleted before they were consumed."""
 
 from __future__ import annotations
 
@@ -28,21 +26,21 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "retention"
 _PAGE = 500
-_PUT_TOGETHER = 50
-_UNDER_WAY_S = 30.0  # what is younger is on its way
-_GATHER_S = 3.0
-_SAID_S = 3600.0
-_AGAIN_S = 15.0
+_MAX_CONCURRENT = 50
+_MIN_AGE_S = 30.0  # younger versions are being processed
+_COLLECT_S = 3.0
+_REPORTED_FOR_S = 3600.0
+_RETRY_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Republished:
-    """What was published again.
+    """Counts of republished items.
 
     Attributes:
-        steps: versions whose manifest is there, and whose next step was lost.
-        deletes: of files that are gone.
-        files: that are read again at the next scan, which was asked for.
+        steps: versions with a manifest whose next event was lost.
+        deletes: of deleted files.
+        files: that the requested scan reads again.
     """
 
     steps: int = 0
@@ -51,33 +49,38 @@ class Republished:
 
 
 class RecordRecovery:
-    """Publishes documents again whose records were lost.
+    """Republishes documents whose records were lost.
 
     Args:
-        broker: to publish with.
+        database: of the documents.
+        operations: requests scans.
+        broker: publishes.
     """
 
     def __init__(self, database: Database, operations: InstallationStatus, broker: Broker) -> None:
         self._database, self._operations, self._broker = database, operations, broker
 
     async def republish(self, *, older_than_s: float | None = None) -> Republished:
-        """Publish again what is under way and has no record any more, as far as that can be told; a
-        record too many changes nothing.
+        """Republish pending versions whose record may be lost; a duplicate record has no effect.
 
         Args:
-            older_than_s: since the change was accepted, >= 0; what is younger is on its way. None:
-                half a minute.
+            older_than_s: minimum seconds since the change was accepted, >= 0; None: 30.
+
+        Returns:
+            the counts.
 
         Raises:
-            OutageError, RetryableError: as the database and the broker do.
+            LivedexError: as the database and the broker do.
         """
-        older_than_s = _UNDER_WAY_S if older_than_s is None else older_than_s
+        older_than_s = _MIN_AGE_S if older_than_s is None else older_than_s
         steps = deletes = files = 0
         for tenant_id in await self._database.tenants():
             async for rows in self._pages("pending_with_manifest", tenant_id, older_than_s):
-                for at in range(0, len(rows), _PUT_TOGETHER):
-                    events = [_step(tenant_id, row) for row in rows[at : at + _PUT_TOGETHER]]
-                    await asyncio.gather(*(self._broker.put(CHUNKED, event) for event in events))
+                for at in range(0, len(rows), _MAX_CONCURRENT):
+                    events = [_step(tenant_id, row) for row in rows[at : at + _MAX_CONCURRENT]]
+                    await asyncio.gather(
+                        *(self._broker.publish_step(CHUNKED, event) for event in events)
+                    )
                 steps += len(rows)
             async for rows in self._pages("published_and_unknown", tenant_id, older_than_s):
                 gone = [row for row in rows if not row["present"]]
@@ -104,7 +107,7 @@ class RecordRecovery:
             behind = rows[-1]["document_id"]
 
     async def _forget(self, tenant_id: TenantId, rows: list[Any]) -> int:
-        """Forget what was published of some files, so that the next scan publishes them again."""
+        """Mark files as unpublished, so that the next scan publishes them again."""
         sources: dict[str, list[str]] = {}
         for row in rows:
             sources.setdefault(row["source"], []).append(row["document_id"])
@@ -115,10 +118,12 @@ class RecordRecovery:
 
 
 class RecordLossMonitor:
-    """Counts records that were lost, says so, and has them published again.
+    """Counts lost records, reports them, and starts their recovery.
 
     Args:
-        tell: notes in the health what happened and what to do.
+        records: republishes.
+        metrics: of this process.
+        tell: reports what happened and what to do in the health.
     """
 
     def __init__(
@@ -129,7 +134,12 @@ class RecordLossMonitor:
         self._news = asyncio.Event()
 
     def lost(self, stage: str, count: int) -> None:
-        """Record that Kafka removed records before a stage read them (0: an unknown number)."""
+        """Record that Kafka deleted records before a stage consumed them.
+
+        Args:
+            stage: its name.
+            count: of records; 0: unknown.
+        """
         self._metrics.records_expired_total.labels(stage).inc(count)
         self._lost[stage] = self._lost.get(stage, 0) + count
         counts = ", ".join(
@@ -146,48 +156,50 @@ class RecordLossMonitor:
         self._news.set()
 
     async def run(self) -> None:
-        """Publish again what was lost, whenever something was, for ever."""
+        """Republish after each loss, until cancelled."""
         while True:
             try:
-                await asyncio.wait_for(self._news.wait(), _SAID_S)
+                await asyncio.wait_for(self._news.wait(), _REPORTED_FOR_S)
             except TimeoutError:
                 if self._lost:
                     self._lost.clear()
                     self._tell(COMPONENT, None)
                 continue
-            await asyncio.sleep(_GATHER_S)  # other partitions and stages have lost some too
+            await asyncio.sleep(_COLLECT_S)  # other partitions and stages may report losses too
             self._news.clear()
             try:
                 await self._republish()
-                await asyncio.sleep(_UNDER_WAY_S)
-                await self._republish()  # what was too young before
+                await asyncio.sleep(_MIN_AGE_S)
+                await self._republish()  # versions that were too young before
             except LivedexError as exc:
-                log.warning(
-                    "what was lost could not be published again, it is tried again: %s", exc
-                )
+                log.warning("lost records could not be republished; retried: %s", exc)
                 await self._later()
             except Exception:
-                log.exception("what was lost could not be published again; it is tried again")
+                log.exception("lost records could not be republished; retried")
                 await self._later()
 
     async def _republish(self) -> None:
         done = await self._records.republish()
         log.warning(
-            "published again: %d steps, %d deletes; %d files are read again",
+            "republished: %d steps, %d deletes; %d files are read again",
             done.steps,
             done.deletes,
             done.files,
         )
 
     async def _later(self) -> None:
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_RETRY_S)
         self._news.set()
 
 
 @asynccontextmanager
 async def run_record_loss_monitor(watch: RecordLossMonitor) -> AsyncIterator[None]:
-    """Publish again what is lost, for as long as the block lasts."""
-    task = asyncio.create_task(watch.run(), name="publish again what was lost")
+    """Run a monitor for the block.
+
+    Args:
+        watch: the monitor.
+    """
+    task = asyncio.create_task(watch.run(), name="record loss monitor")
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Whether a newer change of a document makes an older one pointless before either was processed."""
+"""Decide whether a newer change supersedes an unprocessed older one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _EQUAL = (
 
 
 def supersedes(newer: Changed, older: Changed) -> bool:
-    """Return whether the older change can be skipped for the newer one without a loss, whatever
-    becomes of the newer one.
+    """Return whether the older change can be skipped, whatever the outcome of the newer one.
 
-    Only where both fetch the same content from the same place with the same rights. What a fetch
-    gets is what is there now, so the newer one finds all that the older one could find. A newer
-    change with a content of its own proves nothing: it may end as a dead letter, and then the older
-    one is what is left.
+    This holds only if both fetch the same URL with the same access rights: a fetch returns the
+    present content, so the newer one finds what the older one would find. A newer change with
+    content of its own may become a dead letter, and then the older one is needed.
+
+    Args:
+        newer: of the same key.
+        older: not processed yet.
     """
     if (
         older.url is None

@@ -1,4 +1,4 @@
-"""The stages with their surroundings bound, ready for a broker."""
+"""Build record processors for the stages, and make their outcomes durable."""
 
 from __future__ import annotations
 
@@ -30,30 +30,43 @@ log = logging.getLogger(__name__)
 
 
 class Broker(Protocol):
-    """What carries the events: PostgreSQL or Kafka. Every method may raise OutageError."""
+    """Carries events: PostgreSQL or Kafka. Every method may raise OutageError."""
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; returns once the broker holds them."""
+        """Publish changes on the first topic, in order; return once the broker holds them.
+
+        Args:
+            events: of changes.
+        """
         ...
 
-    async def put(self, topic: str, event: Event[Any]) -> None:
-        """Put an event of a stage on its topic; returns once the broker holds it."""
+    async def publish_step(self, topic: str, event: Event[Any]) -> None:
+        """Publish an event of a stage on its topic; return once the broker holds it.
+
+        Args:
+            topic: of the next stage.
+            event: of the document.
+        """
         ...
 
-    async def put_again(self, letter: DeadLetter) -> None:
-        """Put the exact record of a dead letter on its topic again."""
+    async def republish_dead_letter(self, letter: DeadLetter) -> None:
+        """Publish the exact record of a dead letter on its topic again.
+
+        Args:
+            letter: the dead letter.
+        """
         ...
 
 
 class BrokerOutcomeSink:
-    """Outcomes to the broker, dead letters to the table, and from there told to the broker.
+    """Publishes events of next stages, and writes dead letters.
 
     Args:
-        replays: what letters are sent through again.
-        topics_without_reader: nothing is put on these. On the PostgreSQL broker nobody could read
-            `livedex.synced` and `livedex.dead`:
-            who wants to know is a subscriber, for whom the transactions themselves write a notice,
-            on every broker.
+        letters: store of dead letters.
+        replays: of dead letters.
+        topics_without_reader: nothing is published on these. On the PostgreSQL broker,
+            `livedex.synced` and `livedex.dead` have no readers: subscribers get notifications,
+            which the transactions themselves write, on every broker.
     """
 
     def __init__(
@@ -69,15 +82,24 @@ class BrokerOutcomeSink:
         self._broker: Broker | None = None
 
     def connect(self, broker: Broker) -> None:
-        """Say which broker."""
+        """Set the broker.
+
+        Args:
+            broker: publishes.
+        """
         self._broker = broker
 
     async def forward(self, topic: str, event: Event[Any]) -> None:
-        """Publish an event of the next stage."""
+        """Publish an event of the next stage.
+
+        Args:
+            topic: of the next stage.
+            event: of the document.
+        """
         if topic in self._skipped:
             return
         assert self._broker is not None
-        await self._broker.put(topic, event)
+        await self._broker.publish_step(topic, event)
 
     async def write_dead_letter(
         self,
@@ -87,7 +109,15 @@ class BrokerOutcomeSink:
         event: Event[Any] | None,
         attempts: int,
     ) -> None:
-        """Write a dead letter; of a letter that failed again, the same one."""
+        """Write a dead letter; a failed replay updates its dead letter.
+
+        Args:
+            record: as delivered.
+            stage: that failed.
+            dead: reason and detail.
+            event: in the record; None if it could not be decoded.
+            attempts: of the stage.
+        """
         payload = record.payload or b""
         headers = {name: value for name, value in record.headers.items() if name != REPLAY_HEADER}
         letter = DeadLetter(
@@ -108,7 +138,7 @@ class BrokerOutcomeSink:
             letter = await self._replays.merge_failure(str(record.headers[REPLAY_HEADER]), letter)
         try:
             await self._letters.bury(letter, event)
-        except RejectedError as exc:  # no row can hold what its document is called
+        except RejectedError as exc:  # the name of the document cannot be stored
             letter = replace(
                 letter,
                 tenant_id=UNKNOWN_TENANT,
@@ -117,18 +147,21 @@ class BrokerOutcomeSink:
                 detail=f"{letter.detail}; kept without its document: {exc}",
             )
             await self._letters.bury(letter)
-        await self._tell(letter)
+        await self._publish_dead_letter(letter)
 
     async def end_replay(self, record: Record, event: Event[Any]) -> None:
-        """Take away the letter that a record was sent through again of."""
+        """Delete the dead letter that was replayed.
+
+        Args:
+            record: of the replay.
+            event: in the record.
+        """
         await self._replays.complete(
             str(record.headers[REPLAY_HEADER]), record.payload or b"", [event.tenant_id]
         )
 
-    async def _tell(self, letter: DeadLetter) -> None:
-        """Tell of a letter, which is kept by now: with less, or not at all, where the topic does
-        not take it.
-        """
+    async def _publish_dead_letter(self, letter: DeadLetter) -> None:
+        """Publish a stored dead letter: in short form, or not at all, if the topic rejects it."""
         try:
             await self.forward(DEAD, dead_letter_event(letter))
         except RejectedError:
@@ -136,7 +169,10 @@ class BrokerOutcomeSink:
                 await self.forward(DEAD, dead_letter_event(letter, brief=True))
             except RejectedError as exc:
                 log.error(
-                    "the letter %s is kept, but not told on %s: %s", letter.letter_id, DEAD, exc
+                    "the dead letter %s is stored, but could not be published on %s: %s",
+                    letter.letter_id,
+                    DEAD,
+                    exc,
                 )
 
 

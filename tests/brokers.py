@@ -70,7 +70,7 @@ class StageHarness:
             place=place or {"key": "t/d"},
             payload=payload,
         )
-        await self.broker.put_again(letter)
+        await self.broker.republish_dead_letter(letter)
 
     async def left(self) -> int:
         """Records of the stage without an outcome."""

@@ -120,13 +120,14 @@ class KafkaBroker:
         )
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Put changes on the first topic, in order; see
-        `livedex.pipeline.ingest.ingester.ChangePublisher`. Where the partition of one has no
-        leader, none is put.
+        """Publish changes on the first topic, in order, or none of them.
+
+        Args:
+            events: of changes.
 
         Raises:
-            PartialOutageError: it has none.
-            OutageError: Kafka does not take them.
+            PartialOutageError: a partition has no leader.
+            OutageError: Kafka does not accept them.
         """
         topic = self._settings.prefix + CHANGED
         keys = [event.key().encode() for event in events]
@@ -140,12 +141,15 @@ class KafkaBroker:
                 ]
                 await self._while_led(asyncio.gather(*sent), topic, keys)
 
-    async def put(self, topic: str, event: Event[Any]) -> None:
-        """Put an event of a stage on its topic, however long Kafka is away; a second copy would
-        help nobody.
+    async def publish_step(self, topic: str, event: Event[Any]) -> None:
+        """Publish an event of a stage on its topic; wait while Kafka is unavailable.
 
-        What others are only told (`livedex.synced`, `livedex.dead`) holds up no document: where its
-        topic is missing or forbidden, it waits.
+        Output topics (`livedex.synced`, `livedex.dead`) delay no document: if such a topic is
+        missing or forbidden, their events are queued.
+
+        Args:
+            topic: of the next stage.
+            event: of the document.
 
         Raises:
             PartialOutageError: its partition has no leader.
@@ -156,8 +160,11 @@ class KafkaBroker:
             return
         await self._put(topic, event)
 
-    async def put_again(self, letter: DeadLetter) -> None:
-        """Put the exact record of a dead letter on its topic again.
+    async def republish_dead_letter(self, letter: DeadLetter) -> None:
+        """Publish the exact record of a dead letter on its topic again.
+
+        Args:
+            letter: the dead letter.
 
         Raises:
             OutageError: Kafka does not take it.
@@ -189,11 +196,10 @@ class KafkaBroker:
     async def _while_led(
         self, sent: asyncio.Future[Any], topic: str, keys: Sequence[bytes]
     ) -> None:
-        """Wait for records to be held, as long as their partitions have leaders: whoever waits for
-        them is told soon, and sends them again.
+        """Wait for acknowledgements while all partitions have leaders.
 
         Raises:
-            PartialOutageError: one has lost its leader. The record may be written none the less.
+            PartialOutageError: a partition lost its leader. The record may be written nevertheless.
         """
         try:
             while not sent.done():

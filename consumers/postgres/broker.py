@@ -137,7 +137,7 @@ class PostgresBroker:
                 CHANGED, rows, min(event.accepted for event in events), durable=True
             )
 
-    async def put(self, topic: str, event: Event[Any]) -> None:
+    async def publish_step(self, topic: str, event: Event[Any]) -> None:
         """Put an event of a stage on its topic.
 
         Raises:
@@ -147,7 +147,7 @@ class PostgresBroker:
             _Put(topic, event.encode(), event.accepted, _whose(event.tenant_id, event.document_id))
         )
 
-    async def put_again(self, letter: DeadLetter) -> None:
+    async def republish_dead_letter(self, letter: DeadLetter) -> None:
         """Put the exact bytes of a dead letter on its topic again."""
         rows = [(letter.payload, _whose(letter.tenant_id, letter.document_id))]
         await self._put_all(

@@ -72,7 +72,7 @@ async def _send(
         return
     await replays.begin(letter)
     try:
-        await broker.put_again(letter)
+        await broker.republish_dead_letter(letter)
     except OutageError as exc:
         raise OutageError(
             exc.component,

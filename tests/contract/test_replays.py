@@ -118,10 +118,10 @@ class Fickle:
     ) -> None:
         self._bench, self._errors = bench, list(errors)
 
-    async def put_again(self, letter: DeadLetter) -> None:
+    async def republish_dead_letter(self, letter: DeadLetter) -> None:
         error, arrives = self._errors.pop(0)
         if arrives:
-            await self._bench.broker.put_again(letter)
+            await self._bench.broker.republish_dead_letter(letter)
         if error is not None:
             raise error
 
@@ -190,7 +190,7 @@ async def test_a_header_that_somebody_wrote_takes_no_letter_away(
         first, second = await bench.letters.all()
         dies = False
         forged = await bench.letters.find(first.letter_id)
-        await bench.broker.put_again(
+        await bench.broker.republish_dead_letter(
             DeadLetter(
                 second.letter_id,
                 *(

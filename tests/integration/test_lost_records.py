@@ -28,11 +28,11 @@ class Published:
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
         self.changes += events
 
-    async def put(self, topic: str, event: Event[Any]) -> None:
+    async def publish_step(self, topic: str, event: Event[Any]) -> None:
         assert topic == event.type
         self.steps.append(event)
 
-    async def put_again(self, letter: object) -> None:
+    async def republish_dead_letter(self, letter: object) -> None:
         raise AssertionError
 
 

@@ -27,12 +27,12 @@ RUN = ["run", "chunk", "embed", "sync"]
 DYING = """
 import os, sys
 from livedex.consumers.kafka.broker import KafkaBroker
-put, deadly = KafkaBroker.put, sys.argv[1]
+put, deadly = KafkaBroker.publish_step, sys.argv[1]
 async def dying(self, topic, event):
     if topic == deadly:
         os._exit(9)
     await put(self, topic, event)
-KafkaBroker.put = dying
+KafkaBroker.publish_step = dying
 sys.argv = ["livedex", *sys.argv[2:]]
 from livedex.cli.main import main
 main()

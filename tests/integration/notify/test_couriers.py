@@ -366,7 +366,7 @@ async def test_a_database_that_was_away_stops_nothing_for_good(
     owner: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._AWAY_S", 0.1)
+    monkeypatch.setattr("livedex.consumers.notify.delivery_worker._UNAVAILABLE_POLL_S", 0.1)
     async with start((registration(), receiver)):
         await filling.sync("a", 1, "text")
         await receiver.told(1)

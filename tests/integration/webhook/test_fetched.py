@@ -247,7 +247,7 @@ async def test_content_that_never_arrives_is_a_dead_letter_and_the_old_version_s
     web.pages["/a?token=of-the-url"] = page(B)
     async with open_broker(site.s) as running:
         letter = await site.s.letters.find((await site.s.letters.all())[0].letter_id)
-        await running.broker.put_again(letter)
+        await running.broker.republish_dead_letter(letter)
         await site.s.letters.remove(letter, forget=False)
         await site.ended()
     assert (await site.text("d"), await site.version("d"), site.embedder.embedded_documents) == (

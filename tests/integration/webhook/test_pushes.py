@@ -213,7 +213,7 @@ async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it
     async with open_broker(site.s) as running:
         letter = await site.s.letters.find(listed.letter_id)
         assert not await site.s.letters.is_stale(letter)
-        await running.broker.put_again(letter)
+        await running.broker.republish_dead_letter(letter)
         await site.s.letters.remove(letter, forget=False)
         assert await documents(site) == {"refunds.md": C}
     await nothing_is_dead(site)

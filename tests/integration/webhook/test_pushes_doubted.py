@@ -45,7 +45,7 @@ async def replay(site: InProcessInstallation) -> None:
     async with open_broker(site.s) as running:
         for told in await site.s.letters.all():
             letter = await site.s.letters.find(told.letter_id)
-            await running.broker.put_again(letter)
+            await running.broker.republish_dead_letter(letter)
             await site.s.letters.remove(letter, forget=False)
         await site.ended()
 

@@ -52,7 +52,11 @@ async def test_a_refusal_is_of_this_notice(
     receiver.answer = lambda _: status
     answer = await send()
     assert isinstance(answer, DeliveryFailed)
-    assert (answer.reason, answer.counts, answer.is_subscriber_failure) == ("refused", True, False)
+    assert (answer.reason, answer.counts_as_attempt, answer.is_subscriber_failure) == (
+        "refused",
+        True,
+        False,
+    )
     assert str(status) in answer.detail
 
 
@@ -63,7 +67,7 @@ async def test_a_gateway_s_failure_means_that_the_subscriber_is_away(
     receiver.answer = lambda _: status
     answer = await send()
     assert isinstance(answer, DeliveryFailed)
-    assert (answer.reason, answer.counts, answer.is_subscriber_failure) == (
+    assert (answer.reason, answer.counts_as_attempt, answer.is_subscriber_failure) == (
         "unreachable",
         True,
         True,
@@ -97,7 +101,7 @@ async def test_who_asks_for_patience_gets_it_and_no_attempt_is_used_up(
     )
     answer = await send()
     assert isinstance(answer, DeliveryFailed)
-    assert (answer.reason, answer.counts) == ("throttled", False)
+    assert (answer.reason, answer.counts_as_attempt) == ("throttled", False)
     assert (
         answer.retry_after_s is None
         if least is None
