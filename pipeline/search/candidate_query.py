@@ -15,7 +15,7 @@ from lists of passages alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -51,7 +51,10 @@ class _Word(NamedTuple):
 
 
 def build_candidate_query(
-    words: Sequence[str], counts: WordStatistics, expected: int
+    words: Sequence[str],
+    counts: WordStatistics,
+    expected: int,
+    weights: Mapping[str, float] | None = None,
 ) -> CandidateQuery:
     """A condition that about `expected` passages meet, or everything that holds a word where that
     is not many times more.
@@ -59,14 +62,16 @@ def build_candidate_query(
     Args:
         words: of the query, the rarest first, at least one.
         expected: > 0.
+        weights: how much words count, beside how rare they are; 1 where none is given.
     """
+    counted = weights or {}
     frequencies = [max(1, counts.frequencies.get(word, 0)) for word in words]
     passages = max(counts.passages, *frequencies)
     alone = 0
     while alone < len(words) and sum(frequencies[: alone + 1]) <= _ALONE * expected:
         alone += 1
     rest = [
-        _Word(w, f / passages, math.log((passages + 1) / f))
+        _Word(w, f / passages, counted.get(w, 1.0) * math.log((passages + 1) / f))
         for w, f in zip(words[alone:], frequencies[alone:], strict=True)
     ]
     if passages * (1 - math.prod(1 - word.share for word in rest)) <= _EVERY * expected:
@@ -74,7 +79,7 @@ def build_candidate_query(
     combined = [
         word
         for n, word in enumerate(rest[:MAX_COMBINED_WORDS])
-        if n < 2 or word.weight >= MIN_WORD_WEIGHT
+        if n < 2 or -math.log(word.share) >= MIN_WORD_WEIGHT
     ]
     together = _as_query(combined, _bound(combined, expected / passages))
     return CandidateQuery(

@@ -8,6 +8,7 @@ connection is held.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +22,17 @@ from livedex.pipeline.search.answer import Hit, SearchResult
 from livedex.pipeline.search.complete_generations import GenerationCompleteness
 from livedex.pipeline.search.document_filter import DocumentFilter, document_filter
 from livedex.pipeline.search.hits import read_hits
-from livedex.pipeline.search.keyword_retriever import KeywordResult, KeywordRetriever
+from livedex.pipeline.search.keyword_retriever import (
+    KeywordResult,
+    KeywordRetriever,
+    query_weights,
+)
+from livedex.pipeline.search.query_expansion import (
+    expand_query,
+    feedback_passages,
+    move_vector,
+)
 from livedex.pipeline.search.ranking import RetrieverResults, chunk_positions, rank
-from livedex.pipeline.search.relevance_feedback import apply_relevance_feedback
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.vector_retriever import (
     MAX_EXACT_SCAN_PASSAGES,
@@ -205,28 +214,58 @@ class _Search:
     ) -> RetrieverResults:
         request = self._request
         keyword = None
+        retriever = KeywordRetriever(
+            self._connection, self._tenant_id, self._selection, self._wanted
+        )
         if request.mode != "vector" and request.query is not None:
-            keyword = await KeywordRetriever(
-                self._connection, self._tenant_id, self._selection, self._wanted
-            ).run(query, counts)
+            keyword = await retriever.run(query, counts)
         if request.mode == "keyword" or space is None:
             return RetrieverResults(None, keyword)
-        target = space
-        if (
-            keyword is not None
+        vectors = await self._vectors(space, keyword)
+        moved = False
+        if keyword is not None and self._may_expand(keyword):
+            keyword, vectors, moved = await self._expanded(
+                retriever, query_weights(query, counts), counts, keyword, vectors, space
+            )
+        if request.min_score is not None:
+            vectors = await self._near_enough(vectors, space, request.min_score, is_moved=moved)
+        return RetrieverResults(vectors, keyword, used_feedback=moved)
+
+    def _may_expand(self, keyword: KeywordResult) -> bool:
+        request = self._request
+        return (
+            request.expand
+            and bool(keyword.scores)
             and not keyword.is_exact_lookup
             and request.query_vector is None
-            and request.fusion == "rrf"
-        ):
-            target = await apply_relevance_feedback(
-                self._connection, self._tenant_id, space, keyword
-            )
-        vectors = await self._vectors(target, keyword)
-        if request.min_score is not None:
-            vectors = await self._near_enough(
-                vectors, space, request.min_score, is_moved=target is not space
-            )
-        return RetrieverResults(vectors, keyword, used_feedback=target is not space)
+        )
+
+    async def _expanded(
+        self,
+        retriever: KeywordRetriever,
+        weights: Mapping[str, float],
+        counts: WordStatistics,
+        keyword: KeywordResult,
+        vectors: dict[int, float],
+        space: VectorQuery,
+    ) -> tuple[KeywordResult, dict[int, float], bool]:
+        """Rank again with the words and vectors of the best passages, see `query_expansion`."""
+        feedback = feedback_passages(
+            vectors, keyword.scores, self._request.vector_weight, counts.passages
+        )
+        if not feedback:
+            return keyword, vectors, False
+        weights, counts = await expand_query(
+            self._connection, self._tenant_id, weights, counts, feedback
+        )
+        keyword = await retriever.run_expanded(weights, counts, keyword)
+        target = await move_vector(self._connection, self._tenant_id, space, list(feedback))
+        if target is space:
+            return keyword, vectors, False
+        nearest = list({**vectors, **keyword.scores})
+        found, _ = await similarities(self._connection, self._tenant_id, target, nearest)
+        best = sorted(found.items(), key=lambda item: -item[1])[: len(vectors)]
+        return keyword, dict(best), True
 
     async def _vectors(self, space: VectorQuery, keyword: KeywordResult | None) -> dict[int, float]:
         if keyword is not None and keyword.is_exact_lookup:

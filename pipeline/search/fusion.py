@@ -8,7 +8,9 @@ ran, its weight is 1, so that its own order stands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Key = TypeVar("Key")
 
 
 class ChunkPosition(NamedTuple):
@@ -59,6 +61,33 @@ def weighted_score_fusion(
         for place, score in scores.items():
             fused[place] = fused.get(place, 0.0) + weight * score
     return _ordered(fused, {place: n for n, place in enumerate(legs[0][0])})
+
+
+def min_max_fusion(
+    legs: Sequence[tuple[Mapping[ChunkPosition, float], float]],
+) -> list[tuple[ChunkPosition, float]]:
+    """Sum weight * score over the retrievers, each one's scores scaled from its worst to its best.
+
+    Args:
+        legs: each retriever's scores, and its weight in [0, 1].
+
+    Returns:
+        Every place once with its sum, best first. If a retriever gives all places one score, it
+        counts as 1.
+    """
+    fused: dict[ChunkPosition, float] = {}
+    for scores, weight in legs:
+        for place, share in scaled(scores).items():
+            fused[place] = fused.get(place, 0.0) + weight * share
+    return _ordered(fused)
+
+
+def scaled(scores: Mapping[Key, float]) -> dict[Key, float]:
+    """Scale scores to [0, 1], from the worst to the best; 1 where all are equal."""
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if high <= low:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
 def _ordered(

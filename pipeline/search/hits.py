@@ -9,7 +9,7 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.answer import Hit
 from livedex.pipeline.search.document_filter import DocumentFilter
 from livedex.pipeline.search.ranking import RankedChunk, RetrieverResults
-from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
 from livedex.pipeline.search.vector_retriever import VectorQuery, displayed_score, similarities
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
@@ -105,7 +105,10 @@ def _explanation(
         "words": list(keyword.words) if keyword is not None else [],
         "lookup": keyword is not None and keyword.is_exact_lookup,
         "feedback": legs.used_feedback,
-        "fusion": {"kind": "rrf", "k": request.rrf_k}
-        if request.fusion == "rrf"
-        else {"kind": "weighted", "alpha": request.alpha},
+        "expansion": sorted(keyword.expansion, key=keyword.expansion.__getitem__, reverse=True)
+        if keyword is not None
+        else [],
+        "fusion": {"kind": "rrf", "k": request.rrf_k or DEFAULT_RRF_K}
+        if request.fusion_method == "rrf"
+        else {"kind": request.fusion_method, "alpha": request.vector_weight},
     }

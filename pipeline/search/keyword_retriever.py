@@ -1,19 +1,18 @@
-"""The keyword leg: any word of the query counts, the rare ones most.
+"""The keyword retriever: BM25 over the words of a query.
 
 Candidates are the passages that hold words which are rare enough together
-(`livedex.pipeline.search.candidate_query`), and BM25 over all words orders them. So a word that
-everybody uses costs nothing, and an answer that needs all matches has them: where fewer candidates
-are visible or asked for than are wanted, more are taken, in the end every passage of the documents
-asked for.
+(`livedex.pipeline.search.candidate_query`), and BM25 over all words orders them. A common word
+therefore costs nothing. If fewer candidates are visible than are wanted, the retriever takes more,
+in the end every passage of the requested documents.
 
-A query of identifiers alone (`ERR_CONN_RESET`) is a look-up: it finds the passages that hold one of
-them exactly, where there are any.
+A word counts as often as the query repeats it. A query of identifiers alone (`ERR_CONN_RESET`) is a
+lookup: it finds the passages that hold one of them exactly, if there are any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
 
@@ -28,7 +27,7 @@ from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
 
-MAX_WORDS = 64  # that count in a query: the rarest
+MAX_WORDS = 64  # of a query that count: the heaviest
 IDENTIFIER_WEIGHT = 1.5  # of an identifier, beside the words in it
 COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more than the words
 
@@ -51,23 +50,25 @@ _DEFAULT_BREADTH = CandidateLimits()
 
 @dataclass(frozen=True, slots=True)
 class KeywordResult:
-    """What the keyword leg found.
+    """What the keyword retriever found.
 
     Attributes:
-        scores: BM25 by passage, of visible passages that are asked for.
+        scores: BM25 by passage, of visible passages that match the request's filters.
         is_exact_lookup: whether these hold an identifier that was looked up.
-        words: what was looked for.
+        words: the words of the query.
         weight: about the score of a passage that holds all the words once, > 0.
+        expansion: words that query expansion added, with their weights.
     """
 
     scores: Mapping[int, float]
     is_exact_lookup: bool = False
     words: Sequence[str] = ()
     weight: float = 1.0
+    expansion: Mapping[str, float] = field(default_factory=dict)
 
 
 class KeywordRetriever:
-    """The keyword leg of one search.
+    """The keyword retriever of one search.
 
     Args:
         connection: in a transaction of the tenant.
@@ -90,23 +91,38 @@ class KeywordRetriever:
         self._most = max(breadth.most, 2 * wanted)
 
     async def run(self, query: KeywordQuery, counts: WordStatistics) -> KeywordResult:
-        """The best passages for the words of a query."""
-        words = sorted(counts.words, key=lambda word: counts.frequencies.get(word, 0))[:MAX_WORDS]
-        if not words:
+        """Find the best passages for the words of a query."""
+        weights = query_weights(query, counts)
+        if not weights:
             return KeywordResult({})
-        scale = _Scale(words, counts, query)
+        scale = _Scale(_heaviest(weights, counts), counts)
         if query.only_identifiers:
             found = await self._found(any_word_query(query.identifiers), scale)
             if found:
-                return KeywordResult(found, True, words, scale.weight)
+                return KeywordResult(found, True, scale.words, scale.weight)
+        return KeywordResult(await self._best(scale, counts), False, scale.words, scale.weight)
+
+    async def run_expanded(
+        self, weights: Mapping[str, float], counts: WordStatistics, first: KeywordResult
+    ) -> KeywordResult:
+        """Find the best passages for an expanded query.
+
+        Args:
+            weights: of the query's words and of those that were added, > 0.
+            counts: with the frequencies of all these words.
+            first: what the query itself found.
+        """
+        scale = _Scale(_heaviest(weights, counts), counts)
+        added = {word: weight for word, weight in weights.items() if word not in first.words}
+        return replace(first, scores=await self._best(scale, counts), expansion=added)
+
+    async def _best(self, scale: _Scale, counts: WordStatistics) -> dict[int, float]:
         for expected in (self._expected, 10 * self._expected):
-            narrow = build_candidate_query(words, counts, expected)
+            narrow = build_candidate_query(scale.words, counts, expected, scale.weights)
             found = await self._found(narrow.tsquery, scale)
             if len(found) >= self._wanted or narrow.matches_any_word:
-                return KeywordResult(found, False, words, scale.weight)
-        return KeywordResult(
-            await self._found(any_word_query(words), scale), False, words, scale.weight
-        )
+                return found
+        return await self._found(any_word_query(scale.words), scale)
 
     async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
         """BM25 of the best that match and are visible: the wanted, and those as good as the last
@@ -147,26 +163,25 @@ class KeywordRetriever:
 
 
 class _Scale:
-    """What the words of a query weigh.
+    """The weights of words in BM25.
 
     Attributes:
-        words: of the query.
-        idf: of each word, with its weight.
+        words: the rarest first.
+        weights: of each word, beside its idf.
+        idf: of each word, multiplied by its weight.
         weight: of all words together.
-        is_one_of_many: whether the index is told whose passages are meant; for speed alone, the
-            statements see to it that no other's come.
+        is_one_of_many: whether the tsquery names the tenant; for speed alone, since the statements
+            select the tenant's rows in any case.
     """
 
-    def __init__(self, words: Sequence[str], counts: WordStatistics, query: KeywordQuery) -> None:
-        self.words = words
+    def __init__(self, weights: Mapping[str, float], counts: WordStatistics) -> None:
+        self.words = sorted(weights, key=lambda word: counts.frequencies.get(word, 0))
+        self.weights = weights
         self.mean_terms = counts.mean_terms
         self.is_one_of_many = counts.is_one_of_many
         self._passages = counts.passages
-        self._known = np.array([counts.frequencies.get(word, 1) for word in words])
-        weights = dict.fromkeys(query.exact, COMPOUND_WEIGHT) | dict.fromkeys(
-            query.identifiers, IDENTIFIER_WEIGHT
-        )
-        self._weights = np.array([weights.get(word, 1.0) for word in words])
+        self._known = np.array([counts.frequencies.get(word, 1) for word in self.words])
+        self._weights = np.array([weights[word] for word in self.words])
         self.idf = self._weights * inverse_document_frequencies(self._known, self._passages)
         self.weight = float(self.idf.sum())
 
@@ -183,6 +198,24 @@ class _Scale:
         )
         values = bm25_scores(often, [row["terms"] for row in rows], idf, self.mean_terms)
         return {row["passage_id"]: value for row, value in zip(rows, values.tolist(), strict=True)}
+
+
+def query_weights(query: KeywordQuery, counts: WordStatistics) -> dict[str, float]:
+    """Return how much each word of a query counts beside its idf, > 0."""
+    exact = dict.fromkeys(query.exact, COMPOUND_WEIGHT)
+    exact |= dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
+    return {word: exact.get(word, 1.0) * counts.repeats.get(word, 1) for word in counts.words}
+
+
+def _heaviest(weights: Mapping[str, float], counts: WordStatistics) -> Mapping[str, float]:
+    if len(weights) <= MAX_WORDS:
+        return weights
+    words = list(weights)
+    idf = inverse_document_frequencies(
+        [max(1, counts.frequencies.get(word, 1)) for word in words], counts.passages
+    )
+    heavy = {word: weights[word] * value for word, value in zip(words, idf.tolist(), strict=True)}
+    return {word: weights[word] for word in sorted(words, key=heavy.__getitem__)[-MAX_WORDS:]}
 
 
 def _best(scores: Mapping[int, float], wanted: int) -> dict[int, float]:

@@ -13,11 +13,12 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.document_filter import DocumentFilter
 from livedex.pipeline.search.fusion import (
     ChunkPosition,
+    min_max_fusion,
     reciprocal_rank_fusion,
     weighted_score_fusion,
 )
 from livedex.pipeline.search.keyword_retriever import KeywordResult
-from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
 from livedex.pipeline.search.vector_retriever import displayed_score
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
@@ -33,7 +34,7 @@ class RetrieverResults:
         vectors: cosine similarity by passage, to where the leg looked.
         keyword: BM25 by passage.
         used_feedback: whether the vector leg looked elsewhere than where the query is, see
-            `livedex.pipeline.search.relevance_feedback`.
+            `livedex.pipeline.search.query_expansion`.
     """
 
     vectors: Mapping[int, float] | None
@@ -87,17 +88,24 @@ def rank(
     """
     vectors = _ordered(legs.vectors or {}, places, most)
     keywords = _ordered(legs.keyword.scores if legs.keyword else {}, places, most)
-    if request.fusion == "rrf":
-        fused = reciprocal_rank_fusion([list(vectors), list(keywords)], k=request.rrf_k)
+    both = legs.vectors is not None and legs.keyword is not None
+    if request.fusion_method == "rrf":
+        fused = reciprocal_rank_fusion(
+            [list(vectors), list(keywords)], k=request.rrf_k or DEFAULT_RRF_K
+        )
+    elif request.fusion_method == "min_max":
+        weight = request.vector_weight
+        fused = min_max_fusion(
+            [(vectors, weight if both else 1.0), (keywords, 1.0 - weight if both else 1.0)]
+        )
     else:
-        both = legs.vectors is not None and legs.keyword is not None
         best = max(keywords.values(), default=1.0) or 1.0
         shares = {place: score / best for place, score in keywords.items()}
         similarities = {place: displayed_score(found) for place, found in vectors.items()}
         fused = weighted_score_fusion(
             [
-                (similarities, request.alpha if both else 1.0),
-                (shares, 1.0 - request.alpha if both else 1.0),
+                (similarities, request.vector_weight if both else 1.0),
+                (shares, 1.0 - request.vector_weight if both else 1.0),
             ]
         )
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}

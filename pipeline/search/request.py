@@ -25,6 +25,8 @@ from livedex.pipeline.search.metadata_filter import parse_filter
 MAX_QUERY_CHARACTERS = 20_000
 MAX_NAMES = 1_000
 Mode = Literal["hybrid", "vector", "keyword"]
+Fusion = Literal["min_max", "rrf", "weighted"]
+DEFAULT_RRF_K = 60
 IncludeField = Literal["content", "metadata", "embedding", "explain"]
 
 
@@ -79,7 +81,12 @@ class SearchRequest(BaseModel):
         min_score: cosine similarity at least, in the vector leg.
         candidates: taken from each leg before fusion; `limit` where that is more.
         ef_search: recall against speed of the vector index; raised to `candidates`.
-        alpha: weight of the vector leg in weighted fusion; the keyword leg has the rest.
+        fusion: `min_max` adds scores scaled from each retriever's worst to its best, `weighted`
+            adds similarities and shares of the best BM25 score, `rrf` adds reciprocal ranks.
+            Default: `min_max`, or `rrf` if `rrf_k` is given.
+        alpha: weight of the vector retriever in `min_max` (default 0.3) and `weighted` (default
+            0.5); the keyword retriever has the rest.
+        expand: add words of the best passages to the query and rank again (RM3), in hybrid mode.
         include: fields of a hit beside the ones it always has.
         after: a token; whoever serves the request waits for it, up to `wait_s` seconds.
     """
@@ -102,14 +109,27 @@ class SearchRequest(BaseModel):
     min_score: Share | None = None
     candidates: Annotated[int, Field(ge=1, le=10_000)] = 100
     ef_search: Annotated[int, Field(ge=1, le=1000)] | None = None
-    fusion: Literal["rrf", "weighted"] = "rrf"
-    rrf_k: Annotated[int, Field(ge=1, le=10_000)] = 60
-    alpha: Share = 0.5
+    fusion: Fusion | None = None
+    rrf_k: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    alpha: Share | None = None
+    expand: bool = True
     include: list[IncludeField] = Field(
         default=["content", "metadata"], max_length=16, fail_fast=True
     )
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
+
+    @property
+    def fusion_method(self) -> Fusion:
+        """How the retrievers' results are joined."""
+        return self.fusion or ("min_max" if self.rrf_k is None else "rrf")
+
+    @property
+    def vector_weight(self) -> float:
+        """The weight of the vector retriever in a fusion of scores."""
+        if self.alpha is not None:
+            return self.alpha
+        return 0.5 if self.fusion_method == "weighted" else 0.3
 
     @field_validator("query_vector")
     @classmethod

@@ -8,7 +8,7 @@ which says of common words how common they are and of rare ones that they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livedex.pipeline.model import TenantId
@@ -33,6 +33,8 @@ class WordStatistics:
         passages: about how many there are, >= 0.
         mean_terms: occurrences of words in one of them, on average, > 0.
         is_one_of_many: whether most of the passages in the index are other tenants'.
+        repeats: how often the query asks for a word, where more than once.
+        is_sampled: whether a sample stands for counts that lag or were never made.
     """
 
     words: Sequence[str]
@@ -40,6 +42,8 @@ class WordStatistics:
     passages: int
     mean_terms: float
     is_one_of_many: bool = True
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    is_sampled: bool = False
 
 
 async def read_word_statistics(
@@ -50,15 +54,21 @@ async def read_word_statistics(
         sql("query_words"), tenant_id, config, query.text, list(query.exact), MAX_STALE_SHARE, index
     )
     words, counts = row["words"] or [], row["counts"] or []
+    repeats = {
+        word: times for word, times in zip(words, row["repeats"] or [], strict=True) if times > 1
+    }
     if not row["passages"] or row["lags"]:
-        return await _sampled(connection, tenant_id, words), bool(row["indexed"])
+        sampled = await _sampled(connection, tenant_id, words)
+        return replace(sampled, repeats=repeats, is_sampled=True), bool(row["indexed"])
     frequencies = {
         word: count for word, count in zip(words, counts, strict=True) if count is not None
     }
     passages, mean_terms = row["passages"], max(1.0, row["terms"] / row["passages"])
-    return WordStatistics(
-        words, frequencies, passages, mean_terms, 2 * passages < row["stored"]
-    ), bool(row["indexed"])
+    one_of_many = 2 * passages < row["stored"]
+    return (
+        WordStatistics(words, frequencies, passages, mean_terms, one_of_many, repeats),
+        bool(row["indexed"]),
+    )
 
 
 async def _sampled(
@@ -82,6 +92,18 @@ async def _sampled(
     return WordStatistics(
         words, frequencies, row["passages"], max(1.0, row["terms"] / row["sampled"])
     )
+
+
+async def sample_frequencies(
+    connection: Connection, tenant_id: TenantId, words: Sequence[str], passages: int
+) -> dict[str, int]:
+    """Estimate from a sample in how many passages words stand; words that it lacks are left out.
+
+    Args:
+        passages: of the tenant, about.
+    """
+    rows = await connection.fetch(sql("sample_frequencies"), tenant_id, list(words), SAMPLE_SIZE)
+    return {row["word"]: max(1, round(row["passages"] * passages / row["sampled"])) for row in rows}
 
 
 def tsquery_literal(word: str) -> str:

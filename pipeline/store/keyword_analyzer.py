@@ -25,6 +25,7 @@ EXACT_PREFIX = "="  # before an exact token
 MAX_INDEXED_BYTES = 300_000
 MAX_WORD_CHARACTERS = 200  # a lexeme holds 2,046 bytes
 MAX_QUERY_TERMS = 500
+MAX_QUERY_OCCURRENCES = 4_000  # of all words of a query together
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-"
@@ -45,7 +46,7 @@ class KeywordQuery:
     """The words of a query.
 
     Attributes:
-        text: words for PostgreSQL's dictionaries, each once, with spaces between.
+        text: words for PostgreSQL's dictionaries with spaces between, as often as they are asked.
         exact: exact tokens as lexemes, each once.
         identifiers: those of `exact` that name a thing (not merely words with hyphens between).
         only_identifiers: whether nothing but identifiers was asked for: a look-up.
@@ -109,7 +110,9 @@ def analyze_query(text: str) -> KeywordQuery:
             tokens count.
     """
     normal = _normalised(text)
-    words = list(dict.fromkeys(_words(normal, single=False)))[:MAX_QUERY_TERMS]
+    asked = _words(normal, single=False)
+    counted = set(list(dict.fromkeys(asked))[:MAX_QUERY_TERMS])
+    words = [word for word in asked if word in counted][:MAX_QUERY_OCCURRENCES]
     pieces = _tokens(normal)[:MAX_QUERY_TERMS]
     exact = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_exact(p)))
     identifiers = tuple(dict.fromkeys(_lexeme(p) for p in pieces if _is_identifier(p)))

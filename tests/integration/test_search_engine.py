@@ -93,7 +93,7 @@ async def test_a_hit_has_every_field_and_its_place_in_the_text(
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+@pytest.mark.parametrize("fusion", ["min_max", "rrf", "weighted"])
 async def test_hits_are_ordered_by_the_fused_score_each_once_with_ranks_from_one(
     library: SearchIndex, mode: str, fusion: str
 ) -> None:
@@ -220,7 +220,7 @@ async def test_include_chooses_the_fields(library: SearchIndex) -> None:
     assert (
         explained["words"] == ["vinegar"]
         and explained["bm25"] > 0
-        and explained["fusion"] == {"kind": "rrf", "k": 60}
+        and explained["fusion"] == {"kind": "min_max", "alpha": 0.3}
     )
     assert orjson.dumps(await library.ask("vinegar", include=["embedding", "explain"]))
 

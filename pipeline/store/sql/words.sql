@@ -34,17 +34,21 @@ where p.tenant_id = $1 and exists (select from chunks c where c.tenant_id = $1 a
 on conflict (tenant_id) do update set passages = excluded.passages, terms = excluded.terms, newest = excluded.newest, refreshed_at = now();
 
 -- name: query_words
--- What the tenant's counts know of a query; one row. `words` and `counts` run alongside, `counts` is null where a word was not counted;
--- `lags`: more than the share was added since; `stored`: about how many passages all tenants have.
+-- What the tenant's counts know of a query; one row. `words`, `repeats` (in the query) and `counts` run alongside, `counts` is null where a
+-- word was not counted; `lags`: more than the share was added since; `stored`: about how many passages all tenants have.
 -- $1 text: tenant  $2 text: name of the text search configuration  $3 text: words  $4 text[]: exact tokens
 -- $5 double precision: share of the passages that may be added  $6 text: name of the vector index
-select q.words, q.counts, t.passages, t.terms,
+select q.words, q.repeats, q.counts, t.passages, t.terms,
        (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > t.newest
                               limit 1 + ($5::float8 * t.passages)::bigint) n) > $5 * t.passages as lags,
        (select c.reltuples from pg_class c where c.oid = 'passages'::regclass) as stored,
        exists (select from pg_index i where i.indexrelid = to_regclass($6) and i.indisvalid) as indexed
-from (select array_agg(w.word order by w.place) as words, array_agg(c.passages order by w.place) as counts
-      from unnest(tsvector_to_array(to_tsvector($2::text::regconfig, $3)) || $4::text[]) with ordinality as w (word, place)
+from (select array_agg(w.word order by w.place) as words, array_agg(w.repeats order by w.place) as repeats,
+             array_agg(c.passages order by w.place) as counts
+      from (select u.lexeme as word, greatest(1, cardinality(u.positions)) as repeats, row_number() over () as place
+            from unnest(to_tsvector($2::text::regconfig, $3)) u
+            union all
+            select e.word, 1, 1000000 + e.place from unnest($4::text[]) with ordinality as e (word, place)) w
       left join word_counts c on c.tenant_id = $1 and c.word = w.word) q
 left join word_totals t on t.tenant_id = $1;
 
@@ -65,3 +69,29 @@ select (select count(*) from (select from passages p where p.tenant_id = $1 limi
        (select count(*) from sampled) as sampled, (select coalesce(sum(s.terms), 0) from sampled s) as terms,
        array(select (select count(*) from sampled s where s.tsv @@ w.word::tsquery) from unnest($2::text[]) with ordinality as w (word, place)
              order by w.place) as counts;
+
+-- name: feedback_terms
+-- The words of passages, how often each stands there, and in how many passages of the tenant (null: not counted).
+-- $1 text: tenant  $2 bigint[]: passages
+select p.passage_id, u.lexeme as word, greatest(1, cardinality(u.positions)) as occurrences, c.passages
+from passages p
+cross join lateral unnest(p.tsv) u
+left join word_counts c on c.tenant_id = $1 and c.word = u.lexeme
+where p.tenant_id = $1 and p.passage_id = any($2) and u.lexeme !~ '^[@=]';
+
+-- name: sample_frequencies
+-- In how many of some passages, evenly spread, words stand; what stands for the counts while these lag. `sampled`: how many passages.
+-- $1 text: tenant  $2 text[]: words  $3 bigint: passages looked at, about
+with ends as (
+    select min(p.passage_id) as low, max(p.passage_id) as high from passages p where p.tenant_id = $1
+), sampled as materialized (
+    select distinct on (n.passage_id) n.passage_id, n.tsv
+    from ends e
+    cross join generate_series(e.low, e.high, greatest(1, (e.high - e.low) / $3)) as g (number)
+    cross join lateral (select p.passage_id, p.tsv from passages p
+                        where p.tenant_id = $1 and p.passage_id >= g.number order by p.passage_id limit 1) n
+)
+select u.lexeme as word, count(*) as passages, (select count(*) from sampled) as sampled
+from sampled s cross join lateral unnest(s.tsv) u
+where u.lexeme = any($2::text[])
+group by u.lexeme;

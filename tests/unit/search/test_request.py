@@ -77,22 +77,29 @@ def test_a_request_without_sense_is_refused(body: dict[str, Any]) -> None:
         SearchRequest.model_validate(body)
 
 
+def test_rrf_k_chooses_reciprocal_ranks() -> None:
+    assert SearchRequest(query="a", rrf_k=60).fusion_method == "rrf"
+    assert SearchRequest(query="a", rrf_k=60, fusion="weighted").fusion_method == "weighted"
+    assert SearchRequest(query="a", fusion="weighted").vector_weight == 0.5
+    assert SearchRequest(query="a", alpha=0.9).vector_weight == 0.9
+
+
 def test_the_defaults_are_those_of_the_interface() -> None:
     request = SearchRequest.model_validate({"query": "a"})
     assert (
         request.limit,
         request.mode,
         request.candidates,
-        request.fusion,
-        request.rrf_k,
-        request.alpha,
+        request.fusion_method,
+        request.vector_weight,
+        request.expand,
     ) == (
         8,
         "hybrid",
         100,
-        "rrf",
-        60,
-        0.5,
+        "min_max",
+        0.3,
+        True,
     )
     assert (request.include, request.after, request.wait_s, request.min_score) == (
         ["content", "metadata"],

@@ -6,6 +6,7 @@ import pytest
 
 from livedex.pipeline.store.keyword_analyzer import (
     MAX_INDEXED_BYTES,
+    MAX_QUERY_OCCURRENCES,
     MAX_QUERY_TERMS,
     MAX_WORD_CHARACTERS,
     analyze_query,
@@ -161,5 +162,6 @@ def test_whatever_the_input_what_comes_out_is_bounded(text: str) -> None:
     assert all(len(word) <= MAX_WORD_CHARACTERS for word in words.split())
     assert all(len(token) <= 3 * MAX_WORD_CHARACTERS for token in exact)
     query = analyze_query(text)
-    assert len(query.text.split()) <= MAX_QUERY_TERMS
+    assert len(set(query.text.split())) <= MAX_QUERY_TERMS
+    assert len(query.text.split()) <= MAX_QUERY_OCCURRENCES
     assert len(query.exact) <= MAX_QUERY_TERMS
