@@ -113,7 +113,7 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade 
 
 lock: $(STAMP) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements.txt pyproject.toml
-	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+	$(LOCK) --extra dev --extra eval --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
 		| $(LOCK) --output-file requirements-docs.txt -
 

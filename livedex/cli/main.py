@@ -35,6 +35,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "run": ("livedex.cli.run", "The roles of a deployment, one or more a process."),
     "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
     "search": ("livedex.cli.search", "Ask the index a question."),
+    "eval": ("livedex.cli.eval", "Measure search quality on judged questions: run, make, watch."),
     "status": (
         "livedex.cli.status",
         "Documents by state, backlog, health; --wait until all has ended.",
@@ -80,6 +81,8 @@ _SYNONYMS = {
     "dlq": "dead",
     "apikeys": "keys",
     "tokens": "keys",
+    "evaluate": "eval",
+    "benchmark": "eval",
     "webhooks": "hooks",
 }
 """What else the commands are called."""

@@ -119,12 +119,12 @@ async def _search(
         return found
     async with open_command_context(data, query_deadline_s=_QUERY_S) as s:
         if request.mode != "keyword":
-            await _wait_for_model(s, request.query or "")
+            await wait_for_model(s, request.query or "")
         answer = await s.engine.search(Reader(TenantId(tenant), principals), request)
     return {"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms}
 
 
-async def _wait_for_model(s: AppContext, query: str) -> None:
+async def wait_for_model(s: AppContext, query: str) -> None:
     """Wait until the model has given the query its vector, which is then remembered; where it does
     not in time, the search says what it lacks.
     """

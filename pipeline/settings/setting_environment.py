@@ -25,6 +25,9 @@ _SYNONYMS = {
 }
 """What else settings are called, without their prefix."""
 
+_CLIENT_VARIABLES = {"KEY"}
+"""What commands read that call an API, without the prefix: no settings of the index."""
+
 _SERVICE = re.compile(
     r"_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|"
     r"PORT|ADDR))?)$"
@@ -63,9 +66,10 @@ def settings_from_environment(
     problem: str | None = None
     for name in sorted(environment):
         capital, value = name.upper(), environment[name]
-        if not capital.startswith(prefix) or (
-            is_service_variable(capital, value)
-            and (capital not in known or _SERVICE_URL.match(value))
+        if not capital.startswith(prefix) or capital.removeprefix(prefix) in _CLIENT_VARIABLES:
+            continue
+        if is_service_variable(capital, value) and (
+            capital not in known or _SERVICE_URL.match(value)
         ):
             continue
         if capital in known:

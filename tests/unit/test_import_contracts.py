@@ -42,7 +42,7 @@ VIOLATIONS = {
     "the pipeline knows the application": (
         "pipeline/ingest/ingester.py",
         "from livedex.app.wiring import AppContext",
-        "cli -> app -> consumers, connectors -> pipeline",
+        "cli -> eval -> app -> consumers, connectors -> pipeline",
     ),
     "one connector knows the other": (
         "connectors/webhook/hooks.py",

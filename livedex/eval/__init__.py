@@ -1,0 +1,1 @@
+"""Retrieval quality of an index on judged questions: readers, measures, comparison, reports."""
