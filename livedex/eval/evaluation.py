@@ -119,7 +119,7 @@ async def _ask(
     limit, latency = min(_MOST_HITS, depth * _HITS_PER_DOCUMENT), None
     while True:
         fields = {**configuration.fields, "query": question.text, "limit": limit}
-        begin = time.perf_counter()
+        begin, waited_s = time.perf_counter(), configuration.target.waited_s
         try:
             answer = await configuration.target.search({**fields, "include": include})
         except RejectedError as exc:
@@ -127,7 +127,9 @@ async def _ask(
             raise RejectedError(
                 f"{place}question {question.question_id!r} was refused: {exc}"
             ) from exc
-        latency = 1000 * (time.perf_counter() - begin) if latency is None else latency
+        if latency is None:
+            waited_s = configuration.target.waited_s - waited_s
+            latency = max(0.0, 1000 * (time.perf_counter() - begin - waited_s))
         hits = answer["hits"]
         ranking = _ranking(question, hits, names)
         if len(ranking) >= depth or len(hits) < limit or limit == _MOST_HITS:

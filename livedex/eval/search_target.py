@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ KEY_VARIABLE = "LIVEDEX_KEY"
 """The environment variable of the key that is sent to an API."""
 _TIMEOUT_S = 60.0
 _PAGE = 500
+_ATTEMPTS, _LONGEST_WAIT_S = 10, 60.0  # of a request that is answered with 429
 _CHUNKS = "/chunks"
 
 
@@ -28,9 +30,11 @@ class SearchTarget(Protocol):
 
     Attributes:
         name: what reports call it.
+        waited_s: seconds spent so far on waiting because the API asked for patience.
     """
 
     name: str
+    waited_s: float
 
     async def search(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer of `POST /v1/search`: `hits` and `degraded`."""
@@ -51,7 +55,7 @@ class IndexTarget:
     def __init__(self, name: str, context: AppContext, reader: Reader) -> None:
         from livedex.pipeline.store.documents.document_queries import DocumentQueries
 
-        self.name = name
+        self.name, self.waited_s = name, 0.0
         self._context, self._reader = context, reader
         self._documents = DocumentQueries(context.database)
 
@@ -100,7 +104,7 @@ class HttpTarget:
     def __init__(
         self, url: str, client: httpx.AsyncClient, principals: frozenset[str] | None
     ) -> None:
-        self.name = url
+        self.name, self.waited_s = url, 0.0
         self._client, self._principals = client, principals
 
     async def search(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -140,12 +144,7 @@ class HttpTarget:
         return None
 
     async def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        try:
-            answer = await self._client.request(method, self.name + path, **arguments)
-        except httpx.HTTPError as exc:
-            raise OutageError(
-                "api", f"{self.name} does not answer ({type(exc).__name__}): check --url"
-            ) from exc
+        answer = await self._answer(method, path, arguments)
         if answer.status_code in (401, 403):
             raise ConfigError(
                 f"{self.name} answers {answer.status_code} to {method} {path}: set {KEY_VARIABLE} "
@@ -163,6 +162,28 @@ class HttpTarget:
         if not isinstance(found, dict):
             raise RejectedError(f"{self.name} is no Livedex: it answers no JSON; check --url")
         return found
+
+    async def _answer(self, method: str, path: str, arguments: Mapping[str, Any]) -> httpx.Response:
+        """An answer; one that asks for patience (429) is retried after as long."""
+        for _ in range(_ATTEMPTS - 1):
+            answer = await self._request(method, path, arguments)
+            if answer.status_code != 429:
+                return answer
+            told = answer.headers.get("retry-after", "")
+            delay_s = min(float(told) if told.isdecimal() else 1.0, _LONGEST_WAIT_S)
+            await asyncio.sleep(delay_s)
+            self.waited_s += delay_s
+        return await self._request(method, path, arguments)
+
+    async def _request(
+        self, method: str, path: str, arguments: Mapping[str, Any]
+    ) -> httpx.Response:
+        try:
+            return await self._client.request(method, self.name + path, **arguments)
+        except httpx.HTTPError as exc:
+            raise OutageError(
+                "api", f"{self.name} does not answer ({type(exc).__name__}): check --url"
+            ) from exc
 
 
 def _problem(answer: httpx.Response) -> str:

@@ -82,6 +82,21 @@ def shown(key: dict[str, Any]) -> dict[str, str]:
     return {"Authorization": f"Bearer {key['key']}"}
 
 
+def check_evaluations_see_the_tenant_of_their_key(
+    home: Path, url: str, acme: str, mine: str
+) -> None:
+    made = livedex(home, "eval", "make", "--url", url, "--output", "made.jsonl", LIVEDEX_KEY=mine)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "acme" not in (home / "made.jsonl").read_text("utf-8")
+    arguments = ("eval", "made.jsonl", "--url", url)
+    found = livedex(home, *arguments, "--json", LIVEDEX_KEY=mine)
+    assert json.loads(found.stdout)["configurations"][0]["measures"]["RR@10"] == 1
+    assert "judged documents" in only_line(livedex(home, *arguments, LIVEDEX_KEY=acme))
+    assert "LIVEDEX_KEY" in only_line(livedex(home, *arguments))
+    told = only_line(livedex(home, *arguments, LIVEDEX_KEY=f"{mine[:-1]}_"))
+    assert "401" in told and mine[:-1] not in told
+
+
 def test_keys_tenants_and_addresses_from_the_first_start_on(home: Path) -> None:
     assert "keys create" in only_line(
         livedex(home, "up", "docs", "--host", "0.0.0.0", "--port", str(free_port()))
@@ -138,6 +153,7 @@ def test_keys_tenants_and_addresses_from_the_first_start_on(home: Path) -> None:
             d["document_id"]
             for d in http.get("/v1/documents", headers=shown(mine)).json()["documents"]
         ] == ["docs/refunds.md"]
+        check_evaluations_see_the_tenant_of_their_key(home, url, key["key"], mine["key"])
         assert http.get("/v1/documents/a", headers=shown(mine)).status_code == 404
         assert http.delete("/v1/documents/a", headers=shown(mine)).status_code == 403
 

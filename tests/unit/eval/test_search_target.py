@@ -83,3 +83,12 @@ async def test_a_key_with_control_characters_is_refused_without_showing_it(
 
 def test_the_key_of_commands_is_no_setting(tmp_path: Path) -> None:
     assert load_settings(tmp_path, {"LIVEDEX_KEY": "x"})
+
+
+async def test_a_request_that_is_rate_limited_is_retried() -> None:
+    answers = [
+        httpx.Response(429, headers={"retry-after": "0"}),
+        httpx.Response(200, json={"hits": []}),
+    ]
+    assert (await target(lambda _: answers.pop(0)).search({"query": "x"}))["hits"] == []
+    assert answers == []
