@@ -195,6 +195,7 @@ def run(
 
     if against_url and against_data:
         raise click.UsageError("Give either --against-url or --against-data")
+    _require_folders(html, save_run)
     judged = _read(file, options)
     place, request = _place(options), options["request"] or {}
     places = [(place, request)]
@@ -266,6 +267,7 @@ def watch(
     measure = measure or names[0]
     if measure not in names:
         raise click.UsageError(f"--measure must be one of {', '.join(names)} (got {measure})")
+    _require_folders(baseline)
     judged = _read(file, options)
     stored = None if update else read_baseline(baseline)
     places = [(_place(options), options["request"] or {})]
@@ -321,6 +323,7 @@ def watch(
 )
 def make(questions: int, documents: int, seed: int, output: Path | None, **options: Any) -> int:
     """Make known-item questions from the headings and rare phrases of an index, as JSONL."""
+    _require_folders(output)
     if output is not None and output.exists():
         raise ConfigError(f"{output} exists: remove it, or choose another name for --output")
     found = run_command(_make(_place(options), questions, documents, seed))
@@ -340,6 +343,13 @@ async def _make(place: _Place, questions: int, documents: int, seed: int) -> lis
 
     async with _open_target(place, model=False) as target:
         return await make_known_items(target, questions=questions, documents=documents, seed=seed)
+
+
+def _require_folders(*paths: Path | None) -> None:
+    """Refuse files in missing folders before the work, which would be lost."""
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(f"{path}: there is no folder {path.parent}: make it first")
 
 
 def _read(file: Path, options: dict[str, Any]) -> JudgedSet:

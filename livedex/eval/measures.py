@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from livedex.pipeline.errors import ConfigError
 
@@ -65,7 +67,14 @@ def measure_rankings(
 
 
 def trec_run_lines(rankings: Mapping[str, Ranking]) -> Iterable[str]:
-    """Yield a run file in TREC form: question, Q0, document, rank, score, name."""
+    """Yield a run file in TREC form: question, Q0, document, rank, score, name. White space and
+    `%` in ids are percent-encoded, since white space parts the fields.
+    """
     for question, ranking in rankings.items():
         for rank, name in enumerate(ranking):
-            yield f"{question} Q0 {name} {rank + 1} {len(ranking) - rank} livedex\n"
+            names = f"{_encode(question)} Q0 {_encode(name)}"
+            yield f"{names} {rank + 1} {len(ranking) - rank} livedex\n"
+
+
+def _encode(name: str) -> str:
+    return re.sub(r"[\s%]", lambda found: quote(found[0]), name)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from livedex.eval.measures import measure_rankings
+from livedex.eval.measures import measure_rankings, trec_run_lines
 from livedex.eval.paired_bootstrap import compare_paired
 from livedex.pipeline.errors import ConfigError
 
@@ -43,3 +43,11 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(ConfigError, match=r"pip install 'livedex\[eval\]'"):
         measure_rankings({"a": {"x": 1}}, {"a": ["x"]}, ["RR@10"])
+
+
+def test_ids_with_white_space_stay_one_field_of_a_run_file() -> None:
+    lines = list(trec_run_lines({"q 1": ["docs/my file.md", "50%\u00a0off"]}))
+    assert lines == [
+        "q%201 Q0 docs/my%20file.md 1 2 livedex\n",
+        "q%201 Q0 50%25%C2%A0off 2 1 livedex\n",
+    ]
