@@ -60,6 +60,13 @@ def _json_object(
     metavar="JSON",
     help="Only documents with this metadata, as in POST /v1/search.",
 )
+@click.option(
+    "--max-per-document",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Hits of one document.",
+)
 @click.option("--tenant", default="default", show_default=True, help="Whose documents.")
 @click.option(
     "--principal",
@@ -75,6 +82,7 @@ def search(
     mode: str,
     collection: tuple[str, ...],
     where: dict[str, Any] | None,
+    max_per_document: int,
     tenant: str,
     principals: tuple[str, ...],
     data: Path,
@@ -87,6 +95,8 @@ def search(
         "mode": mode,
         "collection": list(collection) or None,
         "where": where,
+        "max_per_document": max_per_document,
+        "include": ["content", "metadata", *([] if as_json else ["highlights"])],
     }
     answer = run_command(_search(data, tenant, frozenset(principals) or None, fields))
     if as_json:
@@ -121,7 +131,7 @@ async def _search(
         if request.mode != "keyword":
             await wait_for_model(s, request.query or "")
         answer = await s.engine.search(Reader(TenantId(tenant), principals), request)
-    return {"hits": answer.hits, "degraded": answer.degraded, "took_ms": answer.took_ms}
+    return answer.as_object()
 
 
 async def wait_for_model(s: AppContext, query: str) -> None:
@@ -166,4 +176,27 @@ def _print(answer: dict[str, Any]) -> None:
         click.echo(
             f"{rank:2}. {one_line(hit['document_id'])}{score}" + (f"  {heading}" if heading else "")
         )
-        click.echo(f"    {truncate(hit['content'], _EXCERPT_CHARACTERS)}\n")
+        click.echo(f"    {_excerpt(hit)}\n")
+
+
+def _excerpt(hit: dict[str, Any]) -> str:
+    """Return the best excerpt of a hit on one line, its matching words in bold."""
+    fragments = hit.get("highlights") or [{"text": hit["content"], "start": 0, "spans": []}]
+    best = max(fragments, key=lambda fragment: len(fragment["spans"]))
+    text, parts, end = best["text"], [], 0
+    if not best["spans"]:
+        return truncate(text, _EXCERPT_CHARACTERS)
+    for low, high in best["spans"]:
+        parts += [_spaced(text[end:low]), click.style(one_line(text[low:high]), bold=True)]
+        end = high
+    parts.append(_spaced(text[end:]))
+    before = "… " if best["start"] else ""
+    after = " …" if best["start"] + len(text) < len(hit["content"]) else ""
+    return before + "".join(parts).strip() + after
+
+
+def _spaced(text: str) -> str:
+    """Collapse white space in a part of a text, but keep a space at its ends."""
+    folded = one_line(text)
+    before, after = text[:1].isspace(), text[-1:].isspace()
+    return (" " * before + folded + " " * after) if folded else " " * bool(text)

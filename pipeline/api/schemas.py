@@ -117,6 +117,32 @@ class SyncState(BaseModel):
     tokens: int | None = Field(description="about as many were embedded")
 
 
+class Fragment(BaseModel):
+    """An excerpt of a hit."""
+
+    text: str
+    start: int = Field(description="where it begins in the content, in code points")
+    spans: list[list[int]] = Field(description="start and end of each matching word in `text`")
+
+
+class OtherDocument(BaseModel):
+    """A document that holds the passage of a hit, too."""
+
+    document_id: str
+    title: str | None
+    uri: str | None
+    collection: str
+
+
+class ContextChunk(BaseModel):
+    """A chunk around a hit, or the hit itself."""
+
+    chunk_index: int
+    content: str
+    start: int
+    end: int
+
+
 class Hit(BaseModel):
     """A chunk that was found; `content`, `metadata`, `embedding` and `explain` as `include` asks
     for them.
@@ -142,7 +168,13 @@ class Hit(BaseModel):
     synced_at: datetime
     embedding: list[float] | None = None
     explain: dict[str, Any] | None = None
-    also_in: list[dict[str, Any]] | None = None
+    highlights: list[Fragment] | None = None
+    also_in: list[OtherDocument] | None = Field(
+        default=None, description="with `collapse`: other documents that hold this passage"
+    )
+    context: list[ContextChunk] | None = Field(
+        default=None, description="with `context`: the chunks around the hit, in order"
+    )
 
 
 class Indexing(BaseModel):
@@ -162,6 +194,12 @@ class Hits(BaseModel):
         "model in use"
     )
     took_ms: float
+    facets: dict[str, dict[str, int]] | None = Field(
+        default=None, description="documents found, by value, for each facet of the request"
+    )
+    next_cursor: str | None = Field(
+        default=None, description="with `cursor`: of the next page; null on the last one"
+    )
     indexing: Indexing | None = Field(
         default=None,
         description="how far the first load of the watched folders is; absent once it has ended",

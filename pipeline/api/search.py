@@ -67,13 +67,5 @@ async def search(
             return validation_problem([{"loc": ("after",), "msg": str(exc)}])
         await waiting.wait(caller.status_reader(reader), document_id, version, request.wait_s)
     answer, indexing = await services.engine.search(reader, request), services.first_load.shown()
-    if indexing is None:
-        return JsonResponse(answer)
-    return JsonResponse(
-        {
-            "hits": answer.hits,
-            "degraded": answer.degraded,
-            "took_ms": answer.took_ms,
-            "indexing": indexing,
-        }
-    )
+    content = answer.as_object()
+    return JsonResponse(content if indexing is None else content | {"indexing": indexing})

@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
+from livedex.pipeline.search.highlights import Fragment
+
+
+class ContextChunk(TypedDict):
+    """A chunk around a hit, or the hit itself."""
+
+    chunk_index: int
+    content: str
+    start: int
+    end: int
+
 
 class Hit(TypedDict):
     """A chunk that was found: `content` is the document's text from code point `start` to `end`.
@@ -33,6 +44,9 @@ class Hit(TypedDict):
     synced_at: datetime
     embedding: NotRequired[list[float]]
     explain: NotRequired[dict[str, Any]]
+    highlights: NotRequired[list[Fragment]]
+    also_in: NotRequired[list[dict[str, Any]]]
+    context: NotRequired[list[ContextChunk]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +57,26 @@ class SearchResult:
         hits: best first.
         degraded: legs that were asked for and could not run: `vector`.
         took_ms: from the request to the answer.
+        facets: documents by value for each facet that was asked for; None where none was.
+        next_cursor: of the next page, where pages were asked for and more is left.
     """
 
     hits: list[Hit]
     degraded: list[str]
     took_ms: float
+    facets: dict[str, dict[str, int]] | None = None
+    next_cursor: str | None = None
+    is_paged: bool = False
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the answer as POST /v1/search has it, without what was not asked for."""
+        found: dict[str, Any] = {
+            "hits": self.hits,
+            "degraded": self.degraded,
+            "took_ms": self.took_ms,
+        }
+        if self.facets is not None:
+            found["facets"] = self.facets
+        if self.is_paged:
+            found["next_cursor"] = self.next_cursor
+        return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +35,7 @@ from livedex.pipeline.search.query_expansion import (
 )
 from livedex.pipeline.search.ranking import RetrieverResults, chunk_positions, rank
 from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.selection import HitSelector, Page
 from livedex.pipeline.search.vector_retriever import (
     MAX_EXACT_SCAN_PASSAGES,
     VectorQuery,
@@ -119,7 +121,7 @@ class SearchEngine:
         async with self._database.read_transaction(reader, "search", snapshot=True) as connection:
             search = _Search(connection, reader.tenant_id, request, selection)
             generation_id = self._generation.generation_id
-            hits = await search.run(vector, generation_id, self._config, self._exact_passages)
+            hits, page = await search.run(vector, generation_id, self._config, self._exact_passages)
             known = None if vector is None or request.mode == "keyword" else generation_id
             if known is not None and not await self._complete.check(
                 connection, reader.tenant_id, known
@@ -128,7 +130,14 @@ class SearchEngine:
         took_s = time.perf_counter() - begin
         if self._metrics is not None:
             self._metrics.search_seconds.labels(request.mode).observe(took_s)
-        return SearchResult(hits, degraded, round(took_s * 1000, 3))
+        return SearchResult(
+            hits,
+            degraded,
+            round(took_s * 1000, 3),
+            page.facets,
+            page.next_cursor,
+            is_paged=request.cursor is not None,
+        )
 
     async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
         """The vector to compare with; without one, which leg that was asked for cannot run."""
@@ -188,7 +197,7 @@ class _Search:
         generation_id: GenerationId | None,
         config: str,
         exact_passages: int,
-    ) -> list[Hit]:
+    ) -> tuple[list[Hit], Page]:
         request = self._request
         query = analyze_query(request.query or "")
         counts, indexed = await read_word_statistics(
@@ -200,14 +209,27 @@ class _Search:
             space = VectorQuery(
                 generation_id, vector, counts.passages if enough else 0, request.ef_search
             )
-        legs = await self._legs(query, counts, space)
-        places = await chunk_positions(
-            self._connection, self._tenant_id, legs, self._selection, self._wanted
+        selector = HitSelector(self._connection, self._tenant_id, request, self._selection)
+        if request.cursor:
+            legs = RetrieverResults(None, None, query_words=counts.words)
+            page = selector.next_page(request.cursor)
+        else:
+            legs = replace(await self._legs(query, counts, space), query_words=counts.words)
+            places = await chunk_positions(
+                self._connection, self._tenant_id, legs, self._selection, self._wanted
+            )
+            page = await selector.first_page(rank(legs, places, request, self._wanted), space)
+        hits = await read_hits(
+            self._connection,
+            self._tenant_id,
+            page.chunks,
+            request,
+            self._selection,
+            legs,
+            space,
+            config,
         )
-        ranked = rank(legs, places, request, self._wanted)[: request.limit]
-        return await read_hits(
-            self._connection, self._tenant_id, ranked, request, self._selection, legs, space
-        )
+        return hits, page
 
     async def _legs(
         self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None

@@ -8,6 +8,7 @@ from typing import Any
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.answer import Hit
 from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.hit_details import add_context, add_highlights, add_other_documents
 from livedex.pipeline.search.ranking import RankedChunk, RetrieverResults
 from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
 from livedex.pipeline.search.vector_retriever import VectorQuery, displayed_score, similarities
@@ -23,11 +24,15 @@ async def read_hits(
     selection: DocumentFilter,
     legs: RetrieverResults,
     space: VectorQuery | None,
+    config: str,
 ) -> list[Hit]:
-    """The chunks of an answer, in its order.
+    """Read the chunks of an answer, in its order.
+
+    A chunk of a cursor that has changed since, or may not be read any more, is left out.
 
     Args:
         space: where scores are compared; None: hits have none.
+        config: PostgreSQL's text search configuration.
     """
     if not ranked:
         return []
@@ -38,7 +43,7 @@ async def read_hits(
         tenant_id,
         [p.doc_id for p in places],
         [p.position for p in places],
-        "content" in include,
+        bool(include & {"content", "highlights"}),
         "metadata" in include,
         selection.principals,
     )
@@ -53,14 +58,26 @@ async def read_hits(
         known |= {
             passage_id: score for passage_id, score in more.items() if passage_id not in known
         }
-    hits = []
-    for one, row in zip(ranked, rows, strict=True):
+    hits, shown, contents = [], [], []
+    for row in rows:
+        one = ranked[row["place"] - 1]
+        if row["passage_id"] != one.passage_id:
+            continue
         hit = _hit(one, row, known.get(row["passage_id"]), include)
         if "embedding" in include and row["passage_id"] in vectors:
             hit["embedding"] = vectors[row["passage_id"]]
         if "explain" in include:
             hit["explain"] = _explanation(one, row["passage_id"], hit["score"], request, legs)
         hits.append(hit)
+        shown.append(one)
+        contents.append(row["content"])
+    if "highlights" in include and hits:
+        words = legs.keyword.words if legs.keyword is not None else legs.query_words
+        await add_highlights(connection, config, hits, contents, request.query or "", words)
+    if request.collapse:
+        await add_other_documents(connection, tenant_id, selection, hits, shown)
+    if request.context:
+        hits = await add_context(connection, tenant_id, selection, hits, request.context)
     return hits
 
 

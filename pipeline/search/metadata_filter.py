@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, assert_never
 
 Scalar: TypeAlias = "str | int | float | bool | None"
+Key: TypeAlias = "str | tuple[str, ...]"  # of the metadata, or a path of keys into it
 MAX_DEPTH = 8
 MAX_CONDITIONS = 200
 MAX_VALUES = 1_000  # in all
@@ -41,7 +42,7 @@ _ORDER: Mapping[str, Literal[">", ">=", "<", "<="]] = {
 class Equals:
     """The key has one of these values, or holds one in its list."""
 
-    key: str
+    key: Key
     values: tuple[Scalar, ...]
 
 
@@ -49,7 +50,7 @@ class Equals:
 class RangeCondition:
     """The key's value, or one in its list, stands in this order to a text or number."""
 
-    key: str
+    key: Key
     sign: Literal[">", ">=", "<", "<="]
     value: str | int | float
 
@@ -58,7 +59,7 @@ class RangeCondition:
 class Exists:
     """The metadata have the key."""
 
-    key: str
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,20 @@ def parse_filter(where: Mapping[str, Any]) -> Condition:
     return condition
 
 
-def compile_filter(condition: Condition) -> tuple[str, dict[str, Any]]:
-    """The condition as a jsonpath predicate on the metadata, and the values it names."""
-    values: dict[str, Any] = {}
-    return _path(condition, values), values
+def compile_filter(
+    condition: Condition, values: dict[str, Any] | None = None, *, root: str = "$"
+) -> tuple[str, dict[str, Any]]:
+    """Write a condition as a jsonpath predicate.
+
+    Args:
+        values: of other predicates, to which those of this one are added.
+        root: the path of the metadata.
+
+    Returns:
+        The predicate, and the values it names.
+    """
+    named: dict[str, Any] = {} if values is None else values
+    return _path(condition, named, root), named
 
 
 def _conditions(where: object, depth: int) -> Condition:
@@ -118,6 +129,8 @@ def _conditions(where: object, depth: int) -> Condition:
         raise ValueError(f"at most {MAX_DEPTH} levels of conditions")
     if len(where) > MAX_CONDITIONS:
         raise ValueError(f"at most {MAX_CONDITIONS} conditions")
+    if isinstance(where.get("path"), list):
+        return _on_path(where, depth - 1)
     found: list[Condition] = []
     for key, value in where.items():
         if key in ("and", "or") and isinstance(value, list):
@@ -130,7 +143,23 @@ def _conditions(where: object, depth: int) -> Condition:
     return found[0] if len(found) == 1 else All(tuple(found))
 
 
-def _on_key(key: str, value: object, depth: int) -> Condition:
+def _on_path(where: Mapping[str, Any], depth: int) -> Condition:
+    """A condition on a nested value: `{"path": ["a", "b"], "eq": 2}`."""
+    path, operators = where["path"], {k: v for k, v in where.items() if k != "path"}
+    if not 1 <= len(path) <= MAX_DEPTH:
+        raise ValueError(f"`path` takes a list of 1 to {MAX_DEPTH} keys")
+    if not operators:
+        raise ValueError(f"no operator: known are eq, in, {', '.join(_ORDER)}, exists, not")
+    key = tuple(map(_checked_key, path))
+    found: list[Condition] = []
+    if "eq" in operators:
+        found.append(Equals(key, (_scalar(operators.pop("eq")),)))
+    if operators:
+        found.append(_on_key(key, operators, depth))
+    return found[0] if len(found) == 1 else All(tuple(found))
+
+
+def _on_key(key: Key, value: object, depth: int) -> Condition:
     if not isinstance(value, Mapping):
         return Equals(key, (_scalar(value),))
     if not value:
@@ -141,7 +170,7 @@ def _on_key(key: str, value: object, depth: int) -> Condition:
     return found[0] if len(found) == 1 else All(found)
 
 
-def _operator(key: str, name: object, operand: object, depth: int) -> Condition:
+def _operator(key: Key, name: object, operand: object, depth: int) -> Condition:
     if name == "in":
         if not isinstance(operand, list) or len(operand) > MAX_VALUES:
             raise ValueError(f"`in` takes a list of at most {MAX_VALUES} values")
@@ -213,7 +242,7 @@ def _values(condition: Condition) -> Iterator[Scalar]:
             pass
 
 
-def _path(condition: Condition, values: dict[str, Any]) -> str:
+def _path(condition: Condition, values: dict[str, Any], root: str) -> str:
     match condition:
         case Equals(key, wanted):
             found = f"@ == {_variable(list(wanted), values)}[*]"
@@ -224,23 +253,23 @@ def _path(condition: Condition, values: dict[str, Any]) -> str:
             ]
             if numbers:
                 found = _or_as_number(found, f"== {_variable(numbers, values)}[*]")
-            return f"exists({_member(key)} ? ({found}))"
+            return f"exists({_member(key, root)} ? ({found}))"
         case RangeCondition(key, sign, value):
             order = f"{sign} {_variable(value, values)}"
             return (
-                f"exists({_member(key)} ? "
+                f"exists({_member(key, root)} ? "
                 "("
                 f"{f'@ {order}' if isinstance(value, str) else _or_as_number(f'@ {order}', order)}"
                 "))"
             )
         case Exists(key):
-            return f"exists({_member(key)})"
+            return f"exists({_member(key, root)})"
         case Not(inner):
-            return f"!({_path(inner, values)})"
+            return f"!({_path(inner, values, root)})"
         case All(parts):
-            return " && ".join(f"({_path(part, values)})" for part in parts) or "(1 == 1)"
+            return " && ".join(f"({_path(part, values, root)})" for part in parts) or "(1 == 1)"
         case AnyOf(parts):
-            return " || ".join(f"({_path(part, values)})" for part in parts)
+            return " || ".join(f"({_path(part, values, root)})" for part in parts)
         case _:
             assert_never(condition)
 
@@ -250,8 +279,10 @@ def _or_as_number(condition: str, comparison: str) -> str:
     return f'{condition} || (@.type() == "string" && {written} && @.double() {comparison})'
 
 
-def _member(key: str) -> str:
-    return f"$.{json.dumps(key)}"
+def _member(key: Key, root: str) -> str:
+    return root + "".join(
+        f".{json.dumps(each)}" for each in ((key,) if isinstance(key, str) else key)
+    )
 
 
 def _variable(value: Any, values: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ equal scores are ordered by document and position, so that the same query has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from livedex.pipeline.model import TenantId
@@ -35,11 +35,13 @@ class RetrieverResults:
         keyword: BM25 by passage.
         used_feedback: whether the vector leg looked elsewhere than where the query is, see
             `livedex.pipeline.search.query_expansion`.
+        query_words: lexemes of the query.
     """
 
     vectors: Mapping[int, float] | None
     keyword: KeywordResult | None
     used_feedback: bool = False
+    query_words: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class RankedChunk:
     fused_score: float
     vector_rank: int | None
     keyword_rank: int | None
+    passage_id: int = 0
+    also_in: tuple[str, ...] = ()
 
 
 async def chunk_positions(
@@ -108,10 +112,13 @@ def rank(
                 (shares, 1.0 - request.vector_weight if both else 1.0),
             ]
         )
+    passages = {place: passage_id for passage_id, found in places.items() for place in found}
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}
     keyword_ranks = {place: n for n, place in enumerate(keywords, 1)}
     return [
-        RankedChunk(place, score, vector_ranks.get(place), keyword_ranks.get(place))
+        RankedChunk(
+            place, score, vector_ranks.get(place), keyword_ranks.get(place), passages[place]
+        )
         for place, score in fused
     ]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,7 +28,7 @@ MAX_NAMES = 1_000
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["min_max", "rrf", "weighted"]
 DEFAULT_RRF_K = 60
-IncludeField = Literal["content", "metadata", "embedding", "explain"]
+IncludeField = Literal["content", "metadata", "embedding", "explain", "highlights"]
 
 
 def _without_controls(value: object) -> object:
@@ -68,6 +69,33 @@ Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Nam
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
+class TimeRange(BaseModel):
+    """A range of times, each with a time zone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    gte: AwareDatetime | None = None
+    gt: AwareDatetime | None = None
+    lte: AwareDatetime | None = None
+    lt: AwareDatetime | None = None
+
+
+class Recency(BaseModel):
+    """How much newer documents are preferred.
+
+    Attributes:
+        field: the time that counts; a document without it counts as old.
+        half_life_days: the age at which the bonus has halved.
+        weight: share of the score that depends on the age.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    field: Literal["changed_at", "synced_at"] = "changed_at"
+    half_life_days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = 30
+    weight: Share = 0.2
+
+
 class SearchRequest(BaseModel):
     """The body of POST /v1/search.
 
@@ -87,6 +115,21 @@ class SearchRequest(BaseModel):
         alpha: weight of the vector retriever in `min_max` (default 0.3) and `weighted` (default
             0.5); the keyword retriever has the rest.
         expand: add words of the best passages to the query and rank again (RM3), in hybrid mode.
+        source, mime_type: only documents of these.
+        path_prefix: only documents whose id begins with one of these.
+        changed_at, synced_at: only documents changed at their source, or made searchable, then.
+        mmr: order hits so that each is relevant and unlike those before it.
+        mmr_lambda: weight of relevance in MMR; 1 is relevance alone, 0 diversity alone.
+        top_p: only the best hits whose softmax of fused scores adds up to this share.
+        collapse: one hit for a passage that stands in several documents; `also_in` names the
+            others.
+        group_by: `document` puts the hits of a document together; `limit` counts documents.
+        max_per_document: hits of one document; 1 by default with `group_by`, else unlimited.
+        context: chunks before and after each hit that are returned with it.
+        facets: count values of `collection`, `source`, `mime_type` or metadata keys among the
+            documents that were found.
+        recency: prefer newer documents.
+        cursor: empty for the first page, then the `next_cursor` of the last one.
         include: fields of a hit beside the ones it always has.
         after: a token; whoever serves the request waits for it, up to `wait_s` seconds.
     """
@@ -116,6 +159,21 @@ class SearchRequest(BaseModel):
     include: list[IncludeField] = Field(
         default=["content", "metadata"], max_length=16, fail_fast=True
     )
+    source: Names | None = None
+    path_prefix: Names | None = None
+    mime_type: Names | None = None
+    changed_at: TimeRange | None = None
+    synced_at: TimeRange | None = None
+    mmr: bool = False
+    mmr_lambda: Share = 0.5
+    top_p: Share | None = None
+    collapse: bool = False
+    group_by: Literal["document"] | None = None
+    max_per_document: Annotated[int, Field(ge=1, le=1000)] | None = None
+    context: Annotated[int, Field(ge=0, le=20)] = 0
+    facets: Annotated[list[_Name], Field(max_length=20, fail_fast=True)] = []
+    recency: Recency | None = None
+    cursor: Annotated[str, Field(max_length=100_000)] | None = None
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5
 

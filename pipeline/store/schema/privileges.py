@@ -86,7 +86,8 @@ class SchemaPrivileges:
             for statement in split_statements(script):
                 self._read_statement(statement)
 
-    def _read_statement(self, statement: str) -> None:
+    def _read_statement(self, written: str) -> None:
+        statement = " ".join(written.split())
         if found := _TABLE.match(statement):
             self._tables.add(found[1])
         elif found := _GRANT.match(statement):
@@ -98,7 +99,7 @@ class SchemaPrivileges:
         elif (found := _POLICY.match(statement)) and found[
             1
         ] != "own_rows":  # every table of tenants has that one
-            self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], statement)
+            self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], written)
         elif found := _DROPPED_TABLE.match(statement):
             gone = set(_names(found[1]))
             self._tables -= gone
@@ -116,7 +117,7 @@ class SchemaPrivileges:
                     (name, role) for name, role in self._executors if name != signature
                 }
         elif (found := _FUNCTION.match(statement)) and self._roles.application in statement:
-            self._functions_naming_roles[found[1]] = statement
+            self._functions_naming_roles[found[1]] = written
 
     def _read_grant(self, privileges: str, kind: str, names: str, roles: list[str]) -> None:
         for role in roles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
@@ -11,6 +11,7 @@ import asyncpg
 from livedex.pipeline.access.concurrency_limiter import open_concurrency_limiter
 from livedex.pipeline.access.credential_limiter import CredentialLimiter
 from livedex.pipeline.access.rate_limiter import RateLimiter
+from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.rate_limit_store import SLOT_LEASE_S, RateLimitStore
 from tests.app_client import asgi_client
@@ -53,10 +54,10 @@ class Slow:
     def __init__(self) -> None:
         self.go, self.under_way = asyncio.Event(), 0
 
-    async def search(self, tenant_id: str, request: Any) -> Mapping[str, Any]:
+    async def search(self, tenant_id: str, request: Any) -> SearchResult:
         self.under_way += 1
         await self.go.wait()
-        return {"hits": [], "degraded": [], "took_ms": 1.0}
+        return SearchResult([], [], 1.0)
 
 
 async def test_two_processes_let_in_no_more_at_once_than_one_may(

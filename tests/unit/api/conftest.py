@@ -20,6 +20,7 @@ from livedex.pipeline.embedding.embedder import EmbedLimits
 from livedex.pipeline.events.consumer_lag import StageLag
 from livedex.pipeline.model import Reader
 from livedex.pipeline.runtime.metrics import Metrics
+from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.store.documents.document_queries import (
     ChunksView,
     ChunkView,
@@ -44,7 +45,8 @@ class Engine:
         self.asked.append((reader, request))
         if self.error is not None:
             raise self.error
-        return self.answer
+        given = self.answer
+        return given if isinstance(given, SearchResult) else SearchResult(**given)
 
 
 @dataclass

@@ -24,7 +24,7 @@ async def test_the_field_that_was_meant_is_named(http, field, said):
 async def test_a_field_that_resembles_none_is_answered_with_all(http):
     answer = await http.post("/v1/search", json={"query": "x", "xyzzy": 3})
     assert (
-        "xyzzy: no such field: it takes after, alpha, candidates, collection"
+        "xyzzy: no such field: it takes after, alpha, candidates, changed_at"
         in answer.json()["detail"]
     )
 
