@@ -12,6 +12,7 @@ from livedex.pipeline.access.api_key_cache import open_api_key_cache
 from livedex.pipeline.access.authenticator import CredentialAuthenticator
 from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.ask.ask_engine import AskEngine
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
@@ -36,14 +37,16 @@ async def authenticated_api(
     """The API as a process of a deployment serves it, with keys."""
     metrics, model = Metrics(), UnavailableEmbedder()
     async with open_api_key_cache(ApiKeyStore(database), url) as ring:
+        searches = engine or SearchEngine(database, model, model, metrics=metrics)
         services = ApiServices(
-            engine or SearchEngine(database, model, model, metrics=metrics),
+            searches,
             DocumentQueries(database),
             InstallationStatus(database),
             QueueBacklog(database),
             metrics,
             CollectionStore(database),
             tenancy=CredentialAuthenticator(ring, without_key, tokens=tokens),
+            ask=AskEngine(searches, database),
             **more,
         )
         made = create_app(services)

@@ -17,6 +17,7 @@ from livedex.pipeline.model import Chunk, DocumentId, TextFormat
 
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
+    from livedex.pipeline.ask.ask_engine import Answer
     from livedex.pipeline.events.event import Changed, Event
     from livedex.pipeline.search.engine import SearchResult
     from livedex.pipeline.settings import Settings
@@ -241,6 +242,30 @@ class Livedex(DocumentReader):
 
         return await self.surroundings.engine.search(
             self._reader(tenant_id, principals), SearchRequest(query=query, **fields)
+        )
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        tenant_id: str | None = None,
+        principals: Collection[str] | None = None,
+        **fields: Any,
+    ) -> Answer:
+        """Answer a question with citations, with the fields of POST /v1/ask.
+
+        Args:
+            principals: as of `search`.
+
+        Raises:
+            TenantRequiredError: no tenant, in a service that has several.
+            RejectedError: `principals` is one text and no list of them.
+            pydantic.ValidationError: a field is invalid.
+        """
+        from livedex.pipeline.ask.request import AskRequest
+
+        return await self.surroundings.ask.ask(
+            self._reader(tenant_id, principals), AskRequest(question=question, **fields)
         )
 
     async def delete(self, document_id: str, *, tenant_id: str | None = None) -> bool:

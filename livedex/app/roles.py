@@ -129,6 +129,7 @@ def api_services(
         hosts=entrance.hosts if entrance else AllowedHosts(),
         cors_origins=parse_origins(s.settings.cors_origins),
         shares=s.database.shares,
+        ask=s.ask,
     )
 
 

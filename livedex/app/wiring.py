@@ -19,6 +19,8 @@ from livedex.app.health_reporter import open_health_reporter
 from livedex.app.lazy_fetcher import LazyFetcher
 from livedex.app.logging_setup import SingleLineFormatter
 from livedex.pipeline.api.initial_load_report import InitialLoadReport
+from livedex.pipeline.ask.ask_engine import AskEngine
+from livedex.pipeline.chat.chat_model_factory import build_chat_model
 from livedex.pipeline.embedding.embedder_factory import build_embedder
 from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S
 from livedex.pipeline.embedding.service import EmbeddingService
@@ -66,6 +68,7 @@ class AppContext:
         url: of the database, for everybody else.
         claims: None where no other process can embed, or nobody is paid for it.
         tell: notes that a component is unavailable and why, or, with None, that it works.
+        ask: answers questions.
         publishing: connections for publishing to the queue of the database, and for acknowledging.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who
             sends one is told so.
@@ -90,6 +93,7 @@ class AppContext:
     tell: ProcessHealth
     fetcher: ContentFetcher | None = None
     publishing: int = 2
+    ask: AskEngine = field(kw_only=True)
     first_load: InitialLoadReport = field(default_factory=InitialLoadReport)
 
     @property
@@ -179,6 +183,9 @@ async def open_app_context(
             text_search_config=settings.text_search_config,
             metrics=metrics,
         )
+        chat = build_chat_model(settings.chat, url=settings.chat_url, api_key=settings.chat_api_key)
+        ask = AskEngine(engine, database, chat, text_search_config=settings.text_search_config)
+        stack.push_async_callback(ask.close)
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
         claims = (
             None
@@ -208,6 +215,7 @@ async def open_app_context(
             teller,
             contents if settings.fetch.enabled else None,
             budget.publishing,
+            ask=ask,
         )
 
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "run": ("livedex.cli.run", "The roles of a deployment, one or more a process."),
     "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
     "search": ("livedex.cli.search", "Ask the index a question."),
+    "ask": ("livedex.cli.ask", "Answer a question from the documents, with citations."),
     "eval": ("livedex.cli.eval", "Measure search quality on judged questions: run, make, watch."),
     "status": (
         "livedex.cli.status",
@@ -64,7 +65,6 @@ _SYNONYMS = {
     "server": "up",
     "watch": "up",
     "query": "search",
-    "ask": "search",
     "find": "search",
     "check": "verify",
     "repair": "verify",

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
 
-from livedex.pipeline.api import collections, embeddings, health, search
+from livedex.pipeline.api import ask, collections, embeddings, health, search
 from livedex.pipeline.api import document_reads as documents
 from livedex.pipeline.api import openapi as description
 from livedex.pipeline.api import sync_status as sync
@@ -26,6 +26,7 @@ __all__ = ["READ_ROUTERS", "ApiServices", "create_app"]
 
 READ_ROUTERS: Sequence[APIRouter] = (
     search.router,
+    ask.router,
     embeddings.router,
     documents.router,
     collections.router,

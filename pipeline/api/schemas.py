@@ -206,6 +206,54 @@ class Hits(BaseModel):
     )
 
 
+class Citation(BaseModel):
+    """A source that an answer cites: `content` is its document's text from `start` to `end`."""
+
+    number: int = Field(description="the number in the answer's markers")
+    document_id: str
+    chunk_index: int
+    version: Version
+    start: int
+    end: int
+    heading: list[str]
+    title: str | None
+    uri: str | None
+    content: str
+
+
+class AnswerSentence(BaseModel):
+    """A sentence of an answer."""
+
+    text: str
+    citations: list[int]
+    supported: bool = Field(description="whether a source that it cites shares a word with it")
+
+
+class AnswerUsage(BaseModel):
+    """What a chat model used for an answer."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached: bool = Field(description="the answer to exactly this prompt was reused")
+
+
+class AskAnswer(BaseModel):
+    """An answer with its citations."""
+
+    answer: str = Field(description="with a marker `[n]` after what source n supports")
+    citations: list[Citation]
+    sentences: list[AnswerSentence]
+    model: str = Field(description="`extractive`, or the chat model")
+    question: str = Field(description="as it was searched for")
+    degraded: list[str] = Field(
+        description="as of a search; also `chat`: the chat model did not answer, so the answer is "
+        "extractive"
+    )
+    dropped_markers: int = Field(description="citations that the model invented, removed")
+    usage: AnswerUsage | None
+    took_ms: float
+
+
 class Embedding(BaseModel):
     """A text as a vector."""
 

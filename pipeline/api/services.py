@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Query, Request
 
 from livedex.pipeline.acl import Principals
 from livedex.pipeline.api.initial_load_report import InitialLoadReport
 from livedex.pipeline.api.sync_waiter import SyncWaiter
+from livedex.pipeline.ask.ask_engine import Answer
+from livedex.pipeline.ask.request import AskRequest
 from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vector
 from livedex.pipeline.events.consumer_lag import ConsumerLag
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
@@ -61,6 +64,18 @@ class TextEmbedder(Protocol):
         ...
 
 
+class QuestionAnswerer(Protocol):
+    """Answers questions; `livedex.pipeline.ask.ask_engine.AskEngine` does."""
+
+    async def ask(self, reader: Reader, request: AskRequest) -> Answer:
+        """Return the answer; see `livedex.pipeline.ask.ask_engine.AskEngine.ask`."""
+        ...
+
+    def stream(self, reader: Reader, request: AskRequest) -> AsyncIterator[dict[str, Any] | Answer]:
+        """Yield the sources, each sentence, then the answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServices:
     """What the API stands on.
@@ -76,6 +91,7 @@ class ApiServices:
         hosts: that requests may name, where the settings say which.
         cors_origins: of web pages that may read answers.
         shares: of tenants in the time of this process.
+        ask: answers questions; None: none runs here.
         url: of the database, for the connection that listens for ended changes; None: ask again and
             again instead.
     """
@@ -98,6 +114,7 @@ class ApiServices:
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
     cors_origins: tuple[str, ...] = ()
     shares: TenantShares = field(default_factory=TenantShares)
+    ask: QuestionAnswerer | None = None
 
 
 async def _services(request: Request) -> ApiServices:

@@ -21,7 +21,7 @@ from livedex.pipeline.runtime.request_context import current_credential
 from livedex.pipeline.runtime.tenant_shares import TenantShares
 
 Scope: TypeAlias = Literal[
-    "search", "act_as", "documents:all", "documents:write", "events:write", "admin"
+    "search", "ask", "act_as", "documents:all", "documents:write", "events:write", "admin"
 ]
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 

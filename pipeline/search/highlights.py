@@ -31,6 +31,11 @@ class Fragment(TypedDict):
     spans: list[list[int]]
 
 
+def content_words(text: str) -> list[str]:
+    """Return the words of a text, case folded."""
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
 async def read_lexemes(
     connection: Connection, config: str, contents: Sequence[str]
 ) -> dict[str, frozenset[str]]:
@@ -39,7 +44,7 @@ async def read_lexemes(
     Args:
         config: PostgreSQL's text search configuration.
     """
-    words = sorted({word.casefold() for content in contents for word in _WORD.findall(content)})
+    words = sorted({word for content in contents for word in content_words(content)})
     analyzed = [analyze_text(word)[0] for word in words]
     rows: Sequence[Any] = await connection.fetch(sql("word_lexemes"), config, analyzed)
     return {word: frozenset(row["lexemes"]) for word, row in zip(words, rows, strict=True)}

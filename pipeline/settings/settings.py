@@ -174,6 +174,14 @@ class Settings(BaseSettings):
         None, "URL of the embedding API", shown="the provider's"
     )
     embedder_api_key: SecretStr | None = setting_field(None, "API key of the embedding provider")
+    chat: str = setting_field(
+        "extractive",
+        "Model that writes answers to questions: `extractive` (sentences of the documents, without "
+        "a model), `openai:MODEL` (OpenAI, or a compatible server at `LIVEDEX_CHAT_URL`), "
+        "`ollama:MODEL`, `anthropic:MODEL` or `gemini:MODEL`",
+    )
+    chat_url: str | None = setting_field(None, "URL of the chat API", shown="the provider's")
+    chat_api_key: SecretStr | None = setting_field(None, "API key of the chat provider")
     dimensions: int | None = setting_field(
         None,
         "Number of dimensions of a vector. Livedex checks it against the model",

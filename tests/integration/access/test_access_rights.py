@@ -377,3 +377,25 @@ async def test_no_name_of_a_principal_is_a_label_of_a_metric(
         await seen(http, trusted, [f"user:{n}"])
     assert await lines() == before
     assert "user:" not in (await http.get("/metrics")).text
+
+
+async def test_answers_need_the_scope_ask_and_cite_only_what_may_be_read(
+    http: httpx.AsyncClient, key_of: Callable[..., Any]
+) -> None:
+    async def cited(headers: dict[str, str], **body: Any) -> set[str]:
+        asked = {"question": "saffron", "mode": "keyword", "limit": 20, **body}
+        answer = await http.post("/v1/ask", json=asked, headers=headers)
+        assert answer.status_code == 200, answer.text
+        streamed = await http.post("/v1/ask", json={**asked, "stream": True}, headers=headers)
+        assert streamed.headers["content-type"].startswith("text/event-stream")
+        assert all(name in streamed.text for name in ("event: sources", "event: answer"))
+        found = {each["document_id"] for each in answer.json()["citations"]}
+        assert all((f'"document_id":"{name}"' in streamed.text) == (name in seen) for name in ACLS)
+        return found
+
+    refused = await http.post("/v1/ask", json={"question": "x"}, headers=await key_of("search"))
+    assert refused.status_code == 403 and "ask" in refused.json()["detail"]
+    seen = {"all"}
+    assert await cited(await key_of("ask")) == seen
+    seen = {"all", "ann"}
+    assert await cited(await key_of("ask", "act_as"), principals=[ANN]) <= seen

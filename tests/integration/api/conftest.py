@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from livedex.pipeline.api.app import ApiServices, create_app
+from livedex.pipeline.ask.ask_engine import AskEngine
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.store.collection_store import CollectionStore
@@ -37,6 +38,7 @@ async def app(database: Database, owner_url: str) -> AsyncIterator[FastAPI]:
             metrics,
             CollectionStore(database),
             url=owner_url,
+            ask=AskEngine(engine, database),
         )
     )
     async with made.router.lifespan_context(made):

@@ -151,6 +151,7 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
         for method, call in methods.items()
     }
     assert set(calls) == {
+        "post /v1/ask",
         "post /v1/search",
         "post /v1/embeddings",
         "get /v1/documents",

@@ -1,0 +1,1 @@
+"""Chat models behind the providers' own protocols: OpenAI-compatible, Anthropic and Gemini."""
