@@ -1,8 +1,8 @@
-"""After a change of the embedding model: what is stored is embedded again from its passages, in the
-background of the embed stage.
+"""Re-embed stored passages after a change of the embedding model, in the background of the embed
+stage.
 
-Invariants: a passage that has a vector is never sent; what another process embeds now is left to
-it; new documents need not wait, since one of the provider's slots is left to them.
+Invariants: a passage with a vector is never sent; passages that another process embeds are left to
+it; one request slot stays free for new documents.
 """
 
 from __future__ import annotations
@@ -29,33 +29,41 @@ from livedex.pipeline.store.documents.generation_backlog import BacklogPosition,
 log = logging.getLogger(__name__)
 
 _DOCUMENTS, _PASSAGES, _PAGES = 32, 256, 4
-_MOST_REFUSED = 10_000  # remembered, so that they are not sent again and again
+_MAX_REJECTED = 10_000  # cached, so that rejected passages are not sent again
 
 Passages = Sequence[tuple[PassageId, str]]
 
 
 class AvailablePassageEmbedder(Protocol):
-    """Embeds what nobody else embeds now."""
+    """Embeds passages that no other process embeds."""
 
     async def embed_available(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages
     ) -> dict[PassageId, RejectedError]:
-        """Embed passages, but for those that another process embeds.
+        """Embed the passages that no other process embeds.
+
+        Args:
+            tenant_id: of the passages.
+            generation_id: of the vectors.
+            passages: ids and texts.
 
         Returns:
-            Why the model refuses some of them.
+            an error for each passage that the model rejects.
 
         Raises:
-            ClaimLostError: ask again.
-            OutageError: the provider, or the store, is away.
+            ClaimLostError: retry.
+            OutageError: the provider or the store is unavailable.
         """
         ...
 
 
 class EmbeddingBackfill:
-    """Brings the active generation up to what is visible.
+    """Fills the active generation with the vectors of visible passages.
 
     Args:
+        backlog: passages without a vector.
+        generations: the active generation.
+        embedder: embeds and stores.
         max_concurrent: concurrent requests, >= 1.
     """
 
@@ -74,9 +82,7 @@ class EmbeddingBackfill:
         self._refused: dict[tuple[GenerationId, PassageId], str] = {}
 
     async def run(self) -> None:
-        """Work until cancelled; an outage is waited for, and any other error is logged and tried
-        again.
-        """
+        """Run until cancelled; wait through outages, and log and retry other errors."""
         idle = 0  # runs in a row without a finished document
         while True:
             try:
@@ -95,14 +101,13 @@ class EmbeddingBackfill:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> int:
-        """Embed a part of what each tenant lacks, the newest changes first; a tenant with much is
-        no reason for another to wait.
+        """Embed a bounded part of each tenant's backlog, newest changes first.
 
         Returns:
-            How many documents were finished.
+            the number of finished documents.
 
         Raises:
-            OutageError: the provider, or the store, is away.
+            OutageError: the provider or the store is unavailable.
         """
         generation_id = await self._generations.active()
         done = 0
@@ -114,9 +119,7 @@ class EmbeddingBackfill:
             except TenantDeletedError:
                 continue
             except LivedexError as exc:
-                log.warning(
-                    "what a tenant has stored is not embedded yet, and is tried again: %s", exc
-                )
+                log.warning("the embedding backfill of a tenant failed and is retried: %s", exc)
         return done
 
     async def _fill_tenant(self, tenant_id: TenantId, generation_id: GenerationId) -> int:
@@ -129,7 +132,7 @@ class EmbeddingBackfill:
                 tenant_id, generation_id, self._places.get(key, BacklogPosition()), _DOCUMENTS
             )
             if not page:
-                self._places.pop(key, None)  # from the newest on, the next time
+                self._places.pop(key, None)  # restart from the newest
                 break
             documents = [each.doc_id for each in page]
             refused = await self._embed(tenant_id, generation_id, documents)
@@ -142,7 +145,7 @@ class EmbeddingBackfill:
     async def _embed(
         self, tenant_id: TenantId, generation_id: GenerationId, documents: Sequence[int]
     ) -> dict[PassageId, str]:
-        """Embed what documents lack; why some of it is refused."""
+        """Embed the missing passages of documents; return the rejections."""
         refused: dict[PassageId, str] = {}
         after, most = 0, _PASSAGES * self._max_concurrent
         while lacking := await self._backlog.lacking(
@@ -162,17 +165,17 @@ class EmbeddingBackfill:
                 for passage_id, error in found.items():
                     refused[passage_id] = str(error)
                     log.error(
-                        "a stored passage has no vector of the model in use, and is found by "
-                        "its words alone: %s",
+                        "a stored passage has no vector of the present model and is found by "
+                        "keywords only: %s",
                         error,
                     )
-                    if len(self._refused) < _MOST_REFUSED:
+                    if len(self._refused) < _MAX_REJECTED:
                         self._refused[(generation_id, passage_id)] = str(error)
         return refused
 
     async def _embed_part(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Passages
     ) -> dict[PassageId, RejectedError]:
-        with suppress(ClaimLostError):  # what is left of them is found again
+        with suppress(ClaimLostError):  # the next run finds the rest
             return await self._embedder.embed_available(tenant_id, generation_id, passages)
         return {}

@@ -1,27 +1,27 @@
 """Every error of Livedex, named for what the caller must do.
 
     LivedexError
-    ├── RetryableError          try again later; the input is not to blame
-    │   ├── OutageError         a dependency is away: pause, say so, go on when it is back
-    │   │   ├── ClaimLostError  a claim ran out before its text was sent: claim it again
-    │   │   └── PartialOutageError  a part of a dependency is unavailable: only what needs it waits
-    │   ├── ReadTimeoutError       a read took longer than it may: ask for less
-    │   ├── RateLimitedError      asked for patience: slow down, no input is to blame
-    │   ├── NotScheduledError         nothing was tried yet: come back, no attempt is used up
-    │   ├── ContentNotFoundError        not found, or not visible to us: it may appear later
-    │   └── UnexpectedResponseError       an unexpected response, such as a login page; may pass
-    │       └── InsufficientScopeError      the credential is good, and may not ask this
-    ├── RejectedError           this input never works: dead letter, or an answer of 4xx
-    │   └── TooLargeError       smaller pieces may work: halve, then reject
-    ├── NoTextError             a document holds no text; its state says why
-    ├── ConfigError             refuse to start
-    ├── TenantRequiredError     a call without a tenant (HTTP 403)
-    ├── TenantDeletedError      the tenant was deleted (HTTP 403); its events have no effect
-    ├── ForbiddenError          the credential does not allow it (HTTP 403)
-    ├── NotFoundError           what was named is not there (HTTP 404)
-    └── ConflictError           what is there already leaves no room for it (HTTP 409)
+    ├── RetryableError                  retry later; the input is not at fault
+    │   ├── OutageError                 a dependency is unavailable: pause, report, resume
+    │   │   ├── ClaimLostError          a claim expired before its text was sent: claim it again
+    │   │   └── PartialOutageError      a part of a dependency is unavailable: pause only its users
+    │   ├── ReadTimeoutError            a read exceeded its time limit: narrow the request
+    │   ├── RateLimitedError            rate limited: slow down; the input is not at fault
+    │   ├── NotScheduledError           not tried yet: retry without using up an attempt
+    │   ├── ContentNotFoundError        not found, or not visible: it may appear later
+    │   └── UnexpectedResponseError     an unexpected response, such as a login page
+    │       └── InsufficientScopeError  the credential is valid, but lacks a scope
+    ├── RejectedError                   no retry can help: dead letter, or HTTP 4xx
+    │   └── TooLargeError               smaller parts may work: halve, then reject
+    ├── NoTextError                     a document has no text; its state says why
+    ├── ConfigError                     do not start
+    ├── TenantRequiredError             a call without a tenant (HTTP 403)
+    ├── TenantDeletedError              the tenant was deleted (HTTP 403); its events have no effect
+    ├── ForbiddenError                  the credential does not permit it (HTTP 403)
+    ├── NotFoundError                   not found (HTTP 404)
+    └── ConflictError                   already exists, or conflicts with existing data (HTTP 409)
 
-Messages carry ids, versions and counts, never a document's text or a secret.
+Messages contain ids, versions and counts, never a document's text or a secret.
 """
 
 from __future__ import annotations
@@ -34,28 +34,31 @@ NoTextState = Literal[
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an error says, or its kind where it says nothing."""
+    """Return the message of an error, or its class without one.
+
+    Args:
+        error: any exception.
+    """
     return str(error).strip() or type(error).__name__
 
 
 class LivedexError(Exception):
-    """The base of every error that Livedex raises on purpose."""
+    """Base of all errors of Livedex."""
 
 
 class RetryableError(LivedexError):
-    """Try again later: the input is not to blame.
+    """Retry later: the input is not at fault.
 
     Args:
         message: what happened, without text of documents.
-        retry_after_s: seconds to wait at least, >= 0, where the other side said so.
-        first_retry_delay_s: before the second attempt, where attempts should lie further apart than
-            usual;
-            the waits grow from there.
+        retry_after_s: minimum delay in seconds, >= 0, if the other system named one.
+        first_wait_s: seconds before the second attempt, if longer than usual; later delays grow
+            from it.
 
     Attributes:
-        retry_for_s: seconds for which it is tried again at least, where that is longer than usual;
-            said
-            by who knows how patient to be.
+        retry_after_s: as given.
+        first_retry_delay_s: `first_wait_s` as given.
+        retry_for_s: minimum seconds of retries, if longer than usual.
     """
 
     retry_for_s: float = 0.0
@@ -69,14 +72,13 @@ class RetryableError(LivedexError):
 
 
 class OutageError(RetryableError):
-    """A dependency does not work for anybody: pause, show it in the health, go on by itself.
+    """A dependency is unavailable: pause, report it in the health, resume automatically.
 
     Args:
         component: `database`, `broker`, `embedder` or `blobs`.
         message: what happened, for the log.
-        retry_after_s: seconds to wait at least, where known.
-        cause: why, in a few words without ids, names and addresses, for the health; default: the
-            message.
+        retry_after_s: minimum delay in seconds, if known.
+        cause: the reason without ids, names and addresses, for the health; default: the message.
     """
 
     def __init__(
@@ -93,54 +95,51 @@ class OutageError(RetryableError):
 
 
 class ClaimLostError(OutageError):
-    """The claim on a text ran out before the text was sent: another process may embed it by now.
-
-    Claim it again.
-    """
+    """A claim on a passage expired before its text was sent: another process may embed it."""
 
     def __init__(self, message: str) -> None:
         super().__init__("embedder", message, retry_after_s=0.1)
 
 
 class PartialOutageError(OutageError):
-    """A part of a dependency does not work (a partition of a Kafka topic): what needs that part
-    waits, and nothing else does.
+    """A part of a dependency is unavailable (a partition of a Kafka topic): only events that need
+    that part wait.
     """
 
 
 class ReadTimeoutError(RetryableError):
-    """A read took longer than it may: ask for less, or again when less is going on."""
+    """A read exceeded its time limit: narrow the request, or retry at lower load."""
 
 
 class RateLimitedError(RetryableError):
-    """The other side asks for patience (HTTP 429): slow down. It says nothing about the input."""
+    """The other system limits the rate (HTTP 429). The input is not at fault."""
 
 
 class NotScheduledError(RetryableError):
-    """Nothing was tried, since it is not its turn: come back after `retry_after_s`.
+    """The work has not started, and waits for a slot or a predecessor: retry after `retry_after_s`.
 
-    It is no attempt.
+    The retry does not count as an attempt.
     """
 
 
 class ContentNotFoundError(RetryableError):
-    """Nothing stands at a URL, or nothing that is shown to us (HTTP 404, 410): it may still come,
-    and it may have been deleted.
+    """A URL has no content, or none that the credentials may see (HTTP 404, 410): it may appear
+    later, or may be deleted.
     """
 
 
 class UnexpectedResponseError(RetryableError):
-    """Another system answered, and not to what was asked: a login page, a value of another type,
-    that other credentials are wanted.
+    """Another system sent an unexpected response: a login page, a value of another type, a demand for
+    other credentials.
     """
 
 
 class InsufficientScopeError(UnexpectedResponseError):
-    """The credential is good, and lacks a scope (`insufficient_scope`)."""
+    """The credential is valid, but lacks a scope (`insufficient_scope`)."""
 
 
 class RejectedError(LivedexError):
-    """This input never works, however often it is tried.
+    """The input is invalid: no retry can help.
 
     Args:
         message: what is wrong and what to do.
@@ -153,18 +152,18 @@ class RejectedError(LivedexError):
 
 
 class TooLargeError(RejectedError):
-    """More than the other side takes in one request; smaller pieces may work."""
+    """The request exceeds the other system's limit; smaller requests may work."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="too_large")
 
 
 class NoTextError(LivedexError):
-    """No text could be had from a document.
+    """A document has no text.
 
     Args:
         state: the state the document gets.
-        message: what to do about it.
+        message: what to do.
     """
 
     def __init__(self, state: NoTextState, message: str) -> None:
@@ -173,28 +172,24 @@ class NoTextError(LivedexError):
 
 
 class ConfigError(LivedexError):
-    """The settings or the surroundings do not allow a start; the message names the setting and
-    what to do.
-    """
+    """A setting or the environment prevents the start; the message names it and the remedy."""
 
 
 class TenantRequiredError(LivedexError):
-    """A call without a tenant, in a service that has several."""
+    """A call without a tenant, in a service with several tenants."""
 
 
 class TenantDeletedError(LivedexError):
-    """The tenant was deleted: nothing is written for it, and an event of it that was under way has
-    no effect.
-    """
+    """The tenant was deleted: nothing is written for it, and its pending events have no effect."""
 
 
 class ForbiddenError(LivedexError):
-    """The credential is good, and does not allow this."""
+    """The credential is valid, but does not permit this."""
 
 
 class NotFoundError(LivedexError):
-    """What was named is not there."""
+    """The named object was not found."""
 
 
 class ConflictError(LivedexError):
-    """What is there already leaves no room for what was to be made."""
+    """The object already exists, or conflicts with existing data."""

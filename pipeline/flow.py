@@ -1,10 +1,8 @@
-"""The stage table: read first. Each stage takes events from one topic and leaves events on the
-next.
+"""The stage table: read first. Each stage takes events from one topic and publishes to the next.
 
     changed ─► chunk ─► chunked ─► embed ─► embedded ─► sync ─► synced   (topics: livedex.NAME)
 
-A stage is a plain async function from events to outcomes (pipeline/stages). It does not know which
-broker carries them.
+A stage is an async function from events to outcomes (pipeline/stages), independent of the broker.
 """
 
 from __future__ import annotations
@@ -19,11 +17,14 @@ StageName = Literal["chunk", "embed", "sync"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One row of the table.
+    """One stage of the pipeline.
 
     Attributes:
-        payload: of the events it takes.
-        workers: events it works on at once in one process.
+        name: of the stage.
+        takes: its input topic.
+        leaves: its output topic.
+        payload: data type of its input events.
+        workers: events processed concurrently in one process.
     """
 
     name: StageName
@@ -41,5 +42,9 @@ STAGES = (
 
 
 def stage(name: str) -> Stage:
-    """The row of a stage."""
+    """Return a stage.
+
+    Args:
+        name: of the stage.
+    """
     return next(s for s in STAGES if s.name == name)

@@ -1,6 +1,6 @@
-"""The words of the design as types: ids, chunks, manifests, documents.
+"""Types of the domain: ids, chunks, manifest entries, versions and documents.
 
-Everything here is frozen; nothing here does I/O.
+All are immutable, and none does I/O.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GenerationId = NewType("GenerationId", int)
 DEFAULT_TENANT = TenantId("default")
 DEFAULT_COLLECTION = "default"
 NO_NUL_PATTERN = r"^[^\x00]*$"
-"""A pattern for names: PostgreSQL keeps any text but one with NUL."""
+"""A pattern for names: PostgreSQL cannot store NUL."""
 
 DocumentState = Literal[
     "pending",
@@ -47,26 +47,28 @@ TextFormat = Literal[
     "records",
     "rows",
 ]
-"""How a text is read: a markup; or prose (`plain`), code and data (`lines`), a log (`records`), a
-table with separators (`rows`).
+"""Format of a text: a markup language; or prose (`plain`), code and data (`lines`), a log
+(`records`), a table with separators (`rows`).
 """
 
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def shorten_id(document_id: str) -> str:
-    """An id as log lines and errors name it: all of it, or its begin and its end around `…` where
-    it has more than 200 characters.
+    """Return an id for log lines and errors, shortened in the middle above 200 characters.
+
+    Args:
+        document_id: of any length.
     """
     return (
         document_id
-        if len(document_id) <= _MOST_SHOWN
-        else f"{document_id[: _MOST_SHOWN - 51]}…{document_id[-50:]}"
+        if len(document_id) <= _MAX_SHOWN
+        else f"{document_id[: _MAX_SHOWN - 51]}…{document_id[-50:]}"
     )
 
 
 class Chunk(NamedTuple):
-    """A piece of a text: `text[start:end]`, in code points, under its headings.
+    """A part of a text: `text[start:end]`, in code points, with its headings.
 
     Attributes:
         start: first code point, >= 0.
@@ -80,11 +82,11 @@ class Chunk(NamedTuple):
 
 
 class ManifestEntry(NamedTuple):
-    """One line of a manifest: a passage and its place, relative to the entry before it.
+    """One entry of a manifest: a passage and its position relative to the previous entry.
 
     Attributes:
         passage_id: the passage shown.
-        gap: code points from the end of the entry before to this start; negative where they
+        gap: code points from the end of the previous entry to this start; negative if they
             overlap.
         length: code points of the passage, > 0.
         heading: the heading path.
@@ -98,13 +100,12 @@ class ManifestEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What decides which of two events of a document wins: the greater one, compared as a tuple.
+    """Orders the events of a document: the greater tuple wins.
 
     Attributes:
         version: grows with each change at the source, 0 <= version < 2**63.
-        digest: at equal versions a delete beats content, and then the greater SHA-256 of the
-            event's content wins;
-            33 bytes: one for the delete, 32 of the hash.
+        digest: 33 bytes: one for a delete, 32 of the content's SHA-256. At equal versions a delete
+            beats content, and then the greater hash wins.
     """
 
     version: int
@@ -113,12 +114,13 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When and where a broker took a record: what decides between a change and a delete without a
-    version, and no time that a sender gives.
+    """Time and position at which a broker took a record: orders a change and a delete without a
+    version, independent of any time that a sender gives.
 
     Attributes:
-        at: aware; by the broker's clock where it has one. partition, offset: on Kafka, where
-            records of one partition are in the order of their offsets.
+        at: aware; by the broker's clock, if it has one.
+        partition: on Kafka; its records are in the order of their offsets.
+        offset: on Kafka.
     """
 
     at: datetime
@@ -127,7 +129,7 @@ class Arrival:
 
     @property
     def place(self) -> list[int] | None:
-        """Partition and offset, as statements take them."""
+        """Return partition and offset for SQL statements."""
         return (
             None if self.partition is None or self.offset is None else [self.partition, self.offset]
         )
@@ -135,15 +137,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a document carries besides its text.
+    """Metadata of a document.
 
     Attributes:
-        collection: its collection.
-        source: the source it comes from.
+        collection: name of its collection.
+        source: name of its source.
+        title: of the document.
+        uri: for readers.
+        mime_type: of the content.
         metadata: JSON object; no NUL, no lone surrogates.
-        changed_at: when it changed at its source, aware.
-        acl: the principals that may read it, each once, in order; None: everybody of the tenant;
-            see `livedex.pipeline.acl`.
+        changed_at: time of the change at the source, aware.
+        acl: sorted principals that may read it, without duplicates; None: the whole tenant; see
+            `livedex.pipeline.acl`.
     """
 
     collection: str = DEFAULT_COLLECTION
@@ -158,12 +163,12 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """For whom something is read.
+    """The tenant and principals of a read.
 
     Attributes:
-        tenant_id: whose documents.
-        principals: on whose behalf: only documents without rights, and those that one of these may
-            read. None: every document.
+        tenant_id: owner of the documents.
+        principals: restrict the read to documents without access control list, and those that one
+            of these may read. None: all documents.
     """
 
     tenant_id: TenantId
@@ -171,36 +176,13 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """One version of a document: the ordered passages that make it.
-
-    Attributes:
-        outcome: the state the document gets; `deleted` leaves a tombstone.
-        keep: leave the chunks that are visible as they are (an unreadable document).
-        cut: how the text was cut (chunker version, size, overlap); another cut means: cut anew.
-        error: what to do, where the outcome is a state without text.
-    """
-
-    tenant_id: TenantId
-    document_id: DocumentId
-    fence: Fence
-    outcome: str
-    attributes: Attributes
-    entries: tuple[ManifestEntry, ...] = ()
-    cut: str = ""
-    keep: bool = False
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CacheValidator:
-    """What an unchanged resource is recognised by; one of the two.
+    """Validator of an unchanged resource: an ETag or a date.
 
     Attributes:
-        place: names where the answer came from, redirects followed: the same validator of another
-            place means nothing.
-        etag: as its server said it.
-        last_modified: a date, as its server said it.
+        place: digest of the final URL after redirects: a validator holds for one URL only.
+        etag: as sent by the server.
+        last_modified: as sent by the server.
     """
 
     place: bytes

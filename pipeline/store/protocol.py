@@ -65,10 +65,13 @@ class PassageCounts:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version of a document as the chunk stage leaves it; see `livedex.pipeline.model.Manifest`
-    for the fields.
+    """A version of a document as the chunk stage leaves it.
 
     Attributes:
+        outcome: the state that the document gets; `deleted` leaves a tombstone.
+        cut: configuration of the chunker; documents of another one are rechunked.
+        keep: leave the visible chunks as they are (an unreadable document).
+        error: what to do if the outcome is a state without text.
         arrival: of its event; None: it arrived when it was accepted.
         work: known once its passages are kept.
     """
