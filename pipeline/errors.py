@@ -129,8 +129,8 @@ class ContentNotFoundError(RetryableError):
 
 
 class UnexpectedResponseError(RetryableError):
-    """Another system sent an unexpected response: a login page, a value of another type, a demand for
-    other credentials.
+    """Another system sent an unexpected response: a login page, a value of another type, a demand
+    for other credentials.
     """
 
 

@@ -1,4 +1,4 @@
-"""Is Kafka there, and do the consumers get on? Progress counts, not that the process is up."""
+"""Monitor Kafka availability and consumer progress."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 2.0
-ANSWER_S = 3.0
+CHECK_EVERY_S = 2.0
+PING_TIMEOUT_S = 3.0
 
 
 class ClusterMonitor:
-    """Looks at Kafka and at what a process reads of it.
+    """Monitors Kafka and the consumers of a process.
 
     Args:
-        clients: of the process, whatever they do.
-        on_health: told `broker` and why Kafka is away, and with None once it works again.
+        broker: of FastStream.
+        stages: of the process.
+        servers: for messages.
+        on_health: called with `broker` and the reason while Kafka is unavailable, and with None
+            once it works again.
+        clients: returns all Kafka clients of the process.
     """
 
     def __init__(
@@ -47,41 +51,43 @@ class ClusterMonitor:
             clients,
         )
         self._rebootstrap = ClientRebootstrap()
-        self._away_since: float | None = None
+        self._unavailable_since: float | None = None
 
     async def run(self) -> None:
-        """Look for ever: say when Kafka goes and comes back, and begin a consumer anew that has
-        stopped to poll although Kafka is there.
+        """Run until cancelled: report outages of Kafka, and restart a consumer that stopped polling
+        without one.
         """
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
             try:
-                await self._look()
+                await self._check()
             except Exception:
-                log.exception("Kafka could not be looked at; it is tried again")
+                log.exception("the check of Kafka failed; it is retried")
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         self._rebootstrap.check(self._clients())
-        if not await self._broker.ping(ANSWER_S):
-            if self._away_since is None:
-                self._away_since = time.monotonic()
+        if not await self._broker.ping(PING_TIMEOUT_S):
+            if self._unavailable_since is None:
+                self._unavailable_since = time.monotonic()
                 log.warning("Kafka at %s does not answer", ",".join(self._servers))
                 self._on_health("broker", f"{','.join(self._servers)} does not answer")
             return
-        if self._away_since is not None:
-            log.warning("Kafka answers again after %.0f s", time.monotonic() - self._away_since)
-            self._away_since = None
+        if self._unavailable_since is not None:
+            log.warning(
+                "Kafka answers again after %.0f s", time.monotonic() - self._unavailable_since
+            )
+            self._unavailable_since = None
             self._on_health("broker", None)
         for stage in self._stages:
             if time.monotonic() - stage.polled_at > REJOIN_AFTER_S:
-                await _begin_anew(stage)
+                await _restart(stage)
             else:
-                await stage.look()
+                await stage.check_partitions()
 
 
-async def _begin_anew(stage: StageConsumer) -> None:
+async def _restart(stage: StageConsumer) -> None:
     log.error(
-        "%s: has not polled for %.0f s and joins its group anew",
+        "%s: has not polled for %.0f s and rejoins its group",
         stage.settler.stage.name,
         time.monotonic() - stage.polled_at,
     )

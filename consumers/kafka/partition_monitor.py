@@ -1,8 +1,7 @@
-"""What becomes of the partitions that a stage reads: new ones, topics that were made again, and
-records that retention removed before they were read.
+"""Detect new partitions, recreated topics and expired records.
 
-Invariant: offsets of a topic that was made again are never taken for those of the old one: where
-the log ends before what was read of it, it is another log.
+Invariant: offsets of a recreated topic are never taken for those of the old one: a log that ends
+before the offset read from it is another log.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 5.0
-_ANSWER_S = 10.0
+CHECK_EVERY_S = 5.0
+_OFFSETS_TIMEOUT_S = 10.0
 _COMMITTED_S = 5.0
 
 
 class PartitionMonitor:
-    """Compares what a stage has read with what its topic holds.
+    """Compares the offsets read by a stage with those of its topic.
 
     Args:
         stage: its name.
-        window: what it has read.
-        on_expired: told how many records were removed before they were read; 0 where nobody knows.
+        window: of the stage.
+        on_expired: called with the number of records deleted before they were consumed; 0: unknown.
     """
 
     def __init__(
@@ -49,8 +48,11 @@ class PartitionMonitor:
         self._due = 0.0
 
     def assigned(self, consumer: AIOKafkaConsumer, partitions: set[TopicPartition]) -> None:
-        """Note where the group has to go on in partitions that are new here, before anything is
-        committed.
+        """Record the committed offsets of new partitions, before anything is committed.
+
+        Args:
+            consumer: of the stage.
+            partitions: all partitions of this member.
         """
         new = {p for p in partitions if p not in self._start}
         self._start = {p: start for p, start in self._start.items() if p in partitions}
@@ -65,7 +67,7 @@ class PartitionMonitor:
                 before.cancel()
 
     async def noted(self) -> None:
-        """Wait until it is noted; from then on offsets may be committed."""
+        """Wait until the committed offsets are recorded; then commits are allowed."""
         if self._noting is not None and not self._noting.done():
             await asyncio.wait([self._noting], timeout=_COMMITTED_S)
 
@@ -76,22 +78,27 @@ class PartitionMonitor:
                     self._start[partition] = await consumer.committed(partition)
             except (KafkaError, IllegalStateError, TimeoutError) as exc:
                 log.info(
-                    "%s: where to go on in %s-%d is not known: %s",
+                    "%s: the committed offset of %s-%d is unknown: %s",
                     self._stage,
                     partition.topic,
                     partition.partition,
                     exc,
                 )
 
-    async def look(self, consumer: AIOKafkaConsumer) -> None:
-        """Compare, now and then.
+    async def check(self, consumer: AIOKafkaConsumer) -> None:
+        """Compare the offsets read with the topic, every few seconds.
+
+        Args:
+            consumer: of the stage.
 
         Raises:
-            KafkaError, IllegalStateError, TimeoutError: not now; it is tried again.
+            KafkaError: not now.
+            IllegalStateError: during a rebalance.
+            TimeoutError: not now.
         """
         if time.monotonic() < self._due:
             return
-        self._due = time.monotonic() + LOOK_EVERY_S
+        self._due = time.monotonic() + CHECK_EVERY_S
         self._count(consumer)
         partitions = [
             p
@@ -100,8 +107,8 @@ class PartitionMonitor:
         ]
         if not partitions:
             return
-        async with asyncio.timeout(_ANSWER_S):
-            # before the ends are asked for: they only grow
+        async with asyncio.timeout(_OFFSETS_TIMEOUT_S):
+            # before the end offsets, which only grow
             reached = {p: self._window.read_up_to(p) for p in partitions}
             ends, begins = (
                 await consumer.end_offsets(partitions),

@@ -1,6 +1,4 @@
-"""What a window has of one partition: which offsets were read, which of them have ended, and what
-may be committed.
-"""
+"""Track offsets of one partition: in flight, completed, committable."""
 
 from __future__ import annotations
 
@@ -8,48 +6,60 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-_MOST_JUMPS = 100
+_MAX_GAPS = 100
 
 
 @dataclass(slots=True)
 class PartitionOffsets:
-    """What was delivered of one partition.
+    """Offsets of one partition.
 
     Attributes:
-        log: counts the topics of this name; one that was made again is another log.
-        taken: offsets in the order of delivery, from the first that has not ended on.
-        ended: of these, those that have.
-        highest: delivered; what is not above it is in the window already.
-        gaps: ranges of offsets below it that were not delivered, oldest first, since they were
-            asked for.
-        commit: the offset to commit; None while nothing has ended.
-        committed: the offset committed last.
-        open: whether new work may begin.
+        log: number of the topic of this name; a recreated topic is another log.
+        taken: delivered offsets, from the first incomplete one.
+        ended: completed offsets among these.
+        highest: delivered offset; lower ones are known.
+        gaps: ranges of offsets below it that were not delivered, oldest first, since the last
+            `pop_gaps`.
+        commit: the offset to commit; None before the first completed record.
+        committed: the last committed offset.
+        open: whether new records may start.
     """
 
     log: int = 0
     taken: deque[int] = field(default_factory=deque)
     ended: set[int] = field(default_factory=set)
     highest: int = -1
-    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST_JUMPS))
+    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MAX_GAPS))
     commit: int | None = None
     committed: int | None = None
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, offset: int) -> None:
-        """Note that a record was delivered; its offset is above the highest."""
+        """Add a delivered record.
+
+        Args:
+            offset: above `highest`.
+        """
         self.skip_to(offset)
         self.highest = offset
         self.taken.append(offset)
 
     def skip_to(self, offset: int) -> None:
-        """Note that nothing is delivered before an offset."""
+        """Record that nothing is delivered before an offset.
+
+        Args:
+            offset: of the next record.
+        """
         if offset > self.highest + 1:
             self.gaps.append((self.highest + 1, offset))
         self.highest = max(self.highest, offset - 1)
 
     def end(self, offset: int) -> None:
-        """Note that a record has its outcome."""
+        """Record that a record is complete.
+
+        Args:
+            offset: of the record.
+        """
         self.ended.add(offset)
         while self.taken and self.taken[0] in self.ended:
             done = self.taken.popleft()

@@ -37,24 +37,33 @@ from livedex.pipeline.settings.kafka import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-POLL_MS = 20  # an empty poll waits so long, and FastStream once more after it
-MOST_BYTES = 32 * 1024 * 1024  # of records in memory, a stage
-REVOCATION_GRACE_S = 3.0  # before partitions go to another member: for what is being worked on
-REJOIN_AFTER_S = 60.0  # without a poll: it joins its group anew
-RESTART_AFTER_S = 150.0  # without a poll: that did not help, and the process should be restarted
+POLL_MS = 20  # of an empty poll; FastStream waits once more after it
+MAX_BYTES = 32 * 1024 * 1024  # of records in memory, for each stage
+REVOCATION_GRACE_S = 3.0  # for records in processing, before partitions are revoked
+REJOIN_AFTER_S = 60.0  # without a poll, the consumer rejoins its group
+RESTART_AFTER_S = 150.0  # without a poll, the process reports itself as stalled
 _COMMIT_EVERY_S = 0.1
-_LOOK_EVERY_S = 1.0
+_SKIP_EVERY_S = 1.0
 _COMMIT_TIMEOUT_S = 10.0
 
 
 class StageConsumer:
-    """Reads the topic of a stage and settles what it reads.
+    """Consumes the topic of a stage and processes its records.
 
     Args:
-        on_error: told what reading met, and None once it works again.
-        on_expired: told how many records retention removed before they were read.
-        until_back: returns, of a topic and a key whose partition has no leader, what is set once it
-            has one; else None.
+        broker: of FastStream.
+        settler: processes a record.
+        settings: of Kafka.
+        on_error: called with an error of reading, and with None once reading works again.
+        on_expired: called with the number of records that retention deleted before they were
+            consumed.
+        until_back: for a topic and a key whose partition has no leader, returns an event that is
+            set once it has one; otherwise None.
+
+    Attributes:
+        settler: as given.
+        polled_at: monotonic seconds of the last poll.
+        window: records in flight.
     """
 
     def __init__(
@@ -83,7 +92,7 @@ class StageConsumer:
         self.window = InFlightWindow(
             settler,
             settings.prefix,
-            most_bytes=MOST_BYTES,
+            most_bytes=MAX_BYTES,
             progressed=self._progressed,
             until_back=lambda raw: until_back(leaves, raw.key) if leaves else None,
         )
@@ -106,7 +115,7 @@ class StageConsumer:
             ),
             fetch_max_wait_ms=500,
             isolation_level="read_committed",
-            parser=_as_it_is,
+            parser=_parse_raw,
             decoder=_raw,
         )
 
@@ -116,38 +125,40 @@ class StageConsumer:
                 records, lambda raw: TopicPartition(raw.topic, raw.partition)
             ):
                 self.window.take(partition, batch)
-            self._hold_or_go_on()
+            self._pause_or_resume()
 
     async def run_commits(self) -> None:
-        """Commit what has ended, for ever."""
+        """Commit completed records, until cancelled."""
         while True:
             try:
-                await asyncio.wait_for(self._moved.wait(), _LOOK_EVERY_S)
+                await asyncio.wait_for(self._moved.wait(), _SKIP_EVERY_S)
             except TimeoutError:
-                await self._pass_over()
+                await self._skip_unreadable()
             self._moved.clear()
             await self.commit()
             await asyncio.sleep(_COMMIT_EVERY_S)
 
-    async def _pass_over(self) -> None:
-        """Note what no consumer is given: the ends of transactions, and records of those that were
-        given up.
-        """
+    async def _skip_unreadable(self) -> None:
+        """Skip offsets that no consumer gets: ends of transactions and aborted records."""
         consumer = self._subscriber.consumer
         if consumer is None:
             return
         for partition in consumer.assignment():
             if not has_leader(client_of(consumer), partition):
-                continue  # where nothing was read of it yet, its position is not known for as long
+                continue  # its position may be unknown as long as it has no leader
             try:
                 position = await consumer.position(partition)
             except (KafkaError, IllegalStateError):
-                return  # handed out anew
-            if self._polling:  # all that was read is in the window
+                return  # rebalance
+            if self._polling:  # all records read are in the window
                 self.window.skip_to(partition, position)
 
     async def commit(self, timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
-        """Commit what has ended up to now; what could not be committed is tried again soon."""
+        """Commit completed records; a failed commit is retried soon.
+
+        Args:
+            timeout_s: seconds, > 0.
+        """
         await self._partitions.noted()
         offsets = self.window.to_commit()
         consumer = self._subscriber.consumer
@@ -157,11 +168,11 @@ class StageConsumer:
             await asyncio.wait_for(consumer.commit(offsets), timeout_s)
         except (CommitFailedError, IllegalStateError) as exc:
             log.info(
-                "%s: not committed yet, the partitions are handed out anew: %s",
+                "%s: not committed yet because of a rebalance: %s",
                 self.settler.stage.name,
                 type(exc).__name__,
             )
-            self._moved.set()  # those that stay here may have nothing new for a long time
+            self._moved.set()  # a partition that stays may get no new record for a long time
         except (KafkaError, TimeoutError) as exc:
             log.warning(
                 "%s: not committed yet: %s", self.settler.stage.name, exc or type(exc).__name__
@@ -171,7 +182,7 @@ class StageConsumer:
             self.window.committed(offsets)
 
     def watch_polls(self) -> None:
-        """Note when the consumer polls, and what it meets."""
+        """Record polls and their errors, by wrapping the consumer's `getmany`."""
         consumer = self._subscriber.consumer
         assert consumer is not None
         poll = consumer.getmany
@@ -207,24 +218,22 @@ class StageConsumer:
         consumer = self._subscriber.consumer
         return None if consumer is None else client_of(consumer)
 
-    async def look(self) -> None:
-        """Find out what became of the partitions that are read."""
+    async def check_partitions(self) -> None:
+        """Check the partitions of this member for new topics and lost records."""
         consumer = self._subscriber.consumer
         if consumer is None or self._stopping:
             return
         try:
-            await self._partitions.look(consumer)
+            await self._partitions.check(consumer)
         except (KafkaError, IllegalStateError, TimeoutError, UnicodeDecodeError) as exc:
             log.info(
-                "%s: its partitions could not be looked at: %s",
+                "%s: its partitions could not be checked: %s",
                 self.settler.stage.name,
                 exc or type(exc).__name__,
             )
 
     def stall_reason(self) -> str | None:
-        """That it has not polled for too long, which is nothing that an outage of Kafka would do;
-        None while it does.
-        """
+        """Return a message if the consumer has not polled for too long, which no outage causes."""
         silent_s = time.monotonic() - self.polled_at
         return (
             f"{self.settler.stage.name} has not polled Kafka for {silent_s:.0f} s"
@@ -233,7 +242,7 @@ class StageConsumer:
         )
 
     async def _read_again(self, consumer: AIOKafkaConsumer) -> None:
-        """Go back to the end of the window: an error in one partition takes along what was read of
+        """Seek to the end of the window: an error in one partition discards the records read from
         the others.
         """
         for partition in consumer.assignment():
@@ -243,73 +252,83 @@ class StageConsumer:
                     at = await consumer.committed(partition) or 0
                 consumer.seek(partition, at)
             except (KafkaError, IllegalStateError) as exc:
-                log.info(
-                    "%s: handed out anew while reading again: %s", self.settler.stage.name, exc
-                )
+                log.info("%s: rebalance while seeking: %s", self.settler.stage.name, exc)
 
     async def restart(self) -> None:
-        """Leave the group and join it anew."""
+        """Leave the group and rejoin it."""
         await self._subscriber.stop()
         await self.window.end()
         await self._subscriber.start()
         self.watch_polls()
 
     async def drain(self, timeout_s: float) -> None:
-        """Begin nothing new, finish what was begun, commit it."""
+        """Start no new record, finish those in processing, and commit.
+
+        Args:
+            timeout_s: seconds to wait for records in processing.
+        """
         self._stopping = True
         self.settler.stop()
-        self._hold_or_go_on()
+        self._pause_or_resume()
         if not await self.window.wait_idle(timeout_s):
             log.warning(
-                "%s: records are still worked on; they are read again at the next start",
+                "%s: some records are still in processing; they are redelivered",
                 self.settler.stage.name,
             )
         await self.commit(min(timeout_s, 5.0))
         await self.window.end()
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Partitions may go to another member."""
+        """Finish and commit partitions that are revoked.
+
+        Args:
+            revoked: partitions.
+        """
         self.window.close(revoked)
         await self.window.wait_idle(REVOCATION_GRACE_S)
         await self.commit(REVOCATION_GRACE_S)
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """These are ours now, and no others."""
+        """Start processing the assigned partitions.
+
+        Args:
+            assigned: all partitions of this member.
+        """
         self._paused.clear()
         self.window.assign(assigned)
         if (consumer := self._subscriber.consumer) is not None:
             self._partitions.assigned(consumer, assigned)
-        self._moved.set()  # what could not be committed while they were handed out
-        self._hold_or_go_on()
+        self._moved.set()  # commits that failed during the rebalance
+        self._pause_or_resume()
 
     def _progressed(self) -> None:
         self._moved.set()
         if self._paused:
-            self._hold_or_go_on()
+            self._pause_or_resume()
 
-    def _hold_or_go_on(self) -> None:
-        """Pause the partitions while the window is full, or those of which much waits for
-        partitions without a leader.
+    def _pause_or_resume(self) -> None:
+        """Pause all partitions while the window is full, and those with many records that wait for
+        a leader; resume the others.
         """
         consumer = self._subscriber.consumer
         if consumer is None:
             return
         assigned = set(consumer.assignment())
-        wanted = (
+        to_pause = (
             assigned
             if self._stopping or self.window.full
             else {p for p in assigned if self.window.should_pause(p)}
         )
-        if new := wanted - self._paused:
+        if new := to_pause - self._paused:
             consumer.pause(*new)
-        if again := (self._paused - wanted) & assigned:
+        if again := (self._paused - to_pause) & assigned:
             consumer.resume(*again)
-        self._paused = wanted
+        self._paused = to_pause
 
 
 def _sticky() -> type[StickyPartitionAssignor]:
-    """An assignor of our own: the client keeps what a member had in its class, which the groups of
-    one process would share.
+    """Return a new assignor class: the client stores the previous assignment in the class, and the
+    groups of a process must not share it.
     """
     return type("Sticky", (StickyPartitionAssignor,), {})
 
@@ -325,8 +344,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._stage.on_partitions_assigned(assigned)
 
 
-async def _as_it_is(batch: tuple[KafkaRecord, ...]) -> KafkaMessage:
-    """FastStream's own parser decodes headers, and drops a batch whose headers are no UTF-8."""
+async def _parse_raw(batch: tuple[KafkaRecord, ...]) -> KafkaMessage:
+    """Return undecoded records: the parser of FastStream drops batches with undecodable headers."""
     return KafkaMessage(
         body=b"",
         raw_message=batch,

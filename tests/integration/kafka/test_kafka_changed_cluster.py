@@ -31,8 +31,8 @@ from tests.kafka_outside import ExternalKafkaClient, wait_until
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("livedex.consumers.kafka.partition_monitor.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.CHECK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.partition_monitor.CHECK_EVERY_S", 0.2)
     monkeypatch.setattr("livedex.consumers.kafka.client_rebootstrap.LOST_AFTER_S", 0.5)
     monkeypatch.setattr("livedex.consumers.kafka.client_rebootstrap._AGAIN_AFTER_S", 0.2)
     monkeypatch.setattr("livedex.consumers.lost_records._COLLECT_S", 0.2)

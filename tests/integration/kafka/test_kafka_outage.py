@@ -33,8 +33,8 @@ def mortal(
     """An installation on a Kafka that may be killed; its processes look more often than they need
     to.
     """
-    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.ANSWER_S", 1.0)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.CHECK_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.PING_TIMEOUT_S", 1.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.ACCEPT_S", 2.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.TELL_AFTER_S", 0.5)
     return KafkaInstallation(
@@ -163,7 +163,7 @@ async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.CHECK_EVERY_S", 0.1)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.REJOIN_AFTER_S", 3.0)
     settings, steps = kafka_settings(), Steps()
     async with stage_on_kafka(kafka, database, settings)(steps.run) as bench:
@@ -180,5 +180,5 @@ async def test_a_consumer_that_has_stopped_to_poll_joins_its_group_anew(
         await bench.publish("b", "c")
         await bench.wait_drained()
     assert steps.done == {"a": 1, "b": 1, "c": 1}
-    assert "joins its group anew" in caplog.text
+    assert "rejoins its group" in caplog.text
     assert await ExternalKafkaClient(kafka, settings.prefix).ended(CHANGED, "chunk")
