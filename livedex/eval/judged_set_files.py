@@ -16,8 +16,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GRADE = re.compile(r"[+-]?\d{1,9}\Z")
 _QUESTION_FIELDS = {"id", "query", "documents", "snippets"}
 _TOPIC = re.compile(r"<top>(.*?)(?=</top>|<top>|\Z)", re.DOTALL | re.IGNORECASE)
-_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
-_TITLE = re.compile(r"<title>\s*(?:Topic:)?(.*?)(?=<|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*+(?:Number:\s*+)?([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*+(?:Topic:)?([^<]*)", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

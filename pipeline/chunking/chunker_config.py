@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedex.pipeline.errors import ConfigError
 
-CHUNKER_VERSION = 3  # grows when the same bytes are extracted or cut otherwise
+CHUNKER_VERSION = 4  # grows when the same bytes are extracted or cut otherwise
 MIN_SIZE = 100
 MAX_SIZE = 10_000
 

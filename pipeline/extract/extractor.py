@@ -7,10 +7,12 @@ from typing import Any
 
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.embedded_data import Span, embedded_data_spans
+from livedex.pipeline.extract.formats import convert_document
+from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
 from livedex.pipeline.extract.front_matter import FrontMatter, parse_front_matter
-from livedex.pipeline.extract.sanitizer import sanitize_text
+from livedex.pipeline.extract.sanitizer import sanitize_json, sanitize_text
 from livedex.pipeline.extract.text_decoder import decode_text
-from livedex.pipeline.extract.text_formats import detect_format, sniff_format
+from livedex.pipeline.extract.text_formats import detect_format, file_extension, sniff_format
 from livedex.pipeline.extract.title import find_title
 from livedex.pipeline.model import TextFormat
 
@@ -64,6 +66,9 @@ def extract(
             f"{len(content)} bytes are more than LIVEDEX_MAX_DOCUMENT_BYTES ({max_bytes}): "
             "split it or raise the limit.",
         )
+    converted = convert_document(content, file_extension(name), mime_type or "")
+    if converted is not None:
+        return _extracted(*converted)
     found = detect_format(name, mime_type)
     if found is None:
         raise NoTextError(
@@ -91,6 +96,26 @@ def extract(
         metadata,
         _searchable(text, front),
         left_out,
+    )
+
+
+def _extracted(document: ConvertedDocument, mime_type: str) -> ExtractedText:
+    """The text of a document that was converted; it has no front matter."""
+    text = _with_one_line_end(sanitize_text(document.text)).strip("\n")
+    if not text.strip():
+        raise NoTextError("empty", "The document holds no text: write some, or leave it out.")
+    metadata = {name: sanitize_json(value) for name, value in document.metadata.items()}
+    left_out = embedded_data_spans(text)
+    if left_out:
+        metadata[EXCLUDED_CHARACTERS_KEY] = sum(b - a for a, b in left_out)
+    title = sanitize_text(document.title).strip()[:_MAX_TITLE] if document.title else ""
+    return ExtractedText(
+        text,
+        document.format,
+        mime_type,
+        title=title or find_title(text, 0, document.format),
+        metadata=metadata,
+        left_out=left_out,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from livedex.pipeline.extract.formats.detection import DOCUMENT_EXTENSIONS
 from livedex.pipeline.model import TextFormat
 
 _ENDINGS: dict[TextFormat, frozenset[str]] = {
@@ -112,7 +113,7 @@ def is_supported_file(name: str) -> bool:
     """
     last = name.rsplit("/", 1)[-1].lower()
     found = file_extension(name)
-    return found in _FORMATS or (not found and last in _BARE)
+    return found in _FORMATS or found in DOCUMENT_EXTENSIONS or (not found and last in _BARE)
 
 
 def detect_format(name: str, mime_type: str | None) -> tuple[TextFormat, str] | None:

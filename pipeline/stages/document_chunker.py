@@ -11,6 +11,8 @@ from livedex.pipeline.chunking import chunk_text, chunker_config_id
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.events.event import INLINE_LIMIT_BYTES
 from livedex.pipeline.extract import ExtractedText, extract
+from livedex.pipeline.extract.formats import needs_conversion
+from livedex.pipeline.extract.text_formats import file_extension
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.store.protocol import DraftChunk
 
@@ -125,7 +127,7 @@ ProcessChunkFunction: TypeAlias = Callable[
 
 
 class ThreadChunker:
-    """Chunks small documents in a thread and large ones in another process.
+    """Chunks small texts in a thread, and large ones and other formats in another process.
 
     Args:
         config: of the chunker.
@@ -151,6 +153,9 @@ class ThreadChunker:
             name: a file name, which may tell the format.
             mime_type: which may tell the format.
         """
-        if self._in_process is None or len(content) <= self._max_thread_bytes:
+        small = len(content) <= self._max_thread_bytes and not needs_conversion(
+            content, file_extension(name), (mime_type or "").split(";")[0].strip().lower()
+        )
+        if self._in_process is None or small:
             return await in_thread(chunk_document, content, name, mime_type, self._config)
         return await self._in_process(content, name, mime_type, self._config)
