@@ -22,7 +22,7 @@ from livedex.app.watch_role import make_connector, serve_scan_requests
 from livedex.app.webhook_role import webhook_routers
 from livedex.app.wiring import AppContext
 from livedex.connectors.filesystem import FolderConnector
-from livedex.pipeline.api.app import READ_ROUTERS, ApiServices, create_app
+from livedex.pipeline.api.app import READ_ROUTERS, ApiServices, AppExtension, create_app
 from livedex.pipeline.api.health_app import RejectingAuthenticator, create_health_app
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.flow import StageName
@@ -168,7 +168,13 @@ async def serve_api(
         *(READ_ROUTERS if "api" in roles else ()),
         *(webhook_routers(s, intake) if "webhook" in roles else ()),
     ]
-    async with serve_app(create_app(services, routers), bound):
+    extensions: list[AppExtension] = []
+    if "api" in roles:
+        # here: only the API needs the protocol's library
+        from livedex.pipeline.mcp.http_endpoint import add_mcp_endpoint
+
+        extensions.append(add_mcp_endpoint)
+    async with serve_app(create_app(services, routers, extensions), bound):
         yield
 
 

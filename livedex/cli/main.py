@@ -36,6 +36,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
     "search": ("livedex.cli.search", "Ask the index a question."),
     "ask": ("livedex.cli.ask", "Answer a question from the documents, with citations."),
+    "mcp": ("livedex.cli.mcp", "Tools for agents, over the Model Context Protocol."),
     "eval": ("livedex.cli.eval", "Measure search quality on judged questions: run, make, watch."),
     "status": (
         "livedex.cli.status",

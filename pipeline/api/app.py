@@ -5,8 +5,8 @@ Nothing in it is global: `create_app` may be called as often as wished.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
@@ -38,11 +38,20 @@ Whoever serves anything also tells what became of a change, and how it is.
 """
 
 
-def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTERS) -> FastAPI:
+AppExtension = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+"""Adds routes to an app; what it returns runs as long as the app."""
+
+
+def create_app(
+    services: ApiServices,
+    routers: Sequence[APIRouter] = READ_ROUTERS,
+    extensions: Sequence[AppExtension] = (),
+) -> FastAPI:
     """The ASGI app of the API.
 
     Args:
         routers: what is served; a composition may add others to these.
+        extensions: what else is served.
 
     Its lifespan owns the connection that listens for ended changes; everything else belongs to who
     made the services.
@@ -52,7 +61,10 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTER
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_sync_waiter(services.documents, services.url) as waiter:
             app.state.waiter = waiter
-            yield
+            async with AsyncExitStack() as stack:
+                for running in app.state.extensions:
+                    await stack.enter_async_context(running)
+                yield
 
     app = FastAPI(
         title="Livedex",
@@ -73,6 +85,7 @@ def create_app(services: ApiServices, routers: Sequence[APIRouter] = READ_ROUTER
     for router in app.state.routers:
         app.include_router(router)
     description.customize_openapi(app)
+    app.state.extensions = [extend(app) for extend in extensions]
     return app
 
 

@@ -25,7 +25,7 @@ _SYNONYMS = {
 }
 """What else settings are called, without their prefix."""
 
-_CLIENT_VARIABLES = {"KEY"}
+_CLIENT_VARIABLES = {"KEY", "MCP_KEY"}
 """What commands read that call an API, without the prefix: no settings of the index."""
 
 _SERVICE = re.compile(
