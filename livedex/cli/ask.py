@@ -22,12 +22,16 @@ _QUERY_S = 30.0
 @click.command("ask", epilog=example('livedex ask "how long is the warranty"'))
 @click.argument("question")
 @click.option(
-    "--limit", type=click.IntRange(1, 50), default=8, show_default=True, help="Sources at most."
+    "--limit",
+    type=click.IntRange(1, 50),
+    default=8,
+    show_default=True,
+    help="Maximum number of sources.",
 )
 @click.option(
     "--collection", multiple=True, help="Only this collection; may be given more than once."
 )
-@click.option("--tenant", default="default", show_default=True, help="Whose documents.")
+@click.option("--tenant", default="default", show_default=True, help="Tenant.")
 @click.option(
     "--principal",
     "principals",

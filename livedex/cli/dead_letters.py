@@ -43,7 +43,7 @@ _HEADS = ("id", "stage", "document", "reason", "attempts", "at", "detail")
     ),
 )
 def dead() -> None:
-    """Events that cannot be processed: look at them, send them through again, or drop them."""
+    """Manage dead letters: events that could not be processed."""
 
 
 @dead.command("list", epilog=example("livedex dead list --json"))
@@ -68,7 +68,7 @@ def list_letters(data: Path, as_json: bool) -> int:
 @data_option
 @json_option
 def show(letter_id: str, data: Path, as_json: bool) -> int:
-    """Show one letter with its exact bytes."""
+    """Show one dead letter with its exact bytes."""
     letter = run_command(_one(data, letter_id))
     payload, encoding = _payload(letter.payload)
     found = _row(letter) | {
@@ -93,15 +93,14 @@ def show(letter_id: str, data: Path, as_json: bool) -> int:
     "replay", epilog=example("livedex dead replay 4f1c0a9be2d73c58", "livedex dead replay --all")
 )
 @click.argument("letter_id", metavar="[ID]", required=False)
-@click.option("--all", "every", is_flag=True, help="Every letter, oldest first.")
+@click.option("--all", "every", is_flag=True, help="All dead letters, oldest first.")
 @data_option
 @json_option
 def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int:
-    """Send letters through again, byte for byte; those that a newer version has overtaken are taken
-    away.
+    """Replay dead letters byte for byte; those superseded by a newer version are removed.
 
-    A letter that works is gone from the list; one that fails again is in it again, with all its
-    attempts. Each is sent on its own: the exit status is 1 where one could not be, and these stay.
+    A dead letter that succeeds leaves the list. One that fails again returns to it, and its
+    attempts add up. The exit status is 1 if any could not be sent; those stay in the list.
     """
     done = run_command(_replay(data, _which(letter_id, every)))
     if as_json:
@@ -131,10 +130,10 @@ def replay(letter_id: str | None, every: bool, data: Path, as_json: bool) -> int
     "drop", epilog=example("livedex dead drop 4f1c0a9be2d73c58", "livedex dead drop --all")
 )
 @click.argument("letter_id", metavar="[ID]", required=False)
-@click.option("--all", "every", is_flag=True, help="Every letter.")
+@click.option("--all", "every", is_flag=True, help="All dead letters.")
 @data_option
 def drop(letter_id: str | None, every: bool, data: Path) -> int:
-    """Take letters away for good; their documents keep what was synced last."""
+    """Drop dead letters permanently; their documents keep the version synced last."""
     click.echo(f"dropped {pluralize(run_command(_drop(data, _which(letter_id, every))), 'letter')}")
     return 0
 

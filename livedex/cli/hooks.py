@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog=example("livedex hooks test crm payload.json"))
 def hooks() -> None:
-    """Systems that send changes to POST /v1/hooks/SOURCE."""
+    """Test the webhooks that systems send to POST /v1/hooks/SOURCE."""
 
 
 @hooks.command(
@@ -31,10 +31,10 @@ def hooks() -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @json_option
 def test(source: str, file: Path, as_json: bool) -> int:
-    """Show what the payload in FILE ("-" reads from stdin) would do if SOURCE sent it. Nothing is
-    accepted, and no signature is asked for.
+    """Dry-run the webhook payload in FILE ("-" reads stdin) as if SOURCE had sent it.
 
-    Exits with 1 where it would be refused (413, 422).
+    Nothing is stored, and no signature is needed. Exits with 1 if the payload would be refused
+    (413, 422).
     """
     from fastapi.exceptions import RequestValidationError
 

@@ -31,7 +31,7 @@ _HEADS = ("id", "tenant", "name", "scopes", "state", "created", "expires", "last
     ),
 )
 def keys() -> None:
-    """API keys: each opens the data of one tenant, for what its scopes say."""
+    """Manage API keys. Each key gives access to one tenant, limited by its scopes."""
 
 
 @keys.command(
@@ -46,29 +46,29 @@ def keys() -> None:
     "--tenant",
     required=True,
     callback=parse_tenant_name,
-    help="Whose data it opens; made where there is none of this name.",
+    help="Tenant of the key; created if it does not exist.",
 )
-@click.option("--name", required=True, help="Who holds it, for people.")
+@click.option("--name", required=True, help="Label that says who uses the key.")
 @click.option(
     "--scope",
     "scopes",
     required=True,
     multiple=True,
     type=click.Choice(sorted(SCOPES)),
-    help="What it allows; may be given several times.",
+    help="A permission of the key; may be given more than once.",
 )
 @click.option(
     "--expires-in",
     "days",
     type=click.FloatRange(min=0, min_open=True, max=36_500),
-    help="Days; default: never.",
+    help="Days until the key expires. Default: never.",
 )
 @data_option
 @json_option
 def create(
     tenant: str, name: str, scopes: tuple[str, ...], days: float | None, data: Path, as_json: bool
 ) -> int:
-    """Make a key and show it, this once: nobody can read it later."""
+    """Create a key and print it. It cannot be shown again."""
     if not name.strip() or len(name) > 200 or not name.isprintable():
         raise click.UsageError(
             "--name is 1 to 200 printable characters.", ctx=click.get_current_context()
@@ -97,11 +97,11 @@ def create(
 
 
 @keys.command("list", epilog=example("livedex keys list --json"))
-@click.option("--tenant", callback=parse_tenant_name, help="Only those of this tenant.")
+@click.option("--tenant", callback=parse_tenant_name, help="Only keys of this tenant.")
 @data_option
 @json_option
 def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
-    """List the keys, without what would open anything."""
+    """List the keys without their secrets."""
     print_list(
         run_command(_list(data, tenant)),
         name="keys",
@@ -119,8 +119,9 @@ def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
 @data_option
 @json_option
 def revoke(key_id: str, data: Path, as_json: bool) -> int:
-    """Let a key open nothing any more: at once on every process, within 5 seconds on one that
-    cannot be told.
+    """Revoke a key.
+
+    Processes stop accepting it at once; one that misses the notification does within 5 seconds.
     """
     run_command(_revoke(data, key_id))
     if as_json:

@@ -31,31 +31,34 @@ TERMINATED = 128 + signal.SIGTERM
 CommandEntry: TypeAlias = tuple[str, str]
 
 COMMANDS: dict[str, CommandEntry] = {
-    "up": ("livedex.cli.up", "Everything in one process tree: database, watchers, stages, API."),
-    "run": ("livedex.cli.run", "The roles of a deployment, one or more a process."),
-    "migrate": ("livedex.cli.migrate", "Bring the schema up to date."),
-    "search": ("livedex.cli.search", "Ask the index a question."),
+    "up": ("livedex.cli.up", "Watch folders, index them and serve the API, all from one command."),
+    "run": ("livedex.cli.run", "Run one or more roles of a deployment in this process."),
+    "migrate": ("livedex.cli.migrate", "Update the database schema."),
+    "search": ("livedex.cli.search", "Search the index."),
     "ask": ("livedex.cli.ask", "Answer a question from the documents, with citations."),
     "mcp": ("livedex.cli.mcp", "Tools for agents, over the Model Context Protocol."),
     "eval": ("livedex.cli.eval", "Measure search quality on judged questions: run, make, watch."),
     "status": (
         "livedex.cli.status",
-        "Documents by state, backlog, health; --wait until all has ended.",
+        "Show documents by state, pending work and health; --wait for it to finish.",
     ),
-    "plan": ("livedex.cli.plan", "What a sync of a folder would do and cost, without doing it."),
-    "verify": ("livedex.cli.verify", "Prove the index against its sources; --repair mends it."),
+    "plan": ("livedex.cli.plan", "Show what syncing a folder would change and cost."),
+    "verify": (
+        "livedex.cli.verify",
+        "Compare the index with its sources; --repair fixes differences.",
+    ),
     "sources": (
         "livedex.cli.sources",
-        "Where documents come from: list, remove, rename, confirm withheld deletes.",
+        "Manage document sources: list, remove, rename, confirm withheld deletes.",
     ),
-    "hooks": ("livedex.cli.hooks", "What a payload of a configured system would do."),
-    "dead": ("livedex.cli.dead_letters", "Dead letters: list, show, replay, drop."),
+    "hooks": ("livedex.cli.hooks", "Dry-run a webhook payload."),
+    "dead": ("livedex.cli.dead_letters", "Manage dead letters: list, show, replay, drop."),
     "subscribers": (
         "livedex.cli.subscribers",
-        "Who is told what becomes of documents: list, resume, read.",
+        "Manage webhook subscribers: list, resume, read.",
     ),
-    "tenants": ("livedex.cli.tenants", "Tenants: list, create, delete with all they have."),
-    "keys": ("livedex.cli.keys", "API keys: create, list, revoke."),
+    "tenants": ("livedex.cli.tenants", "Manage tenants: list, create, delete."),
+    "keys": ("livedex.cli.keys", "Manage API keys: create, list, revoke."),
 }
 """The module of each command, which names it as the command is called, and its line in the help."""
 

@@ -24,13 +24,14 @@ from livedex.cli.output import print_json
     "--topics",
     "only_topics",
     is_flag=True,
-    help="Print Kafka's commands for the topics instead of making them.",
+    help="Print the Kafka commands that create the topics instead of running them.",
 )
 @data_option
 @json_option
 def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int:
-    """Bring the schema up to date, as the database's owner, and on Kafka make the topics that are
-    missing; running it again changes nothing.
+    """Update the database schema and, with Kafka, create missing topics.
+
+    Run it as the owner of the database. Running it again changes nothing.
     """
     if only_sql:
         from livedex.pipeline.settings.settings import load_settings

@@ -15,7 +15,7 @@ data_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=DATA,
     show_default=True,
-    help="The data directory of `livedex up`.",
+    help="Data directory of `livedex up`.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

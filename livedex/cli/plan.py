@@ -25,7 +25,7 @@ _KINDS = ("added", "changed", "moved", "deleted")
 @data_option
 @json_option
 def plan(folder: Path, data: Path, as_json: bool) -> int:
-    """What a sync of FOLDER would do and cost, without doing it and without asking the embedder."""
+    """Show what syncing FOLDER would change and cost, without changing or embedding anything."""
     if not folder.exists():
         raise ConfigError(f"the folder {folder} is not there: name one that is")
     found = run_command(_plan(folder, data))

@@ -21,13 +21,13 @@ from livedex.pipeline.settings.settings import FolderSource, Settings, load_sett
     type=click.Path(path_type=Path),
     default=".livedex",
     show_default=True,
-    help="Where the index lives, without LIVEDEX_DATABASE_URL.",
+    help="Data directory of the index, if LIVEDEX_DATABASE_URL is not set.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address of the API, for the roles api and webhook, and of --health-port.",
+    help="Listen address of the roles api and webhook, and of --health-port.",
 )
 @click.option(
     "--port",
@@ -40,14 +40,14 @@ from livedex.pipeline.settings.settings import FolderSource, Settings, load_sett
     "--health-port",
     type=click.IntRange(1, 65535),
     metavar="N",
-    help="Serve /healthz, /readyz and /metrics of this process here, on the address of "
-    "--host, whatever its roles are; no key is asked for.",
+    help="Also serve /healthz, /readyz and /metrics on this port of --host, with any roles; "
+    "no API key is needed.",
 )
 @click.option(
     "--trust-network",
     is_flag=True,
-    help="Let --host be an address that others can reach though there are no API keys: "
-    "whoever reaches it may read everything.",
+    help="Allow a --host that other machines can reach even if no API keys exist: everyone "
+    "on that network can then read everything.",
 )
 def run(
     roles: tuple[str, ...],

@@ -47,9 +47,15 @@ def _json_object(
     ),
 )
 @click.argument("query")
-@click.option("--limit", type=click.IntRange(1, 1000), default=8, show_default=True, help="Hits.")
 @click.option(
-    "--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Which legs run."
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="Maximum number of hits.",
+)
+@click.option(
+    "--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Retrieval mode."
 )
 @click.option(
     "--collection", multiple=True, help="Only this collection; may be given more than once."
@@ -58,16 +64,16 @@ def _json_object(
     "--where",
     callback=_json_object,
     metavar="JSON",
-    help="Only documents with this metadata, as in POST /v1/search.",
+    help="Only documents whose metadata matches this filter, as in POST /v1/search.",
 )
 @click.option(
     "--max-per-document",
     type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
-    help="Hits of one document.",
+    help="Maximum number of hits from one document.",
 )
-@click.option("--tenant", default="default", show_default=True, help="Whose documents.")
+@click.option("--tenant", default="default", show_default=True, help="Tenant.")
 @click.option(
     "--principal",
     "principals",
@@ -88,7 +94,7 @@ def search(
     data: Path,
     as_json: bool,
 ) -> int:
-    """Ask the index a question; the same answer as POST /v1/search."""
+    """Search the index; returns the same result as POST /v1/search."""
     fields = {
         "query": query,
         "limit": limit,

@@ -43,13 +43,13 @@ _timeout = click.option(
     type=click.FloatRange(min=0),
     default=_WAIT_S,
     show_default=True,
-    help="Seconds to wait until it is done.",
+    help="Seconds to wait for completion.",
 )
 
 _tenant = click.option(
     "--tenant",
     callback=parse_tenant_name,
-    help="Of this tenant only; default: wherever there is a source of this name.",
+    help="Only in this tenant. Default: every tenant with a source of this name.",
 )
 
 
@@ -63,7 +63,7 @@ _tenant = click.option(
     ),
 )
 def sources() -> None:
-    """Where documents come from: watched folders, and systems that send."""
+    """Manage the sources of documents: watched folders and systems that push changes."""
 
 
 @sources.command("list", epilog=example("livedex sources list --json"))
@@ -89,9 +89,9 @@ def list_sources(data: Path, as_json: bool) -> int:
 @_timeout
 @data_option
 def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
-    """Delete every document of NAME, and forget it.
+    """Remove the source NAME and delete all its documents.
 
-    A folder that is watched has to leave the settings first.
+    Take a watched folder out of the settings before removing its source.
     """
     deleted = run_command(_remove(data, name, tenant, timeout_s))
     click.echo(f"{name} is removed; {pluralize(deleted, 'document')} deleted")
@@ -104,9 +104,9 @@ def remove(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
 @_tenant
 @data_option
 def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
-    """Call the source OLD NEW.
+    """Rename the source OLD to NEW.
 
-    Its documents get their new ids at the next scan under this name; nothing is embedded again.
+    Documents get new ids at the next scan under the new name; nothing is embedded again.
     """
     documents = run_command(_rename(data, old, new, tenant))
     click.echo(
@@ -122,9 +122,7 @@ def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
 @_timeout
 @data_option
 def confirm(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
-    """Carry out the deletes of NAME that were withheld: its files are gone, and their documents
-    are to go.
-    """
+    """Confirm the withheld deletes of NAME: delete the documents of its missing files."""
     confirmed, left = run_command(_confirm(data, name, tenant, timeout_s))
     if not confirmed:
         click.echo(f"no delete of {name} is withheld")

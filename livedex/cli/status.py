@@ -40,16 +40,16 @@ _BY_NAME = ("source:", "subscriber:")
     is_flag=False,
     flag_value=_DEFAULT_WAIT_S,
     metavar="[SECONDS]",
-    help="Look at the folders, and wait until the index holds what they and every accepted "
-    f"event hold now; {_DEFAULT_WAIT_S} s at most.",
+    help="Scan the folders, then wait until the index reflects them and every accepted event, "
+    f"for at most this long (default: {_DEFAULT_WAIT_S}).",
 )
 @data_option
 @json_option
 def status(wait_s: float | None, data: Path, as_json: bool) -> int:
-    """Documents by state, what waits in each stage, health, dead letters.
+    """Show documents by state, pending events of each stage, health and dead letters.
 
-    With --wait the exit status is 0 when all has ended, 1 when not yet, and 2 when some of it ended
-    among the dead letters.
+    With --wait, the exit status is 0 if everything was processed, 1 if some is still pending, and 2
+    if some became dead letters.
     """
     return run_command(_status(data, wait_s, as_json))
 

@@ -35,14 +35,14 @@ _LOOK_AGAIN_S = 1.0
     ),
 )
 def subscribers() -> None:
-    """Who is told what becomes of documents: every [[subscriber]] of livedex.toml."""
+    """Manage webhook subscribers: the [[subscriber]] tables of livedex.toml."""
 
 
 @subscribers.command("list", epilog=example("livedex subscribers list --json"))
 @data_option
 @json_option
 def list_subscribers(data: Path, as_json: bool) -> int:
-    """List the subscribers with what waits for each, and what is wrong."""
+    """List the subscribers with their pending notifications and problems."""
     found = run_command(_list(data))
     print_list(
         found,
@@ -60,7 +60,7 @@ def list_subscribers(data: Path, as_json: bool) -> int:
 @click.argument("name")
 @data_option
 def resume(name: str, data: Path) -> int:
-    """Tell NAME again, at once: after it was switched off, or paused because it failed."""
+    """Resume deliveries to NAME at once, after it was disabled or paused by failures."""
     waiting = run_command(_resume(data, name))
     click.echo(f"{name} is told again; {waiting} waiting")
     return 0
@@ -74,14 +74,14 @@ def resume(name: str, data: Path) -> int:
     ),
 )
 @click.argument("name")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until ended.")
+@click.option("--follow", is_flag=True, help="Keep reading new notifications until interrupted.")
 @data_option
 def read(name: str, follow: bool, data: Path) -> int:
-    """Print what waits for NAME as CloudEvents, one a line, oldest first; what was printed is gone.
+    """Print the pending notifications of NAME as CloudEvents, one per line, and remove them.
 
-    Each is printed once at least: again where this was ended in the middle. One reader at a time.
-    What stands in a pipe counts as printed: where a program at its other end may die, print to a
-    file and read that.
+    The oldest comes first. Delivery is at least once: an interrupted read can print a notification
+    again. Only one reader may run at a time. Output in a pipe counts as delivered: if the program
+    that reads it may crash, write to a file instead.
     """
     run_command(_read(data, name, follow))
     return 0

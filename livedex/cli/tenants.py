@@ -31,14 +31,14 @@ _HEADS = ("tenant", "documents", "keys", "since")
     ),
 )
 def tenants() -> None:
-    """Tenants: each sees its own data only. One is made by its first document or key, too."""
+    """Manage tenants. Each sees only its own data; a first document or key also creates one."""
 
 
 @tenants.command("list", epilog=example("livedex tenants list --json"))
 @data_option
 @json_option
 def list_tenants(data: Path, as_json: bool) -> int:
-    """List the tenants with the number of their documents and usable keys."""
+    """List the tenants with their numbers of documents and active keys."""
     print_list(
         run_command(_list(data)),
         name="tenants",
@@ -56,12 +56,12 @@ def list_tenants(data: Path, as_json: bool) -> int:
 @click.option(
     "--again",
     is_flag=True,
-    help="Also where one of this name was deleted; what is still on its way for that one comes in.",
+    help="Reuse the name of a deleted tenant; events still pending for that one are accepted.",
 )
 @data_option
 @json_option
 def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
-    """Make a tenant without anything."""
+    """Create an empty tenant."""
     made = run_command(_create(data, TenantId(tenant), again))
     if as_json:
         print_json(_row(made))
@@ -75,14 +75,13 @@ def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
     epilog=example("livedex tenants delete acme", "livedex tenants delete acme --yes --json"),
 )
 @click.argument("tenant", callback=parse_tenant_name)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without asking for confirmation.")
 @data_option
 @json_option
 def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
-    """Remove all that a tenant has: documents, texts, vectors, dead letters, keys. It cannot be
-    undone.
+    """Delete a tenant with its documents, texts, vectors, dead letters and keys.
 
-    What it has is counted and shown first.
+    This cannot be undone. The command first shows how much the tenant has.
     """
     held = run_command(_holdings(data, TenantId(tenant)))
     if not as_json:

@@ -35,7 +35,7 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
     type=click.Path(path_type=Path),
     default=".livedex",
     show_default=True,
-    help="Where the index lives.",
+    help="Data directory of the index.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the API.")
 @click.option(
@@ -46,7 +46,7 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
     help="Port of the API.",
 )
 def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
-    """Watch FOLDERS and keep an index true to them, with nothing to install."""
+    """Watch FOLDERS and keep an index true to them, with a built-in database."""
     from livedex.app.notify_role import check_subscribers
     from livedex.app.webhook_role import check_fetch_credentials, check_webhook_sources
     from livedex.app.wiring import configure_logging

@@ -29,7 +29,7 @@ _SETTLE_S = 30.0
 @click.option(
     "--repair",
     is_flag=True,
-    help="Mend the differences first: publish deletes that were withheld, make documents anew.",
+    help="Fix differences first: carry out withheld deletes and rebuild documents.",
 )
 @click.option(
     "--timeout",
@@ -37,15 +37,15 @@ _SETTLE_S = 30.0
     type=click.FloatRange(min=0),
     default=600,
     show_default=True,
-    help="Seconds for a repair.",
+    help="Seconds to wait for a repair.",
 )
 @data_option
 @json_option
 def verify(repair: bool, timeout_s: float, data: Path, as_json: bool) -> int:
-    """Read every file of the folders and prove that the index holds exactly that: texts, places,
-    keyword entries and vectors.
+    """Read every file of the folders and compare it with the index.
 
-    The exit status is 0 when all is equal, and 1 with each difference named.
+    Texts, positions, keyword entries and vectors are compared. The exit status is 0 if all match,
+    and 1 if any differ; each difference is listed.
     """
     proof, repaired = run_command(_verify(data, repair, timeout_s))
     differences = proof.differences

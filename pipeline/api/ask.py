@@ -31,14 +31,14 @@ _EVENT_STREAM = "text/event-stream"
 
 
 class AskRequest(Ask):
-    """A question, and on whose behalf it is asked."""
+    """A question, optionally on behalf of principals."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     principals: Principals | None = Field(
         default=None,
-        description="on whose behalf is asked; only for credentials with the scope `act_as`; "
-        "an empty list: on nobody's",
+        description="principals to search as; needs a credential with the scope `act_as`; an "
+        "empty list searches as no principal",
     )
 
 
@@ -57,11 +57,11 @@ async def ask(
     waiting: StatusWaiter,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Answer a question from the documents that may be read, with citations.
+    """Answer a question, with citations, from the documents that the caller may read.
 
-    Without a chat model, the answer consists of the sentences that carry it. With `"stream": true`,
-    or if the request accepts `text/event-stream`, the answer comes as server-sent events:
-    `sources`, then `sentence` for each sentence, then `answer`.
+    Without a chat model, the answer consists of sentences quoted from the documents. With
+    `"stream": true`, or if the request accepts `text/event-stream`, the answer comes as server-sent
+    events: `sources`, then `sentence` for each sentence, then `answer`.
     """
     engine = services.ask
     if engine is None:

@@ -47,7 +47,7 @@ def _written(value: object) -> object:
 
 
 class CloudEvent(BaseModel):
-    """The attributes of an event; others are extensions and mean nothing here."""
+    """A CloudEvent. Extension attributes are ignored."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -56,15 +56,15 @@ class CloudEvent(BaseModel):
         min_length=1,
         max_length=1000,
         strict=True,
-        description="unique within `source`: what comes again has one effect",
+        description="unique within `source`; a repeated id has no further effect",
     )
     source: str = Field(min_length=1, max_length=2000, strict=True)
     type: Literal["livedex.document.changed", "livedex.document.deleted"]
     subject: DocumentIdField = Field(strict=True, description="the id of the document")
     time: Annotated[AwareDatetime, BeforeValidator(_written)] | None = Field(
         default=None,
-        description="when it happened: orders events without `data.version`, unless it lies "
-        "more than a day ahead",
+        description="time of the change; orders events without `data.version`, unless it is "
+        "more than a day in the future",
     )
     datacontenttype: str | None = Field(default=None, strict=True)
     data: Any = None
@@ -72,7 +72,7 @@ class CloudEvent(BaseModel):
 
 
 class DeletedData(RequestBody):
-    """What `data` may say of a document that was deleted."""
+    """The `data` of a delete event."""
 
     version: VersionField | None = None
 

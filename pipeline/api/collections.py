@@ -57,7 +57,7 @@ class NewCollection(BaseModel):
     },
 )
 async def collections(reader: RequestReader, services: Services) -> Response:
-    """Every collection by name, with the number of its documents that may be read."""
+    """List the collections by name, with the number of documents the caller may read."""
     return JsonResponse({"collections": await services.documents.collections(reader)})
 
 
@@ -71,7 +71,7 @@ async def collections(reader: RequestReader, services: Services) -> Response:
     },
 )
 async def create(wanted: NewCollection, caller: DocumentWriter, services: Services) -> Response:
-    """Make an empty collection. A collection is made by its first document, too."""
+    """Create an empty collection. Writing a first document also creates its collection."""
     return JsonResponse(await services.collections.create(caller.tenant_id, wanted.name), 201)
 
 
@@ -84,7 +84,7 @@ async def create(wanted: NewCollection, caller: DocumentWriter, services: Servic
     },
 )
 async def collection(name: str, reader: RequestReader, services: Services) -> Response:
-    """A collection, with the number of its documents that may be read."""
+    """Return a collection, with the number of documents the caller may read."""
     found = await services.documents.collection(reader, name)
     if found is None:
         raise NotFoundError(_NONE)
@@ -103,7 +103,7 @@ async def collection(name: str, reader: RequestReader, services: Services) -> Re
 async def delete(name: str, caller: DocumentWriter, services: Services) -> Response:
     """Delete a collection with all of its documents, which go through the pipeline one by one.
 
-    After a 503 the rest is still there: delete it again.
+    A 503 can leave documents undeleted: repeat the request.
     """
     if await services.documents.collection(Reader(caller.tenant_id), name) is None:
         raise NotFoundError(_NONE)

@@ -39,10 +39,10 @@ async def page(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Annotated[
         str | None,
-        Query(description="`next_cursor` of the page before", json_schema_extra={"minLength": 1}),
+        Query(description="`next_cursor` of the previous page", json_schema_extra={"minLength": 1}),
     ] = None,
 ) -> Response:
-    """The documents in the order of their ids, page by page."""
+    """List the documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
         reader, collection=collection, source=source, state=state, limit=limit, cursor=cursor
     )
@@ -62,9 +62,10 @@ async def page(
 async def chunks(
     request: Request, document_id: str, reader: RequestReader, services: Services
 ) -> Response:
-    """The chunks of a document in order. Where a document has the whole path as its id, that
-    document is the answer; and it alone is meant
-    where the last slash is escaped, as in `a%2Fchunks`.
+    """Return the chunks of a document in order.
+
+    If a document's id is the whole path, that document is returned instead. To ask only for that
+    document, escape the last slash, as in `a%2Fchunks`.
     """
     whole = path_after(request, _PREFIX)
     document = await services.documents.get(reader, DocumentId(whole))
@@ -86,7 +87,7 @@ async def chunks(
     },
 )
 async def document(document_id: str, reader: RequestReader, services: Services) -> Response:
-    """A document: its state, version, times. The id may hold slashes, escaped or not."""
+    """Return a document's state, version and times. Slashes in the id may be percent-encoded."""
     found = await services.documents.get(reader, DocumentId(document_id))
     if found is None:
         raise NotFoundError(_NONE)

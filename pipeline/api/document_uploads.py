@@ -40,7 +40,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}$")
 class NewDocument(LinkedBody):
     """A document that may be without an id; then one is made."""
 
-    document_id: DocumentIdField | None = Field(default=None, description="default: a new one")
+    document_id: DocumentIdField | None = Field(default=None, description="default: a new id")
 
 
 def request_from_body(document_id: DocumentId, body: LinkedBody) -> ChangeRequest:

@@ -66,21 +66,21 @@ _FORM: dict[str, Any] = {
     },
 }
 
-RawBodyQuery = Annotated[str | None, Query(description="of a content that is the body itself")]
+RawBodyQuery = Annotated[str | None, Query(description="only if the body is the raw content")]
 MetadataInQuery = Annotated[
-    str | None, Query(description="of a content that is the body itself: a JSON object")
+    str | None, Query(description="a JSON object; only if the body is the raw content")
 ]
 AclInQuery = Annotated[
     list[str] | None,
-    Query(description="of a content that is the body itself; an empty one: nobody may read it"),
+    Query(description="only if the body is the raw content; if empty, no principal may read it"),
 ]
 VersionInQuery = Annotated[
-    str | None, Query(description="of a content that is the body itself", pattern=r"^[0-9]{1,19}$")
+    str | None, Query(description="only if the body is the raw content", pattern=r"^[0-9]{1,19}$")
 ]
 
 Name = Annotated[
     DocumentIdField,
-    Path(description="whatever the document is called; its slashes may be escaped, or not"),
+    Path(description="id of the document; slashes may be percent-encoded"),
 ]
 
 
@@ -116,10 +116,11 @@ def documents_router(
         collection: RawBodyQuery = None,
         version: VersionInQuery = None,
     ) -> Response:
-        """Make this the document's content. The same version with the same content again changes
-        nothing; a version that is not the newest
-        is accepted, and ends superseded. Where the Content-Type is not JSON, the body is the
-        content itself, and the query says the rest.
+        """Create a document or replace its content.
+
+        Repeating a version with the same content changes nothing. A version that is not the newest
+        is accepted and ends as `superseded`. If the Content-Type is not JSON, the body is the raw
+        content, and query parameters hold the other fields.
         """
         if not is_json(media_type(request)):
             async with admission.body(request, max_document_bytes) as raw:
@@ -158,8 +159,10 @@ def documents_router(
         collection: RawBodyQuery = None,
         version: VersionInQuery = None,
     ) -> Response:
-        """Take a document: as JSON, as a form with a part `file`, or as its bytes with the rest in
-        the query. One without an id gets a new one.
+        """Upload a document as JSON, as a form with a part `file`, or as raw content.
+
+        With raw content, query parameters hold the other fields. A document without an id gets a
+        new one.
         """
         media = media_type(request)
         is_raw = not is_json(media) and media != FORM_MEDIA_TYPE
@@ -194,10 +197,11 @@ def documents_router(
         ),
     )
     async def change(request: Request, document_id: Name, caller: DocumentWriter) -> Response:
-        """Change what the document carries besides its content: its title, URI, metadata, rights,
-        collection. Metadata are merged (RFC 7396), and what
-        is not named stays. It becomes a new version, built on the newest that was accepted, and
-        embeds nothing. New rights hold with the answer.
+        """Change a document's title, URI, metadata, ACL or collection, but not its content.
+
+        Metadata is merged (RFC 7396); fields that are not named stay. The change becomes a new
+        version, based on the newest accepted one, and embeds nothing. A new ACL is in effect when
+        the response arrives.
         """
         require_json(request)
         async with admission.body(request, PATCH_BYTES) as raw:
@@ -220,12 +224,12 @@ def documents_router(
         caller: DocumentWriter,
         version: Annotated[
             VersionField | None,
-            Query(description="of the delete; default: newer than every version before"),
+            Query(description="version of the delete; default: newer than all existing versions"),
         ] = None,
     ) -> Response:
         """Delete the document.
 
-        Deleting what is not there is accepted too, and keeps older versions from coming back.
+        Deleting a document that does not exist is accepted, and blocks older versions of it.
         """
         return await _accept(
             receiver,

@@ -40,7 +40,8 @@ class EmbeddingRequest(BaseModel):
         str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_not_blank)
     ]
     kind: TextKind = Field(
-        default="query", description="what the text is, for models that tell queries from documents"
+        default="query",
+        description="kind of the text, for models that embed queries and documents differently",
     )
 
 
@@ -55,7 +56,7 @@ class EmbeddingRequest(BaseModel):
 async def create_embedding(
     request: EmbeddingRequest, caller: SearchCaller, services: Services
 ) -> Response:
-    """Turn a text into a vector of the model that the index uses. Nothing is stored."""
+    """Embed a text with the model of the index. Nothing is stored."""
     embedder = services.embedder
     if embedder is None:
         raise OutageError("embedder", "no embedding model runs in this process")

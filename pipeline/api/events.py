@@ -60,11 +60,11 @@ def events_router(
         ),
     )
     async def receive(request: Request, caller: EventWriter) -> Response:
-        """Take CloudEvents 1.0: one in structured mode, several in a batch, or one in binary mode,
+        """Accept CloudEvents 1.0: one in structured mode, a batch, or one in binary mode,
         with `ce-` headers and its data as the body.
 
-        The events of a request are accepted or refused as a whole. An event that comes again, by
-        its `source` and `id`, has one effect.
+        The events of a request are accepted or refused together. Repeating an event (same `source`
+        and `id`) has no further effect.
         """
         async with admission.body(request, most_bytes) as raw:
             incoming = await parse_off_loop(

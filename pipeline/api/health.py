@@ -31,14 +31,14 @@ _SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not
     "/healthz",
     name="get_health",
     responses={
-        **ok_response(Alive, "It gets on"),
-        503: {"model": Alive, "description": "Something stands still: restart it"},
+        **ok_response(Alive, "The process makes progress"),
+        503: {"model": Alive, "description": "A background task is stalled: restart the process"},
     },
 )
 async def alive(request: Request, services: Services) -> Response:
-    """Whether the process answers and what runs in it gets on.
+    """Report whether the process and its background tasks make progress.
 
-    An outage of something it needs is none of its faults.
+    The outage of a dependency does not make it `stalled`.
     """
     problems = services.liveness.problems
     if not problems:
@@ -58,10 +58,10 @@ async def alive(request: Request, services: Services) -> Response:
     },
 )
 async def ready(request: Request, services: Services) -> Response:
-    """Whether what is served here can be served: searches, or, where only changes are taken, these.
-    What else is unavailable is told as `degraded`. Why, is
-    told to callers with the scope `admin`, and to everybody where no credential is needed; others
-    see `unavailable`.
+    """Report whether this process can serve searches or, if it only accepts changes, changes.
+
+    Other unavailable components are listed as `degraded`. Callers with the scope `admin`, and every
+    caller if no credentials are needed, see the reasons; others see `unavailable`.
     """
     audience = asyncio.create_task(may_see_reasons(request, services))
     unreadable = None
@@ -110,7 +110,7 @@ async def ready(request: Request, services: Services) -> Response:
     responses={200: {"description": "In Prometheus' text format"}},
 )
 async def metrics(services: Services) -> Response:
-    """The metrics of this process, and the backlog of the installation."""
+    """Return the metrics of this process and the backlog of the installation."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await _measure_backlog(services)

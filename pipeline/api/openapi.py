@@ -20,10 +20,10 @@ router = APIRouter()
 
 _REFERENCE = "#/components/schemas/{model}"
 _ABOUT = (
-    "Search over documents that keep changing. Every answer carries `X-Request-ID`; every "
-    "refusal is a problem of RFC 9457. "
-    "`HEAD` answers as `GET` does, and `OPTIONS` with the methods that an address takes. "
-    "A key, where the service has keys, goes into `Authorization: Bearer KEY` or `X-API-Key: KEY`."
+    "Search over documents that keep changing. Every response has an `X-Request-ID` header; every "
+    "error is an RFC 9457 problem. "
+    "`HEAD` works wherever `GET` does, and `OPTIONS` lists the methods of a path. "
+    "If the service uses API keys, send the key as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
 )
 _CREDENTIALS = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -34,17 +34,17 @@ _ANSWERED = {
     "X-Request-ID": {
         "required": True,
         "schema": _TEXT,
-        "description": "names the request in the log of the service",
+        "description": "id of the request in the service's log",
     },
     "Retry-After": {
         "required": True,
         "schema": {"type": "integer", "minimum": 1},
-        "description": "seconds until it is worth asking again",
+        "description": "seconds to wait before retrying",
     },
     "WWW-Authenticate": {
         "required": True,
         "schema": _TEXT,
-        "description": "which credentials are taken",
+        "description": "accepted authentication schemes",
     },
     "RateLimit": {
         "schema": _TEXT,
@@ -53,7 +53,7 @@ _ANSWERED = {
     },
     "RateLimit-Policy": {
         "schema": _TEXT,
-        "description": "what the credential may ask for, where it is limited",
+        "description": "rate limit of the credential, if it has one",
     },
 }
 _HEADERS = {

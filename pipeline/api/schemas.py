@@ -19,19 +19,19 @@ Version = Annotated[
     Field(
         ge=0,
         json_schema_extra={"format": "int64"},
-        description="a string of digits where the request has `Accept: application/json; "
+        description="returned as a string of digits if the request has `Accept: application/json; "
         "versions=string`",
     ),
 ]
 
 
 class Document(BaseModel):
-    """A document and how it is."""
+    """A document and its state."""
 
     document_id: str
     state: DocumentState
-    version: Version | None = Field(description="of what is visible; null while nothing is")
-    pending_version: Version | None = Field(description="a newer version that is under way")
+    version: Version | None = Field(description="visible version; null while none is visible")
+    pending_version: Version | None = Field(description="newer version that is being processed")
     chunk_count: int
     collection: str
     source: str
@@ -40,17 +40,17 @@ class Document(BaseModel):
     mime_type: str | None
     metadata: dict[str, Any]
     error: str | None = Field(
-        description="what to do about a state without text, or about a dead letter"
+        description="for a document without text or a dead letter: how to fix it"
     )
     changed_at: datetime | None
     synced_at: datetime | None
     acl: list[str] | None = Field(
-        description="who may read it; null: everybody of the tenant. Of these, whoever asks "
-        "on somebody's behalf is told only of those"
+        description="principals that may read it; null: every caller of the tenant. A request "
+        "with `principals` sees only those of them that it named"
     )
     source_state: Literal["orphaned"] | None = Field(
-        description="`orphaned`: no setting names the source any more, and nobody keeps the "
-        "document true to it"
+        description="`orphaned`: its source is no longer configured, so the document is no "
+        "longer updated"
     )
 
 
@@ -58,11 +58,11 @@ class DocumentPage(BaseModel):
     """Documents in the order of their ids."""
 
     documents: list[Document]
-    next_cursor: str | None = Field(description="for the next page; null on the last")
+    next_cursor: str | None = Field(description="cursor of the next page; null on the last page")
 
 
 class Chunk(BaseModel):
-    """A piece of a document: `text[start:end]`, in code points."""
+    """A chunk of a document: `text[start:end]`, in code points."""
 
     chunk_index: int
     content: str
@@ -99,34 +99,36 @@ class DeletedCollection(BaseModel):
     """A collection whose documents are being deleted."""
 
     name: str
-    documents: int = Field(description="how many deletes were accepted")
+    documents: int = Field(description="number of accepted deletes")
 
 
 class SyncState(BaseModel):
-    """What became of an accepted change."""
+    """The processing state of an accepted change."""
 
     state: Literal["pending", "synced", "superseded", "dead"]
-    attempts: int | None = Field(description="of a dead one, over its replays")
+    attempts: int | None = Field(description="with `dead`: attempts, including replays")
     error: str | None = Field(
-        description="what to do about a dead one, or about a state without text"
+        description="for a dead letter or a document without text: how to fix it"
     )
-    chunks: int | None = Field(description="of a synced one, as all that follows")
-    embedded: int | None = Field(description="distinct passages that were not known before")
-    reused: int | None = Field(description="distinct passages that were known")
-    deleted: int | None = Field(description="chunks of the version before that are no more")
-    tokens: int | None = Field(description="about as many were embedded")
+    chunks: int | None = Field(
+        description="chunks of the version; this and all fields below are set only for `synced`"
+    )
+    embedded: int | None = Field(description="distinct passages that were embedded")
+    reused: int | None = Field(description="distinct passages whose stored vectors were reused")
+    deleted: int | None = Field(description="chunks of the previous version that were deleted")
+    tokens: int | None = Field(description="estimated number of tokens embedded")
 
 
 class Fragment(BaseModel):
     """An excerpt of a hit."""
 
     text: str
-    start: int = Field(description="where it begins in the content, in code points")
+    start: int = Field(description="offset in the content, in code points")
     spans: list[list[int]] = Field(description="start and end of each matching word in `text`")
 
 
 class OtherDocument(BaseModel):
-    """A document that holds the passage of a hit, too."""
+    """Another document that contains the passage of a hit."""
 
     document_id: str
     title: str | None
@@ -144,15 +146,13 @@ class ContextChunk(BaseModel):
 
 
 class Hit(BaseModel):
-    """A chunk that was found; `content`, `metadata`, `embedding` and `explain` as `include` asks
-    for them.
-    """
+    """A chunk that was found. `include` selects `content`, `metadata`, `embedding`, `explain`."""
 
     document_id: str
     chunk_index: int
     content: str | None = None
     score: float | None = Field(
-        ge=0, le=1, description="cosine similarity; null where no vector could be had"
+        ge=0, le=1, description="cosine similarity; null if no vector is available"
     )
     fused_score: float
     vector_rank: int | None
@@ -178,9 +178,9 @@ class Hit(BaseModel):
 
 
 class Indexing(BaseModel):
-    """How far the first load of the watched folders is, in documents."""
+    """The progress of the initial load of the watched folders, in documents."""
 
-    done: int = Field(ge=0, description="indexed, or known to have no text")
+    done: int = Field(ge=0, description="documents that are indexed or have no text")
     found: int = Field(ge=0)
 
 
@@ -189,20 +189,19 @@ class Hits(BaseModel):
 
     hits: list[Hit]
     degraded: list[str] = Field(
-        description="legs that could not run, or not over everything: `vector` while the "
-        "embedder is away, or while not everything is embedded by the "
-        "model in use"
+        description="retrievers that failed or were incomplete: `vector` while the embedder is "
+        "unavailable, or while some documents lack vectors of the current model"
     )
     took_ms: float
     facets: dict[str, dict[str, int]] | None = Field(
-        default=None, description="documents found, by value, for each facet of the request"
+        default=None, description="number of documents found for each value of each requested facet"
     )
     next_cursor: str | None = Field(
-        default=None, description="with `cursor`: of the next page; null on the last one"
+        default=None, description="with `cursor`: cursor of the next page; null on the last page"
     )
     indexing: Indexing | None = Field(
         default=None,
-        description="how far the first load of the watched folders is; absent once it has ended",
+        description="progress of the initial load of the watched folders; absent once it ends",
     )
 
 
@@ -226,7 +225,7 @@ class AnswerSentence(BaseModel):
 
     text: str
     citations: list[int]
-    supported: bool = Field(description="whether a source that it cites shares a word with it")
+    supported: bool = Field(description="whether a cited source shares a word with the sentence")
 
 
 class AnswerUsage(BaseModel):
@@ -234,22 +233,24 @@ class AnswerUsage(BaseModel):
 
     input_tokens: int | None
     output_tokens: int | None
-    cached: bool = Field(description="the answer to exactly this prompt was reused")
+    cached: bool = Field(description="whether a cached answer to the same prompt was reused")
 
 
 class AskAnswer(BaseModel):
     """An answer with its citations."""
 
-    answer: str = Field(description="with a marker `[n]` after what source n supports")
+    answer: str = Field(description="the answer; `[n]` follows a statement that source n supports")
     citations: list[Citation]
     sentences: list[AnswerSentence]
-    model: str = Field(description="`extractive`, or the chat model")
-    question: str = Field(description="as it was searched for")
+    model: str = Field(description="`extractive`, or the name of the chat model")
+    question: str = Field(description="the question used for the search")
     degraded: list[str] = Field(
-        description="as of a search; also `chat`: the chat model did not answer, so the answer is "
+        description="as for a search; also `chat`: the chat model failed, so the answer is "
         "extractive"
     )
-    dropped_markers: int = Field(description="citations that the model invented, removed")
+    dropped_markers: int = Field(
+        description="number of invalid citations removed from the model's answer"
+    )
     usage: AnswerUsage | None
     took_ms: float
 
@@ -257,28 +258,28 @@ class AskAnswer(BaseModel):
 class Embedding(BaseModel):
     """A text as a vector."""
 
-    model: str = Field(description="names the vector space, as `openai:text-embedding-3-small`")
+    model: str = Field(description="embedding model, e.g. `openai:text-embedding-3-small`")
     dimensions: int = Field(ge=1)
-    embedding: list[float] = Field(description="of length 1")
+    embedding: list[float] = Field(description="vector, normalized to length 1")
 
 
 class Alive(BaseModel):
-    """The process answers, and what runs in it gets on, or what does not."""
+    """Whether the process and its background tasks make progress."""
 
     status: Literal["ok", "stalled"]
     reasons: list[str] = []
 
 
 class Readiness(BaseModel):
-    """Able to serve, perhaps with less than everything."""
+    """Whether the process can serve requests, and which components are degraded."""
 
     status: Literal["ok", "unready"]
     degraded: dict[str, str] = Field(
-        description="what is away though what is served here works, with the reason for who "
-        "may know it"
+        description="unavailable components without which the process can still serve; reasons "
+        "are shown only to authorized callers"
     )
     reasons: list[str] = Field(
-        description="why it cannot serve: each component, with the reason for who may know it"
+        description="components that prevent serving; details only for authorized callers"
     )
 
 
@@ -294,19 +295,19 @@ class AcceptedDocument(BaseModel):
 
     document_id: str
     version: Version
-    token: str = Field(description="for `GET /v1/sync/{token}` and `after` of a search")
+    token: str = Field(description="token for `GET /v1/sync/{token}` and for `after` in a search")
 
 
 class AcceptedEvents(BaseModel):
     """Events were accepted."""
 
-    tokens: list[str] = Field(description="one for each document that changes, in order")
+    tokens: list[str] = Field(description="one token for each changed document, in order")
 
 
 def accepted_responses(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that accepts, and may refuse with these statuses."""
     return {
-        202: {"model": model, "description": "Accepted: it is held, and nothing of it can be lost"},
+        202: {"model": model, "description": "Accepted and durably stored"},
         **problem_responses(*statuses),
     }
 

@@ -29,14 +29,14 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class SearchRequest(Search):
-    """What is looked for, and on whose behalf."""
+    """A search, optionally on behalf of principals."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     principals: Principals | None = Field(
         default=None,
-        description="on whose behalf is asked; only for credentials with the scope `act_as`; "
-        "an empty list: on nobody's",
+        description="principals to search as; needs a credential with the scope `act_as`; an "
+        "empty list searches as no principal",
     )
 
 
@@ -51,13 +51,13 @@ class SearchRequest(Search):
 async def search(
     request: SearchRequest, caller: SearchCaller, services: Services, waiting: StatusWaiter
 ) -> Response:
-    """Search by meaning, by keywords, or both, in the documents that may be read.
+    """Search the documents that the caller may read, by meaning, by keywords, or both.
 
-    Until the first load of the watched folders has ended, `indexing` says how far it is: hits may
-    still be missing.
+    During the initial load of the watched folders, `indexing` reports its progress, and hits may
+    be missing.
 
-    With `after`, the search waits up to `wait_s` seconds until that change has ended, and then
-    answers in any case.
+    With `after`, the search waits up to `wait_s` seconds until that change is processed. It
+    returns results even if the wait runs out.
     """
     reader = caller.reader(request.principals)
     if request.after is not None:

@@ -137,8 +137,8 @@ Admin = Annotated[Caller, Depends(require_scope("admin"))]
 PrincipalsQuery = Annotated[
     Principals | None,
     Query(
-        description="on whose behalf is asked; only for credentials with the scope `act_as`; "
-        "may be given several times; printed characters, and nobody is called `*`"
+        description="principal to read as; needs a credential with the scope `act_as`; may be "
+        "given more than once; printable characters, and not `*`"
     ),
 ]
 

@@ -35,10 +35,10 @@ async def sync_state(
         float, Query(ge=0, le=MAX_WAIT_S, description="seconds to wait while it is pending")
     ] = 0.0,
 ) -> Response:
-    """What became of an accepted change.
+    """Return the processing state of an accepted change.
 
-    Whoever may neither write nor read the document is told of one that is `pending`, as of any that
-    is not there.
+    Callers who may neither read nor write the document get `pending`, as for a document
+    that does not exist.
     """
     reader = caller.reader(principals)
     document_id, version = read_sync_token(caller.tenant_id, token)

@@ -243,7 +243,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[InvalidField] = Field(
-        default_factory=list, description="of a request that fails validation"
+        default_factory=list, description="invalid fields of a request that fails validation"
     )
 
 
