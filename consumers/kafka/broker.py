@@ -43,12 +43,12 @@ from livedex.pipeline.store.replays import REPLAY_HEADER
 
 log = logging.getLogger(__name__)
 
-DRAIN_S = 25.0  # what was begun is finished within it when the process ends
+DRAIN_S = 25.0  # for records in processing, when the process ends
 CLOSE_S = 5.0
-ACCEPT_S = 15.0  # a change that enters is refused after it, for the time being
-# a stage waits for as long as it takes, and says so after this; less when the process ends
-TELL_AFTER_S = 3.0
-_STILL_LED_EVERY_S = 0.5
+ACCEPT_S = 15.0  # a change that is not acknowledged in time is refused for now
+# a stage waits without a limit, and reports it after this
+REPORT_AFTER_S = 3.0
+_CHECK_LEADERS_EVERY_S = 0.5
 _REFRESH_LEADERS_EVERY_S = 1.0
 
 HealthCallback = Callable[[str, str | None], None]
@@ -56,11 +56,11 @@ RecordLossCallback = Callable[[str, int], None]
 
 
 def _nothing(stage: str, count: int) -> None:
-    """Do without."""
+    """Ignore lost records."""
 
 
 def _client_log() -> logging.Logger:
-    """FastStream's words, without its advice."""
+    """Return FastStream's logger, for errors only."""
     found = logging.getLogger("livedex.kafka")
     found.setLevel(logging.ERROR)
     return found
@@ -70,10 +70,14 @@ class KafkaBroker:
     """Publishes to Kafka and runs stages over it.
 
     Args:
-        servers: `host:port` to ask first.
-        on_health: told `broker` and the reason when Kafka is away, and with None once it works
-            again.
-        on_lost: told a stage, and how many records of it were removed before it had read them.
+        settings: of Kafka.
+        servers: bootstrap servers, `host:port`.
+        on_health: called with `broker` and the reason while Kafka is unavailable, and with None
+            once it works again.
+        on_lost: called with a stage and the number of records deleted before they were consumed.
+
+    Attributes:
+        stages: consumers of this process.
     """
 
     def __init__(
@@ -101,12 +105,16 @@ class KafkaBroker:
         )
         self._producer = RenewableProducer(self._broker, settings, servers)
         self._leaders = PartitionLeaders(lambda: self._producer.present, on_health)
-        self._announcements = OutputTopicWriter(self._announce, on_health, self._partition_of)
+        self._output_topics = OutputTopicWriter(self._announce, on_health, self._partition_of)
         self.stages: list[StageConsumer] = []
         self._leaving = asyncio.Event()
 
     def add(self, settler: RecordProcessor) -> None:
-        """Run a stage once the broker is started."""
+        """Add a stage, which runs once the broker is started.
+
+        Args:
+            settler: of the stage.
+        """
         name = settler.stage.name
         self.stages.append(
             StageConsumer(
@@ -156,7 +164,7 @@ class KafkaBroker:
             OutageError: Kafka does not take it, or is away while the process ends.
         """
         if topic in OUTPUT_TOPICS:
-            await self._announcements.put(topic, event)
+            await self._output_topics.put(topic, event)
             return
         await self._put(topic, event)
 
@@ -191,7 +199,9 @@ class KafkaBroker:
         self._leaders.check(name, key)
         with translate_kafka_errors(f"publish to {topic}"):
             sent = await self._producer.send(name, event.encode(), key)
-            await self._while_led(asyncio.ensure_future(self._until_held(sent, topic)), name, [key])
+            await self._while_led(
+                asyncio.ensure_future(self._wait_acknowledged(sent, topic)), name, [key]
+            )
 
     async def _while_led(
         self, sent: asyncio.Future[Any], topic: str, keys: Sequence[bytes]
@@ -203,7 +213,7 @@ class KafkaBroker:
         """
         try:
             while not sent.done():
-                await asyncio.wait([sent], timeout=_STILL_LED_EVERY_S)
+                await asyncio.wait([sent], timeout=_CHECK_LEADERS_EVERY_S)
                 if not sent.done():
                     for key in keys:
                         self._leaders.check(topic, key)
@@ -213,9 +223,9 @@ class KafkaBroker:
                 sent.cancel()
                 await asyncio.gather(sent, return_exceptions=True)
 
-    async def _until_held(self, sent: asyncio.Future[Any], topic: str) -> None:
+    async def _wait_acknowledged(self, sent: asyncio.Future[Any], topic: str) -> None:
         try:
-            done, _ = await asyncio.wait([sent], timeout=TELL_AFTER_S)
+            done, _ = await asyncio.wait([sent], timeout=REPORT_AFTER_S)
         except asyncio.CancelledError:
             sent.cancel()
             raise
@@ -228,12 +238,12 @@ class KafkaBroker:
             await asyncio.wait([sent, leaving], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             sent.cancel()
-            self._on_health("broker", None)  # its partition has no leader, which is told apart
+            self._on_health("broker", None)  # a missing leader is reported separately
             raise
         finally:
             leaving.cancel()
         if not sent.done():
-            # the record it came from is read again, and finds everything done but this
+            # its record is redelivered, and only this step is repeated
             sent.cancel()
             raise OutageError("broker", f"{topic} was not reached before the process ended")
         await sent
@@ -241,25 +251,24 @@ class KafkaBroker:
 
     @asynccontextmanager
     async def running(self, *, patient: bool = True) -> AsyncIterator[None]:
-        """Connected, and consuming where stages were added, for as long as the block lasts; then
-        what was begun is finished.
+        """Connect and run the added stages for the block; then finish records in processing.
 
         Args:
-            patient: Kafka may be away at the start: it is waited for, and the health says so.
+            patient: wait for Kafka at the start if it is unavailable.
 
         Raises:
-            ConfigError: Kafka refuses the credentials, or topics are missing and may not be made.
-            OutageError: Kafka is away, for who is not patient.
+            ConfigError: Kafka rejects the credentials, or missing topics may not be created.
+            OutageError: Kafka is unavailable, and `patient` is false.
         """
         await self._begin(patient)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            looking = ClusterMonitor(
+            monitor = ClusterMonitor(
                 self._broker, self.stages, self._servers, self._on_health, self._clients
             )
             loops = {f"commit {s.settler.stage.name}": s.run_commits for s in self.stages} | {
-                "announce": self._announcements.run,
-                "watch kafka": looking.run,
+                "output topics": self._output_topics.run,
+                "watch kafka": monitor.run,
                 "watch leaders": self._watch_leaders,
             }
             tasks = [
@@ -275,10 +284,10 @@ class KafkaBroker:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                self._announcements.give_up()
+                self._output_topics.log_unsent()
 
     async def _watch_leaders(self) -> None:
-        """Look for ever at the topics of the stages here, and at the one that changes enter by."""
+        """Refresh the leaders of all topics written here, until cancelled."""
         used = [
             CHANGED,
             *(
@@ -293,7 +302,7 @@ class KafkaBroker:
             await asyncio.sleep(_REFRESH_LEADERS_EVERY_S)
 
     def _clients(self) -> list[Any]:
-        """Return the connections of everything that talks to Kafka here."""
+        """Return all Kafka clients of the process."""
         admin = admin_client_of(self._broker)
         return [
             client
@@ -314,7 +323,7 @@ class KafkaBroker:
                     await self._close()
                     raise
                 is_waiting = True
-                log.warning("Kafka at %s is waited for: %s", ",".join(self._servers), exc)
+                log.warning("Kafka at %s is unavailable, waiting: %s", ",".join(self._servers), exc)
                 self._on_health("broker", f"{','.join(self._servers)}: {exc}")
                 await self._close()
                 failures += 1
@@ -324,22 +333,22 @@ class KafkaBroker:
         for stage in self.stages:
             stage.watch_polls()
         if is_waiting:
-            log.warning("Kafka at %s answers", ",".join(self._servers))
+            log.warning("Kafka at %s is available", ",".join(self._servers))
         self._on_health("broker", None)
 
     async def _close(self) -> None:
-        """Disconnect, also where nobody answers."""
+        """Disconnect, even if Kafka does not answer."""
         await self._producer.close(CLOSE_S)
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._broker.stop()
         except TimeoutError:
-            log.warning("Kafka did not answer the goodbye within %.0f s", CLOSE_S)
+            log.warning("Kafka did not close the connection within %.0f s", CLOSE_S)
             await self._producer.abort()
 
 
 def _headers(letter: DeadLetter) -> list[tuple[str, bytes | None]]:
-    """The headers that its record had, and which letter it is."""
+    """Return the original headers and the id of the dead letter."""
     return [
         *headers_to_kafka(letter.headers),
         *([(REPLAY_HEADER, letter.letter_id.encode())] if letter.letter_id else []),

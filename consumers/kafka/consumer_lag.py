@@ -31,30 +31,35 @@ from livedex.pipeline.events.event import CHANGED
 from livedex.pipeline.flow import STAGES
 from livedex.pipeline.settings.kafka import KafkaSettings
 
-_ANSWER_S = 10.0
+_TIMEOUT_S = 10.0
 _OLDEST_S = 2.0
 
 
 def consumer_group_id(settings: KafkaSettings, stage: str) -> str:
-    """The consumer group of a stage."""
+    """Return the consumer group of a stage.
+
+    Args:
+        settings: of Kafka.
+        stage: its name.
+    """
     return f"{settings.prefix}livedex.{stage}"
 
 
 class KafkaConsumerLag:
-    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on Kafka.
+    """Reads the consumer lag of each stage from Kafka; connects at the first call.
 
-    Connects at the first question.
+    Implements `livedex.pipeline.events.consumer_lag.ConsumerLag`.
     """
 
     def __init__(self, settings: KafkaSettings, servers: tuple[str, ...]) -> None:
         self._settings = settings
         self._servers = servers
         self._clients: tuple[AIOKafkaConsumer, AIOKafkaAdminClient] | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def waiting(self) -> dict[str, StageLag]:
-        """Each stage's backlog."""
-        async with self._asking() as (consumer, admin):
+        """Return the pending events by stage."""
+        async with self._connection() as (consumer, admin):
             found: dict[str, StageLag] = {}
             for stage in STAGES:
                 topic = self._settings.prefix + stage.takes
@@ -76,7 +81,7 @@ class KafkaConsumerLag:
         Raises:
             OutageError: a partition has no leader.
         """
-        async with self._asking() as (consumer, admin):
+        async with self._connection() as (consumer, admin):
             topic = self._settings.prefix + CHANGED
             _, _, ends = await self._offsets(consumer, admin, "chunk", topic)
             if offline := offline_partitions(client_of(consumer), topic):
@@ -88,11 +93,13 @@ class KafkaConsumerLag:
             return ends
 
     async def left(self, mark: object) -> int:
-        """Changes up to a mark that the chunk stage has not ended yet; what it has ended stands in
-        the documents.
+        """Return the number of changes before a mark that the chunk stage has not processed.
+
+        Args:
+            mark: of `mark`.
         """
         assert isinstance(mark, Mapping)
-        async with self._asking() as (consumer, admin):
+        async with self._connection() as (consumer, admin):
             committed, begins, _ = await self._offsets(
                 consumer, admin, "chunk", self._settings.prefix + CHANGED
             )
@@ -108,17 +115,17 @@ class KafkaConsumerLag:
             await clients[1].close()
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[tuple[AIOKafkaConsumer, AIOKafkaAdminClient]]:
-        async with self._turn:
+    async def _connection(self) -> AsyncIterator[tuple[AIOKafkaConsumer, AIOKafkaAdminClient]]:
+        async with self._lock:
             with translate_kafka_errors("backlog"):
                 try:
-                    async with asyncio.timeout(_ANSWER_S):
+                    async with asyncio.timeout(_TIMEOUT_S):
                         if self._clients is None:
                             self._clients = await self._connect()
                         yield self._clients
                 except Exception:
                     try:
-                        await asyncio.wait_for(self.close(), _ANSWER_S)
+                        await asyncio.wait_for(self.close(), _TIMEOUT_S)
                     except TimeoutError:
                         self._clients = None
                     raise
@@ -172,7 +179,7 @@ class KafkaConsumerLag:
 
 
 async def _oldest_s(consumer: AIOKafkaConsumer, places: list[tuple[TopicPartition, int]]) -> float:
-    """Age of the oldest record that waits, in seconds: its time by whoever wrote it."""
+    """Return the age of the oldest pending record in seconds, by its timestamp."""
     consumer.assign([partition for partition, _ in places])
     for partition, offset in places:
         consumer.seek(partition, offset)

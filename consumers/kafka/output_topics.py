@@ -1,10 +1,8 @@
-"""What others are told on topics that nothing of Livedex reads: `livedex.synced` and
-`livedex.dead`. No document waits for it.
+"""Write to the output topics `livedex.synced` and `livedex.dead` without delaying documents.
 
-A dead letter is in the database and a synced version is visible before anybody is told. Where one
-of these topics is missing or forbidden, or a partition of it has no leader, what should stand there
-waits in this process, in order, and is written once that works; subscribers are told by other means
-and miss nothing.
+A dead letter is stored and a synced version is visible before its event is written. If such a topic
+is missing or forbidden, or a partition has no leader, its events wait in this process, in order,
+and are written later. Webhook notifications do not depend on these topics.
 """
 
 from __future__ import annotations
@@ -22,19 +20,19 @@ from livedex.pipeline.events.event import DEAD, SYNCED, Event
 log = logging.getLogger(__name__)
 
 OUTPUT_TOPICS = frozenset({SYNCED, DEAD})
-# topic, and partition where others of it can be written
+# topic, and partition if only that partition cannot be written
 TopicPartitionKey: TypeAlias = tuple[str, int | None]
-MAX_PENDING = 10_000  # of a place; the oldest are dropped
-_AGAIN_EVERY_S = 5.0
+MAX_PENDING = 10_000  # events of a topic or partition; the oldest are dropped
+_RETRY_EVERY_S = 5.0
 
 
 class OutputTopicWriter:
-    """Writes to these topics, now or later.
+    """Writes events to the output topics, now or later.
 
     Args:
-        write: puts an event on a topic; returns once Kafka holds it.
-        on_health: told `topic:NAME` and why it cannot be written, and with None once it can.
-        partition_of: returns the partition of a topic that an event goes to, where that is known.
+        write: publishes an event; returns once Kafka holds it.
+        on_health: called with `topic:NAME` and why it cannot be written, and with None once it can.
+        partition_of: returns the partition of an event, if known.
     """
 
     def __init__(
@@ -48,23 +46,27 @@ class OutputTopicWriter:
         self._dropped = 0
 
     async def put(self, topic: str, event: Event[Any]) -> None:
-        """Write an event, or keep it where its topic cannot be used.
+        """Write an event, or queue it if its topic cannot be written.
+
+        Args:
+            topic: an output topic.
+            event: of the document.
 
         Raises:
-            OutageError: Kafka is away altogether.
-            RejectedError: the topic does not take an event of `livedex.dead` of this size.
+            OutageError: Kafka is unavailable.
+            RejectedError: an event of `livedex.dead` is too large for the topic.
         """
         for place in ((topic, None), (topic, self._partition_of(topic, event))):
             if place in self._waiting:
-                self._keep(place, event)
+                self._queue(place, event)
                 return
         try:
             await self._write(topic, event)
         except (TopicUnavailableError, PartialOutageError) as exc:
-            if not self._waits_at(topic):
-                log.error("%s cannot be written, so what is to be told there waits: %s", topic, exc)
+            if not self._has_queued(topic):
+                log.error("%s cannot be written, its events are queued: %s", topic, exc)
                 self._on_health(f"topic:{topic}", str(exc))
-            self._keep(
+            self._queue(
                 (
                     topic,
                     self._partition_of(topic, event)
@@ -75,13 +77,13 @@ class OutputTopicWriter:
             )
         except RejectedError as exc:
             if topic == DEAD:
-                raise  # it is told with less
-            log.error("an event is not told on %s: %s", topic, exc)
+                raise  # the caller sends a short form
+            log.error("an event could not be written to %s: %s", topic, exc)
 
-    def _waits_at(self, topic: str) -> bool:
+    def _has_queued(self, topic: str) -> bool:
         return any(place[0] == topic for place in self._waiting)
 
-    def _keep(self, place: TopicPartitionKey, event: Event[Any]) -> None:
+    def _queue(self, place: TopicPartitionKey, event: Event[Any]) -> None:
         topic, waiting = place[0], self._waiting.setdefault(place, deque())
         waiting.append(event)
         if len(waiting) > MAX_PENDING:
@@ -89,15 +91,15 @@ class OutputTopicWriter:
             self._dropped += 1
             if self._dropped % MAX_PENDING == 1:
                 log.error(
-                    "%s: more than %d events wait to be told, the oldest are dropped",
+                    "%s: more than %d events are queued, the oldest are dropped",
                     topic,
                     MAX_PENDING,
                 )
 
     async def run(self) -> None:
-        """Write what waits once its topic can be used, for ever."""
+        """Retry queued events, until cancelled."""
         while True:
-            await asyncio.sleep(_AGAIN_EVERY_S)
+            await asyncio.sleep(_RETRY_EVERY_S)
             for place in list(self._waiting):
                 await self._write_waiting(place)
 
@@ -108,19 +110,21 @@ class OutputTopicWriter:
                 try:
                     await self._write(topic, waiting[0])
                 except RejectedError as exc:
-                    log.error("an event is not told on %s: %s", topic, exc)
+                    log.error("an event could not be written to %s: %s", topic, exc)
                 waiting.popleft()
         except LivedexError:
-            return  # it was said
+            return  # reported when the first event was queued
         except Exception:
-            log.exception("what waits for %s could not be written; it is tried again", topic)
+            log.exception("queued events could not be written to %s; retried", topic)
             return
         del self._waiting[place]
-        if not self._waits_at(topic):
+        if not self._has_queued(topic):
             log.warning("%s can be written again", topic)
             self._on_health(f"topic:{topic}", None)
 
-    def give_up(self) -> None:
-        """Say what was never told; the process ends."""
+    def log_unsent(self) -> None:
+        """Log the events that are lost when the process ends."""
         for (topic, _), waiting in self._waiting.items():
-            log.error("%d events were not told on %s before the process ended", len(waiting), topic)
+            log.error(
+                "%d events were not written to %s before the process ended", len(waiting), topic
+            )

@@ -1,6 +1,4 @@
-"""From what Kafka delivers to a record of ours, and from a dead letter back to exactly what stood
-in Kafka.
-"""
+"""Convert Kafka records to `Record`, and dead letters back to the original bytes."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
 _BASE64 = "base64:"
 _INTAKE = "livedex-intake"
 INTAKE_HEADERS = [(_INTAKE, b"1")]
-"""The headers of changes that were accepted by Livedex: their versions were looked at then, by a
-clock that may have been set since.
-"""
+"""Headers of changes that Livedex accepted, whose versions it has checked already."""
 
 
 def from_kafka(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
@@ -55,7 +51,7 @@ def from_kafka(raw: ConsumerRecord[Any, Any], prefix: str) -> Record:
 
 
 def _taken_at(milliseconds: int) -> datetime:
-    """The time of a record by whoever wrote it; now where that is none, or is still to come."""
+    """Return the timestamp of a record; now if it is missing or in the future."""
     now = datetime.now(UTC)
     if not 0 <= milliseconds / 1000 < now.timestamp():
         return now
@@ -63,7 +59,11 @@ def _taken_at(milliseconds: int) -> datetime:
 
 
 def encode_bytes_as_text(raw: bytes) -> str:
-    """Bytes as text that PostgreSQL can hold, without loss: `as_bytes` gives them back."""
+    """Return bytes as text for PostgreSQL, without loss; see `decode_text_as_bytes`.
+
+    Args:
+        raw: any bytes.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -76,15 +76,21 @@ def encode_bytes_as_text(raw: bytes) -> str:
 
 
 def decode_text_as_bytes(text: str) -> bytes:
-    """The bytes that `as_text` was given."""
+    """Return the bytes that `encode_bytes_as_text` encoded.
+
+    Args:
+        text: encoded.
+    """
     return (
         base64.b64decode(text.removeprefix(_BASE64)) if text.startswith(_BASE64) else text.encode()
     )
 
 
 def headers_to_dict(pairs: Iterable[tuple[str, bytes | None]]) -> dict[str, HeaderValue]:
-    """Headers by their names, without loss but for the order of different names; `header_pairs`
-    gives them back.
+    """Return headers by name; only the order of different names is lost.
+
+    Args:
+        pairs: of aiokafka.
     """
     found: dict[str, list[str | None]] = {}
     for name, value in pairs:
@@ -95,8 +101,10 @@ def headers_to_dict(pairs: Iterable[tuple[str, bytes | None]]) -> dict[str, Head
 
 
 def headers_to_kafka(headers: Mapping[str, HeaderValue]) -> list[tuple[str, bytes | None]]:
-    """Headers as Kafka takes them; the client can send no name that is no UTF-8, its odd bytes are
-    replaced.
+    """Return headers for aiokafka; bytes of a name that are not UTF-8 are replaced.
+
+    Args:
+        headers: by name.
     """
     return [
         (
@@ -111,7 +119,12 @@ def headers_to_kafka(headers: Mapping[str, HeaderValue]) -> list[tuple[str, byte
 def original_key_and_value(
     payload: bytes, place: Mapping[str, Any]
 ) -> tuple[bytes | None, bytes | None]:
-    """Key and value of the record that a dead letter was."""
+    """Return key and value of the record of a dead letter.
+
+    Args:
+        payload: of the dead letter.
+        place: of the dead letter.
+    """
     key = place.get("key")
     return None if key is None else decode_text_as_bytes(
         key
@@ -119,11 +132,14 @@ def original_key_and_value(
 
 
 def decode_record(record: Record, stage: Stage) -> Event[Any]:
-    """The event in a record; a key without a value, as a compacted topic or a change feed sends it,
-    is a delete.
+    """Return the event in a record; a key without a value (a tombstone) is a delete.
+
+    Args:
+        record: as delivered.
+        stage: that takes it.
 
     Raises:
-        RejectedError: there is none.
+        RejectedError: the record contains no valid event.
     """
     if record.topic != CHANGED:
         return read_event(record, stage)
@@ -135,7 +151,7 @@ def decode_record(record: Record, stage: Stage) -> Event[Any]:
     tenant_id, slash, document_id = (record.place["key"] or "").partition("/")
     if not (slash and tenant_id and document_id) or tenant_id.startswith(_BASE64):
         raise RejectedError(
-            "no value, and the key does not name TENANT/DOCUMENT: nobody knows what was deleted",
+            "no value, and the key does not name TENANT/DOCUMENT: send the key TENANT/DOCUMENT",
             reason="invalid_event",
         )
     try:
@@ -158,7 +174,5 @@ def decode_record(record: Record, stage: Stage) -> Event[Any]:
 
 
 def _arrival(record: Record, at: datetime) -> Arrival:
-    """Where a record stands decides, and when the broker took it: what it says of itself was said
-    by whoever sent it.
-    """
+    """Return the arrival by the broker, which a producer cannot influence."""
     return Arrival(at, record.place["partition"], record.place["offset"])

@@ -1,6 +1,4 @@
-"""Whether topics that exist are what Livedex needs: told where they are not, refused where records
-would be lost or none could be written.
-"""
+"""Check existing topics; refuse those that lose records or cannot be written."""
 
 from __future__ import annotations
 
@@ -20,15 +18,17 @@ if TYPE_CHECKING:
 SHORTEST_RETENTION_MS = 3_600_000
 _HOUR_MS = 3_600_000.0
 _READ = (CHANGED, CHUNKED, EMBEDDED)
-"""The ends of the names of topics that stages read; from the others nothing can be lost."""
+"""Suffixes of topics that stages consume; only these can lose records."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingTopic:
-    """A topic as it is.
+    """Present state of a topic.
 
     Attributes:
-        config: in Kafka's names; empty where this user may not see it.
+        partitions: number.
+        replication: smallest number of replicas of a partition.
+        config: in Kafka's names; empty if this user may not see it.
     """
 
     partitions: int
@@ -38,26 +38,31 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicProblem:
-    """What is wrong with a topic.
+    """A problem of a topic.
 
     Attributes:
-        said: what it is, what follows, and the command that mends it.
-        refused: records would be lost, or nothing could be written.
+        topic: full name.
+        message: the problem, its effect, and the command that fixes it.
+        is_fatal: records would be lost, or nothing could be written.
     """
 
     topic: str
-    said: str
-    refused: bool
+    message: str
+    is_fatal: bool
 
     def __str__(self) -> str:
-        return f"the topic {self.topic} {self.said}"
+        return f"the topic {self.topic} {self.message}"
 
 
 async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, ExistingTopic]:
-    """Return what Kafka says of topics that are there.
+    """Return the present state of existing topics.
+
+    Args:
+        admin: client.
+        names: full names.
 
     Raises:
-        KafkaError: it does not answer.
+        KafkaError: Kafka does not answer.
     """
     described: Any = await admin.describe_topics(names)
     configs: dict[str, dict[str, str]] = {}
@@ -80,7 +85,12 @@ async def existing_topics(admin: AIOKafkaAdminClient, names: list[str]) -> dict[
 
 
 def check_topic(plan: TopicPlan, topic: ExistingTopic) -> list[TopicProblem]:
-    """Return what is wrong with a topic that is there, by what a new one would be."""
+    """Return the problems of an existing topic.
+
+    Args:
+        plan: its target state.
+        topic: its present state.
+    """
     return [
         TopicProblem(plan.name, said, refused and plan.name.endswith(_READ))
         for said, refused in (

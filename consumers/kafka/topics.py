@@ -1,6 +1,4 @@
-"""The topics: made at the start where they are missing, or printed for administrators who make
-them by other means.
-"""
+"""Create missing topics at the start, or print the commands for administrators."""
 
 from __future__ import annotations
 
@@ -35,9 +33,12 @@ MAX_CHANGE_BYTES = 8 * 1024 * 1024  # other systems may send content inline
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic as it should be.
+    """Target state of a topic.
 
     Attributes:
+        name: full name.
+        partitions: number.
+        replication: factor.
         config: of the topic, in Kafka's names.
     """
 
@@ -47,7 +48,7 @@ class TopicPlan:
     config: dict[str, str] = field(default_factory=dict)
 
     def command(self) -> str:
-        """What an administrator types."""
+        """Return the command that creates the topic."""
         config = "".join(f" --config {name}={value}" for name, value in self.config.items())
         return (
             f"kafka-topics.sh --create --if-not-exists --topic {self.name} --partitions "
@@ -148,7 +149,7 @@ async def _check(
         if plan.name in found
         for problem in check_topic(plan, found[plan.name])
     ]
-    refused = [problem for problem in problems if problem.refused]
+    refused = [problem for problem in problems if problem.is_fatal]
     if refused:
         raise ConfigError("; ".join(map(str, refused)))
     for problem in problems:

@@ -1,1 +1,1 @@
-"""Events of documents, how they are read, and what subscribers are told."""
+"""Events of documents, their decoding, and notifications for subscribers."""

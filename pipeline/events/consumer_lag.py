@@ -1,4 +1,4 @@
-"""What waits on the broker, as an operator asks for it."""
+"""Pending events of the stages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StageLag:
-    """The backlog of a stage.
+    """Pending events of a stage.
 
     Attributes:
-        waiting: events, those being worked on included.
-        oldest_s: age of the oldest in seconds; 0 when there is none.
+        waiting: number of events, including those in processing.
+        oldest_s: age of the oldest event in seconds; 0 without one.
     """
 
     waiting: int = 0
@@ -20,16 +20,20 @@ class StageLag:
 
 
 class ConsumerLag(Protocol):
-    """Questions to the broker. Every method may raise OutageError."""
+    """Reads pending events from the broker. Every method may raise OutageError."""
 
     async def waiting(self) -> dict[str, StageLag]:
-        """Each stage's backlog, by the stage's name."""
+        """Return the pending events by stage."""
         ...
 
     async def mark(self) -> object:
-        """The place up to which changes were accepted until now."""
+        """Return a mark after all changes accepted so far."""
         ...
 
     async def left(self, mark: object) -> int:
-        """Events up to a mark of which the documents do not know yet."""
+        """Return the number of changes before a mark that the chunk stage has not processed.
+
+        Args:
+            mark: of `mark`.
+        """
         ...

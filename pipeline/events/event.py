@@ -1,8 +1,8 @@
-"""The messages between the stages: CloudEvents 1.0 in structured JSON, with frozen payloads and a
+"""Messages between the stages: CloudEvents 1.0 in structured JSON, with immutable payloads and a
 schema version.
 
 Messages carry identity and references. Only `livedex.changed` may carry content, up to
-`INLINE_LIMIT_BYTES`; larger content waits in the blob store and the message names it.
+`INLINE_LIMIT_BYTES`; larger content is in the blob store, and the message names it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ DOCUMENT_CHANGED = "livedex.document.changed"
 DOCUMENT_DELETED = "livedex.document.deleted"
 
 
-_NO_NUL = r"^[^\x00]*$"  # what no database can keep names nothing
+_NO_NUL = r"^[^\x00]*$"  # PostgreSQL cannot store NUL
 
 
 class Payload(BaseModel):
-    """The base of every payload: frozen, and nothing unknown in it."""
+    """Base of every payload: immutable, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,38 +52,45 @@ _FIELDS_ADDED_LATER = (
     "builds_on",
     "held",
 )
-"""Fields that came later: an event that says nothing of them has the digest that it had before
-there were any.
-"""
+"""Fields added later: an event without them keeps the digest of earlier releases."""
 
 
 class Changed(Payload):
     """A document changed at its source.
 
     Attributes:
-        deleted: it is gone; nothing else matters then.
-        any_version: it is gone whatever its version was, if that was accepted before this: a source
-            that deletes without versions.
+        tenant_id: owner of the document.
+        document_id: unique in the tenant.
+        version: grows with each change.
+        deleted: the document is deleted; all other fields are ignored.
+        any_version: deletes every version accepted before this event: for sources that delete
+            without versions.
         unreadable: why its content could not be read (permission, I/O): the last synced version
             stays.
         content: the bytes, base64; None where `blob` names them.
         blob: SHA-256 of the content in the blob store, hexadecimal.
-        url: where the content is to be had, instead of it: the chunk stage gets it, so that what
-            fails there is tried again.
-        gone_if_missing: where nothing stands at `url` any more (404, 410), the document is deleted.
-        seen_at: a URL at which the content stood when the change was sent. Nothing at `url` deletes
-            only if something stands there still: who may
-            not look at either is told that nothing is there, too. None: nothing at `url` is enough,
-            since the change itself says that the document is gone.
-        listing: no document changes by this: `content` says what has to be looked up, and each
-            change that is found becomes an event.
-        name: a file name, for the format.
-        acl: the principals that may read it; None: everybody of the tenant, empty: nobody; see
+        url: of the content, instead of `content`: the chunk stage fetches it and retries failures.
+        gone_if_missing: a missing content at `url` (404, 410) means that the document is deleted.
+        seen_at: a URL that had content when the change was sent. A missing content at `url` means a
+            delete only if this URL still has content: without access rights both are missing.
+            None: the check is not needed, because the change itself announces the delete.
+        listing: changes no document: `content` says which changes to list, and each of them becomes
+            an event.
+        size_bytes: of the content.
+        name: a file name, which may tell the format.
+        mime_type: which may tell the format.
+        collection: name of the collection.
+        source: name of the source.
+        title: of the document.
+        uri: for readers.
+        metadata: JSON object.
+        changed_at: time of the change at the source.
+        acl: the principals that may read it; None: the whole tenant; empty: no principal; see
             `livedex.pipeline.acl`.
-        patch: what changes of the newest version instead of its content, see
-            `livedex.pipeline.events.merge_patch`; nothing else of this then counts. builds_on,
-            held: of a patch: the newest version that was given before it, and the newest of these
-            whose event the broker holds for sure.
+        patch: changes the metadata of the newest version, see
+            `livedex.pipeline.events.merge_patch`; all other fields are ignored.
+        builds_on: of a patch: the newest version assigned before it.
+        held: of a patch: the newest of these versions whose event the broker certainly holds.
     """
 
     tenant_id: str = Field(min_length=1, max_length=200, pattern=_NO_NUL)
@@ -115,8 +122,8 @@ class Changed(Payload):
     @field_validator("changed_at")
     @classmethod
     def _in_a_calendar(cls, value: datetime | None) -> datetime | None:
-        """The first and the last years are what programs write who know no time, and databases
-        cannot hold all of them.
+        """Drop the years 1 and 9999: programs write them for an unknown time, and databases cannot
+        store all of them.
         """
         return value if value is None or 1 < value.year < 9999 else None
 
@@ -127,7 +134,7 @@ class Changed(Payload):
 
     @property
     def fence(self) -> Fence:
-        """What decides between this event and another of the same document: see `Fence`."""
+        """Return the fence that orders this event and others of its document."""
         own = self.model_dump(
             mode="json",
             exclude={
@@ -149,16 +156,16 @@ class Changed(Payload):
 
     @property
     def content_sha256(self) -> str | None:
-        """SHA-256 of the content, hexadecimal; None where there is none."""
+        """Return the hexadecimal SHA-256 of the content; None without content."""
         if self.blob is not None or self.content is None:
             return self.blob
         return hashlib.sha256(self.content_bytes()).hexdigest()
 
     def content_bytes(self) -> bytes:
-        """The bytes of `content`.
+        """Return the bytes of `content`.
 
         Raises:
-            RejectedError: it is no base64.
+            RejectedError: invalid base64.
         """
         try:
             return base64.b64decode(self.content or "", validate=True)
@@ -170,7 +177,7 @@ class Changed(Payload):
 
     @property
     def attributes(self) -> Attributes:
-        """What it carries besides its text."""
+        """Return the metadata of the document."""
         return Attributes(
             self.collection,
             self.source,
@@ -198,23 +205,21 @@ class ManifestRef(Payload):
 
     @property
     def fence(self) -> Fence:
-        """The fence of the version under way."""
+        """Return the fence of the version."""
         return Fence(self.version, bytes.fromhex(self.digest))
 
 
 HeaderValue: TypeAlias = str | list[str | None] | None
-"""What stood under one name among the headers of a record; a list where the name stood there more
-than once.
-"""
+"""The value of a header; a list if the name occurs more than once."""
 
 
 class DeadLetterData(Payload):
-    """An event that cannot be processed: what is told of a dead letter.
+    """A dead letter as it is published.
 
     Attributes:
         place: partition and offset, and key.
-        headers: text; what is no text in base64, behind "base64:".
-        payload: the exact bytes, base64; None where they are too large for a message: the table of
+        headers: text; other bytes as base64 after "base64:".
+        payload: the exact bytes, base64; None if they are too large for a message: the table of
             dead letters has them.
         payload_sha256: of the exact bytes, hexadecimal.
     """
@@ -239,12 +244,12 @@ P = TypeVar("P", Changed, ManifestRef, DeadLetterData)
 
 
 class Event(BaseModel, Generic[P]):
-    """The envelope: CloudEvents 1.0.
+    """An event: the envelope of CloudEvents 1.0.
 
     Attributes:
-        id: unique; kept through all stages, so that one change can be followed.
+        id: unique; the same in all stages, for tracing.
         subject: the document id.
-        accepted: extension: when the change was accepted by Livedex; carried through all stages.
+        accepted: extension: when Livedex accepted the change; the same in all stages.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -263,12 +268,14 @@ class Event(BaseModel, Generic[P]):
 
     @property
     def arrival(self) -> Arrival:
-        """When and where the broker took it; where it does not say, when it was accepted."""
+        """Return when and where the broker took the event; without it, when it was accepted."""
         return self._arrival or Arrival(self.accepted)
 
     def arrived(self, arrival: Arrival) -> Self:
-        """The same event, as the broker took it; it was not accepted later than that, whatever it
-        says itself.
+        """Return the event with its arrival; `accepted` is at most the time of arrival.
+
+        Args:
+            arrival: at the broker.
         """
         event = self.model_copy(update={"accepted": min(self.accepted, arrival.at)})
         event._arrival = arrival
@@ -276,12 +283,12 @@ class Event(BaseModel, Generic[P]):
 
     @property
     def tenant_id(self) -> TenantId:
-        """The tenant it is about."""
+        """Return the tenant of the document."""
         return TenantId(self.data.tenant_id)
 
     @property
     def document_id(self) -> DocumentId:
-        """The document it is about."""
+        """Return the id of the document."""
         return DocumentId(self.data.document_id)
 
     def key(self) -> str:
@@ -289,7 +296,7 @@ class Event(BaseModel, Generic[P]):
         return f"{self.data.tenant_id}/{self.data.document_id}"
 
     def encode(self) -> bytes:
-        """The event as JSON in UTF-8."""
+        """Return the event as JSON in UTF-8."""
         return orjson.dumps(self.model_dump(mode="json", exclude_none=True))
 
 

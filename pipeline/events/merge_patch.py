@@ -1,7 +1,4 @@
-"""Changes of what a document carries besides its content:
-
-JSON merge patches (RFC 7396) of its title, URI, metadata, rights and collection.
-"""
+"""Apply JSON merge patches (RFC 7396) to the metadata of documents."""
 
 from __future__ import annotations
 
@@ -13,12 +10,15 @@ from livedex.pipeline.acl import normalize_acl
 from livedex.pipeline.model import DEFAULT_COLLECTION, Attributes
 
 PATCH_FIELDS = ("title", "uri", "metadata", "acl", "collection")
-"""What a patch may hold."""
+"""Fields of a patch."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """A value with a patch applied: objects are merged, null takes a member away, anything else
-    takes its place.
+    """Return a value with a patch applied: objects are merged, and null removes a member.
+
+    Args:
+        target: before the patch.
+        patch: JSON value.
 
     Source: RFC 7396, section 2.
     """
@@ -38,8 +38,8 @@ def patch_attributes(attributes: Attributes, patch: Mapping[str, Any]) -> Attrib
 
     Args:
         attributes: before the patch.
-        patch: some of `FIELDS`; null removes a title, URI or metadata, makes the document readable
-            for the whole tenant, or moves it to the default collection.
+        patch: some of `PATCH_FIELDS`; null removes a title, URI or metadata, makes the document
+            readable for the whole tenant, or moves it to the default collection.
     """
     found = attributes
     if "title" in patch:

@@ -1,7 +1,4 @@
-"""What is told outside of what became of a document:
-
-CloudEvents 1.0 in structured JSON, with ids and without any text.
-"""
+"""Notifications of subscribers: CloudEvents 1.0 in structured JSON, with ids and without text."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from livedex.pipeline.model import Attributes, TenantId
 
 DELETED = "livedex.deleted"
 NOTIFY_STAGE = "notify"
-"""The stage: of dead letters, of metrics, and of the role."""
+"""Name of the stage in dead letters, metrics and roles."""
 
 NotificationKind = Literal["synced", "deleted", "dead"]
 _TYPES: Mapping[NotificationKind, str] = {"synced": SYNCED, "deleted": DELETED, "dead": DEAD}
@@ -28,13 +25,18 @@ _KINDS: Mapping[str, NotificationKind] = {kind: name for name, kind in _TYPES.it
 
 
 class NotificationData(Payload):
-    """What a notice says.
+    """Data of a notification.
 
     Attributes:
-        document_id, version: None where a dead letter's bytes do not say.
-        state: of the version that is visible now; of `synced` and `deleted`. collection, source: of
-            the document; of a deleted one, those that it had. stage, reason, letter_id: of a dead
-            letter: where it died, a code from a closed set, and what `livedex dead show` takes.
+        tenant_id: owner of the document.
+        document_id: None if a dead letter does not name it.
+        version: None if a dead letter does not name it.
+        collection: of the document; of a deleted one, the last.
+        source: of the document; of a deleted one, the last.
+        state: of the visible version, for `synced` and `deleted`.
+        stage: of a dead letter: the stage that failed.
+        reason: of a dead letter: a code from a closed set.
+        letter_id: of a dead letter: the id for `livedex dead show`.
     """
 
     tenant_id: str
@@ -49,7 +51,7 @@ class NotificationData(Payload):
 
 
 class _Envelope(BaseModel):
-    """A notice as it is sent."""
+    """A notification as it is sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,14 +68,20 @@ class _Envelope(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What one subscriber has still to be told.
+    """A pending notification of one subscriber.
 
     Attributes:
-        notice_id: its place: later ones of the same document have greater ones.
-        event_id: the same whenever it is sent, and for every subscriber.
-        data: what `About` has beside the ids.
-        attempts: that failed.
-        leased_until: whoever took it has it until then; None: nobody has.
+        notice_id: grows with each notification of a document.
+        tenant_id: owner of the document.
+        subscriber: its name.
+        event_id: the same in every attempt, and for every subscriber.
+        kind: of the event.
+        document_id: None if a dead letter does not name it.
+        version: None if a dead letter does not name it.
+        data: the other fields of `NotificationData`.
+        at: time of the event.
+        attempts: failed ones.
+        leased_until: end of the lease; None: not leased.
     """
 
     notice_id: int
@@ -90,11 +98,11 @@ class Notification:
 
     @property
     def webhook_id(self) -> str:
-        """The id of its event as it is sent."""
+        """Return the event id as it is sent."""
         return self.event_id.hex
 
     def encode(self) -> bytes:
-        """The event as JSON in UTF-8; the same bytes whenever it is sent."""
+        """Return the event as JSON in UTF-8; the same bytes in every attempt."""
         about = NotificationData(
             tenant_id=self.tenant_id,
             document_id=self.document_id,
@@ -121,13 +129,13 @@ class Notification:
 def notification_of_version(
     state: str, new: Attributes, before: tuple[str, str], *, keep: bool
 ) -> tuple[NotificationKind, dict[str, Any]]:
-    """The kind of notice that a version's becoming visible is, and what it says.
+    """Return kind and data of the notification of a version that becomes visible.
 
     Args:
-        state: that the document has now.
-        new: what this version says of the document.
-        before: the collection and the source that the document had.
-        keep: what was visible stays.
+        state: of the document now.
+        new: metadata of the version.
+        before: previous collection and source of the document.
+        keep: the visible content stays.
     """
     collection, source = before if keep or state == "deleted" else (new.collection, new.source)
     return "deleted" if state == "deleted" else "synced", {
@@ -138,16 +146,22 @@ def notification_of_version(
 
 
 def decode_notification(raw: bytes, subscriber: str) -> Notification:
-    """A notice from the bytes of its dead letter, to be told again.
+    """Return the notification in a dead letter, for a replay.
+
+    Args:
+        raw: payload of the dead letter.
+        subscriber: its name.
 
     Raises:
-        RejectedError: the bytes are no notice.
+        RejectedError: the payload is not a notification.
     """
     try:
         found = _Envelope.model_validate_json(raw)
         kind = _KINDS[found.type]
     except (ValidationError, KeyError) as exc:
-        raise RejectedError("the letter holds no notice", reason="invalid_event") from exc
+        raise RejectedError(
+            "the dead letter contains no notification", reason="invalid_event"
+        ) from exc
     rest = found.data.model_dump(exclude_none=True, exclude={"tenant_id", "document_id", "version"})
     about = found.data
     return Notification(

@@ -63,7 +63,7 @@ def test_up_waits_for_kafka_syncs_and_ends_with_and_without_it(
     out, log = tmp_path / "up.out", tmp_path / "up.log"
 
     def waits() -> bool:
-        return "is waited for" in log.read_text("utf-8")
+        return "is unavailable, waiting" in log.read_text("utf-8")
 
     def ready() -> bool:
         return "ready http" in out.read_text("utf-8")

@@ -37,7 +37,7 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedex.consumers.kafka.client_rebootstrap._AGAIN_AFTER_S", 0.2)
     monkeypatch.setattr("livedex.consumers.lost_records._COLLECT_S", 0.2)
     monkeypatch.setattr("livedex.consumers.lost_records._MIN_AGE_S", 0.0)
-    monkeypatch.setattr("livedex.consumers.kafka.output_topics._AGAIN_EVERY_S", 0.2)
+    monkeypatch.setattr("livedex.consumers.kafka.output_topics._RETRY_EVERY_S", 0.2)
     monkeypatch.setitem(
         KafkaBroker.__init__.__globals__["PRODUCER_OPTIONS"], "metadata_max_age_ms", 500
     )

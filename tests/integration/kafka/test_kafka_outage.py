@@ -36,7 +36,7 @@ def mortal(
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.CHECK_EVERY_S", 0.2)
     monkeypatch.setattr("livedex.consumers.kafka.cluster_monitor.PING_TIMEOUT_S", 1.0)
     monkeypatch.setattr("livedex.consumers.kafka.broker.ACCEPT_S", 2.0)
-    monkeypatch.setattr("livedex.consumers.kafka.broker.TELL_AFTER_S", 0.5)
+    monkeypatch.setattr("livedex.consumers.kafka.broker.REPORT_AFTER_S", 0.5)
     return KafkaInstallation(
         owner_url,
         kafka_server.bootstrap,

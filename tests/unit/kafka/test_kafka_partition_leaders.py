@@ -70,7 +70,7 @@ async def test_what_waits_for_a_place_ends_with_its_partition() -> None:
 
 
 async def test_only_what_is_told_on_a_partition_without_a_leader_waits(monkeypatch: Any) -> None:
-    monkeypatch.setattr(announcements, "_AGAIN_EVERY_S", 0.001)
+    monkeypatch.setattr(announcements, "_RETRY_EVERY_S", 0.001)
     offline, written, health = {1}, list[int](), dict[str, str | None]()
 
     async def write(topic: str, event: Any) -> None:

@@ -17,7 +17,7 @@ def problems(
 ) -> list[tuple[bool, str]]:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     return [
-        (p.refused, str(p))
+        (p.is_fatal, str(p))
         for p in check_topic(
             PLANS[name], ExistingTopic(partitions, replication, dict(PLANS[name].config) | settings)
         )
