@@ -1,4 +1,4 @@
-"""From the setting LIVEDEX_EMBEDDER to an embedder."""
+"""Build the embedder that the setting LIVEDEX_EMBEDDER names."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ def build_embedder(
     api_key: SecretStr | None = None,
     dimensions: int | None = None,
 ) -> Embedder:
-    """The embedder that a setting names. Nothing is asked of it yet.
+    """Return the embedder that a setting names, without a request.
 
     Args:
-        spec: `local`, `openai:MODEL`, `ollama:MODEL`, or `package.module:Class`: a class with the
-            names of `Embedder`, which is called
-            with those of the keywords `url`, `api_key` and `dimensions` that it takes and that are
-            set.
-        url: of the provider's API; None means its own.
-        api_key: its key.
-        dimensions: the length of vectors that is configured.
+        spec: `local`, `openai:MODEL`, `ollama:MODEL`, or `package.module:Class`: a class that
+            implements `Embedder`, called with those of the keywords `url`, `api_key` and
+            `dimensions` that it takes and that are set.
+        url: of the provider's API; None: its default.
+        api_key: of the provider.
+        dimensions: configured length of vectors.
 
     Raises:
-        ConfigError: unknown, not offered, or incomplete; names the setting, its value and what is
-        possible.
+        ConfigError: unknown, not supported, or incomplete; names the setting, its value and
+            possible values.
     """
     kind, _, name = spec.strip().partition(":")
     if kind == "local" and not name:
@@ -76,7 +75,7 @@ def _openai(
     api_key: SecretStr | None,
     dimensions: int | None,
 ) -> Embedder:
-    # here: the local model needs no HTTP client
+    # imported here: the local model needs no HTTP client
     from livedex.pipeline.embedding.openai_embedder import (
         OLLAMA_URL,
         OPENAI_URL,
@@ -116,8 +115,8 @@ def _of_class(spec: str, module: str, name: str, given: dict[str, object]) -> Em
 
 
 def _imported(module: str) -> ModuleType:
-    """A module of an installed package, or else of the working folder, which an installed program
-    does not look into by itself.
+    """Import a module of an installed package or of the working folder, which is not on the path of
+    an installed program.
     """
     here = os.getcwd()
     if here not in sys.path:

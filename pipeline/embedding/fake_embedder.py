@@ -1,6 +1,4 @@
-"""An embedder for tests, here and in other projects: it needs no model, counts what it is sent,
-and fails as it is told to.
-"""
+"""A fake embedder for tests: needs no model, records requests, and fails on demand."""
 
 from __future__ import annotations
 
@@ -16,23 +14,22 @@ Script = Callable[[Sequence[str], int], Awaitable[Vectors | None]]
 
 
 async def _as_usual(texts: Sequence[str], request: int) -> None:
-    """Answer well."""
+    """Return the usual vectors."""
 
 
 class FakeEmbedder:
-    """Texts that share words get vectors that are near: the sum of signed hashes of the words.
+    """Texts with common words get similar vectors: the sum of signed hashes of the words.
 
     Args:
-        dimensions: length of a vector, >= 1; 64 without.
+        dimensions: length of a vector, >= 1; None: 64.
         limits: the bounds of one request.
 
     Attributes:
-        texts: every text of a document that was answered with a vector, in order.
-        queries: every query that was answered, probes included.
-        sent: the texts of every request, in order, answered or not.
-        script: called before each answer with the texts and the number of the request, from 0: it
-            may wait, raise what is to go wrong,
-            or give other vectors; None means the usual ones.
+        texts: every embedded document text, in order.
+        queries: every embedded query, including probes.
+        sent: the texts of every request, in order, including failed ones.
+        script: called before each response with the texts and the number of the request, from 0: it
+            may wait, raise an error, or return other vectors; None: the usual ones.
         closed: whether `close` was called.
     """
 
@@ -46,26 +43,31 @@ class FakeEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Names the vector space."""
+        """Return the name of the vector space."""
         return "counting"
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
+        """Return the length of a vector."""
         return self._dimensions
 
     @property
     def limits(self) -> EmbedLimits:
-        """The bounds of one request."""
+        """Return the bounds of a request."""
         return self._limits
 
     @property
     def requests(self) -> int:
-        """Requests so far, answered or not."""
+        """Return the number of requests, including failed ones."""
         return len(self.sent)
 
     async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
-        """Vectors for texts, in the same order, unless something else is scripted."""
+        """Embed texts, in the same order, unless the script decides otherwise.
+
+        Args:
+            texts: n texts, n >= 1.
+            kind: decides where they are recorded.
+        """
         self.sent.append(list(texts))
         scripted = await self.script(texts, len(self.sent) - 1)
         if scripted is not None:
@@ -74,7 +76,11 @@ class FakeEmbedder:
         return np.stack([self.vector(text) for text in texts])
 
     def vector(self, text: str) -> Vector:
-        """The vector of a text: shape (dimensions,), of length 1, the same in every process."""
+        """Return the vector of a text: shape (dimensions,), of length 1, the same in every process.
+
+        Args:
+            text: any.
+        """
         found = np.zeros(self._dimensions, dtype=np.float32)
         for word in re.findall(r"\w+", text.lower()):
             number = zlib.crc32(word.encode())
@@ -85,5 +91,5 @@ class FakeEmbedder:
         return unit
 
     async def close(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.closed = True

@@ -1,8 +1,7 @@
-"""The embedder that needs nothing: wordllama's weights out of its wheel, run by model2vec, without
-any network.
+"""The built-in embedder: wordllama's weights from its wheel, run by model2vec, offline.
 
-wordllama itself is never imported: its import sets up logging, and its loader looks for the
-tokenizer in the wrong folder and then downloads it.
+wordllama itself is not imported: its import configures logging, and its loader looks for the
+tokenizer in the wrong folder and downloads it.
 
 Measured on one core, passages of 730 characters: 4,800 a second with the weights widened to float32
 (3,300 as they are, in float16); four fifths of that time is the tokenizer's. Slices of 32 texts
@@ -35,14 +34,13 @@ _LIMITS = EmbedLimits(
 
 
 class LocalEmbedder:
-    """A static model in this process: a vector is the mean of its tokens' vectors.
+    """A static in-process model: a vector is the mean of its tokens' vectors.
 
-    One thread does all the work, so the event loop never waits. Texts go to it in slices, each
-    after the other has ended: a query waits for one slice (about 7 ms), however many documents are
-    under way.
+    One thread does all the work and does not block the event loop. It takes texts in slices, so a
+    query waits for one slice (about 7 ms), however many documents are being embedded.
 
-    A text without a token that the model knows gets the unit vector with equal components: it is
-    near to nothing, and never zero.
+    A text without a known token gets the unit vector with equal components: it is similar to
+    nothing, and never a zero vector.
     """
 
     in_process = True
@@ -53,21 +51,25 @@ class LocalEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Names the vector space."""
+        """Return the name of the vector space."""
         return MODEL_ID
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
+        """Return the length of a vector."""
         return DIMENSIONS
 
     @property
     def limits(self) -> EmbedLimits:
-        """The bounds of one request; one at a time, because there is one thread."""
+        """Return the bounds of a request; one at a time, because there is one thread."""
         return _LIMITS
 
     async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
-        """Turn texts into vectors, in the same order; queries and documents alike.
+        """Embed texts, in the same order; queries and documents alike.
+
+        Args:
+            texts: n texts, n >= 1.
+            kind: ignored.
 
         Returns:
             float32 array of shape (n, 256), each row of length 1.
@@ -82,7 +84,7 @@ class LocalEmbedder:
         )
 
     async def close(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._thread.shutdown(wait=False)
 
     def _run(self, texts: list[str]) -> Vectors:

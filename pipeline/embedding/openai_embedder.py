@@ -1,9 +1,8 @@
-"""An embedding model behind OpenAI's protocol: OpenAI itself, Ollama, vLLM, LM Studio,
-text-embeddings-inference and others.
+"""Embed texts by the OpenAI protocol: OpenAI, Ollama, vLLM, LM Studio and other servers.
 
 Source: OpenAI's API reference, "Create embeddings": 2,048 texts and 300,000 tokens in a request,
-8,192 tokens in a text. The limits here are in characters, of which a token has one at the least in
-practice (Chinese) and four in English.
+8,192 tokens in a text. The limits here are in characters: a token has at least one in practice
+(Chinese), and four in English.
 """
 
 from __future__ import annotations
@@ -33,23 +32,22 @@ _SHORTENABLE = "text-embedding-3"
 
 
 class OpenAIEmbedder:
-    """`POST {url}/embeddings`.
+    """Sends `POST {url}/embeddings`.
 
     Args:
-        model: as the provider names it.
-        url: of the API, with its version: `https://api.openai.com/v1`, or that of a compatible
-            server.
-        api_key: sent as a bearer token, where there is one.
-        dimensions: the length wished for; sent only to the models that can shorten their vectors
+        model: its name at the provider.
+        url: of the API with its version: `https://api.openai.com/v1`, or of a compatible server.
+        api_key: sent as a bearer token; None: no key.
+        dimensions: configured length; sent only to models that can shorten their vectors
             (`text-embedding-3-…`).
-        provider: the first part of the vector space's name.
+        provider: first part of the name of the vector space.
         limits: the bounds of one request.
-        now: aware; for Retry-After as a date.
+        now: returns the present time, aware; for a Retry-After date.
 
     Proxies of the environment are used, but never for a server on this machine.
 
     Raises:
-        ConfigError: the URL is none, or no header can hold the key.
+        ConfigError: invalid URL, or characters in the key that a header cannot contain.
     """
 
     def __init__(
@@ -71,24 +69,28 @@ class OpenAIEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Names the vector space."""
+        """Return the name of the vector space."""
         return f"{self._provider}:{self._model}"
 
     @property
     def dimensions(self) -> int | None:
-        """Length of a vector, as wished for or as first answered."""
+        """Return the length of a vector, as configured or first returned."""
         return self._dimensions
 
     @property
     def limits(self) -> EmbedLimits:
-        """The bounds of one request."""
+        """Return the bounds of a request."""
         return self._limits
 
     async def embed(self, texts: Sequence[str], *, kind: TextKind) -> Vectors:
-        """Turn texts into vectors; see `Embedder.embed`.
+        """Embed texts; see `Embedder.embed`.
 
-        All vectors of an answer have one length; to compare it with the one wished for is left to
-        the caller, who has to be able to say at the start which one came.
+        All vectors of a response have the same length. The caller compares it with the configured
+        one, and reports both at the start.
+
+        Args:
+            texts: n texts within the limits, n >= 1.
+            kind: decides about the timeout.
         """
         body = await self._post([valid_unicode(text) for text in texts], kind)
         vectors = unit_vectors(parse_embeddings_response(body, len(texts), texts), len(texts), None)
@@ -149,7 +151,7 @@ class OpenAIEmbedder:
         return self._http
 
     def _place(self) -> str:
-        """Where it was sent, without what may be secret in a URL."""
+        """Return scheme and host of the URL, without possible secrets."""
         return f"{self._url.scheme}://{self._url.netloc.decode('ascii', 'replace')}"
 
 

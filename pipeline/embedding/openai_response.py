@@ -1,17 +1,17 @@
-"""An answer in OpenAI's protocol: `{"data": [{"index": 0, "embedding": [0.1, …]}, …]}`, in any
-order, and the shapes that compatible servers make of it.
+"""Parse a response of the OpenAI protocol: `{"data": [{"index": 0, "embedding": [0.1, …]}, …]}` in
+any order, and the variants of compatible servers.
 
-| shape | how it is read |
+| variant | interpretation |
 |---|---|
-| no `index`, of some items or of all | the item's place is its index |
-| `index` as a text of digits | as the number |
-| `embedding` as base64 of little-endian float32 | as the numbers (OpenAI's `encoding_format:
+| no `index` in some or all items | the position of the item |
+| `index` as a string of digits | the number |
+| `embedding` as base64 of little-endian float32 | the numbers (OpenAI's `encoding_format:
 base64`) |
-| `[[0.1, …], …]` instead of objects, or one row in a row | as the vectors, by place |
+| `[[0.1, …], …]` instead of objects, or one row in a row | the vectors, by position |
 | the list below `data`, `embeddings`, `result`, `results`, `response`, `output` or `body`, or alone
-| wherever it is |
+| the vectors |
 
-Nothing of a wrong answer is used: which of its vectors belongs to which text can no longer be told.
+An invalid response is discarded as a whole: its vectors cannot be assigned to texts.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _FLOAT32_BYTES = 4
 def parse_embeddings_response(
     body: bytes, count: int, texts: Sequence[str] = ()
 ) -> NDArray[np.float64]:
-    """Return the vectors of an answer, in the order of the texts.
+    """Return the vectors of a response, in the order of the texts.
 
     Args:
-        body: what the provider sent with status 200.
-        count: how many texts it was sent, >= 1.
-        texts: these, which are not said again in an error.
+        body: of a response with status 200.
+        count: number of texts in the request, >= 1.
+        texts: of the request; errors contain none of them.
 
     Returns:
-        array of shape (count, d); values may be infinite or NaN, which `unit_vectors` refuses.
+        array of shape (count, d); values may be infinite or NaN, which `unit_vectors` rejects.
 
     Raises:
-        RetryableError: anything else than one list of d numbers for each text; it names the index.
+        RetryableError: not exactly one list of d numbers for each text; it names the index.
     """
     items = _items(body, texts)
     if len(items) != count:
@@ -83,7 +83,7 @@ def _items(body: bytes, texts: Sequence[str]) -> list[Any]:
 
 
 def _unwrapped(answer: Any, depth: int) -> list[Any] | None:
-    """The list of vectors in an answer, however deep; None where there is none."""
+    """Return the list of vectors in a response at any depth; None without one."""
     if isinstance(answer, list):
         return answer if answer or depth else None
     if isinstance(answer, dict) and depth < len(_WRAPPERS):

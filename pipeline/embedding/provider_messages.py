@@ -1,20 +1,20 @@
-"""What a provider says in words, fit to be kept in a dead letter: short, in one line, without
-credentials and without the texts that it was sent.
+"""Extract a provider's error message in a form that a dead letter may contain: short, on one line,
+without credentials and without the texts of the request.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from livedex.pipeline.embedding.provider_json import parse_provider_json
 from livedex.pipeline.runtime.credential_masking import mask_credentials
 
 MAX_CHARACTERS = 240
-_LOOKED_AT_BYTES, _PAGE_BYTES = 65_536, 16_384
-_GRAM = 12  # as many characters in a row as a text has are the text's
+_MAX_BYTES, _PAGE_BYTES = 65_536, 16_384
+_GRAM = 12  # a shared run of so many characters counts as a quotation of a text
 _LEFT_OUT = "…"
 _MARKUP = re.compile(
     r"<(script|style)\b.*?(</\1\s*>|$)|<!--.*?(-->|$)|<[^<>]{0,2000}>", re.I | re.S
@@ -24,24 +24,30 @@ _NAMED = ("message", "detail", "error_message", "error_description", "msg", "rea
 
 
 def error_message(body: bytes, texts: Sequence[str] = (), *secrets: str | None) -> str:
-    """Return what the body of an answer says; empty where it says nothing.
+    """Return the message in the body of an error response; empty without one.
 
     Args:
         body: JSON of any shape, HTML or plain text.
-        texts: that were sent; nothing of them that is longer than a few characters is said again.
-        secrets: that must not be shown.
+        texts: of the request; the message quotes at most a few characters of them.
+        *secrets: that the message must not contain.
     """
-    head = body[:_LOOKED_AT_BYTES]
+    head = body[:_MAX_BYTES]
     try:
-        found = _said(json.loads(head), 0)
-    except (ValueError, RecursionError):
+        found = _said(parse_provider_json(head), 0)
+    except ValueError:
         text = head[:_PAGE_BYTES].decode("utf-8", "replace")
         found = html.unescape(_MARKUP.sub(" ", text)) if "<" in text else text
     return redact(found or "", texts, *secrets)
 
 
 def redact(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
-    """Return words of a provider as they may be shown; arguments as of `words_of`."""
+    """Return a provider's words without secrets and quotations.
+
+    Args:
+        said: the words.
+        texts: of the request; the result quotes at most a few characters of them.
+        *secrets: that the result must not contain.
+    """
     line = " ".join(
         "".join(c if c.isprintable() else " " for c in said[: 8 * MAX_CHARACTERS]).split()
     )
@@ -51,7 +57,7 @@ def redact(said: str, texts: Sequence[str] = (), *secrets: str | None) -> str:
 
 
 def _said(answer: Any, depth: int) -> str | None:
-    """The words in an error's body; None where there are none."""
+    """Return the message in a parsed body; None without one."""
     if isinstance(answer, str):
         return answer
     if depth > 4:

@@ -1,4 +1,4 @@
-"""What each HTTP status of a provider says: one table from 100 to 599, without a gap."""
+"""Classify HTTP statuses of embedding providers, from 100 to 599."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ StatusClass: TypeAlias = Literal[
     "answered", "throttled", "server", "payment", "denied", "too_large", "refused"
 ]
 """
-| kind | what is done |
+| class | reaction |
 |---|---|
-| answered | its body is read |
-| throttled | nothing is sent for a while |
-| server | retried, then waited for: it says nothing about the text |
-| payment | an outage at once: only a person can mend it |
-| denied | a probe decides: not answered, it is an outage; answered, the text that is denied is
-searched for (a firewall may dislike its words) |
+| answered | the body is parsed |
+| throttled | requests pause |
+| server | retried; the text is not at fault |
+| payment | an immediate outage: only a person can fix it |
+| denied | a probe decides: if it fails, it is an outage; otherwise bisection finds the denied
+text (a firewall may reject its words) |
 | too_large | the request is halved |
-| refused | the text that is refused is searched for by halving, and a probe has to be answered
-before it is blamed |
+| refused | bisection finds the rejected text; it is rejected only if a probe succeeds |
 """
 
 _SERVER = frozenset(
@@ -46,7 +45,7 @@ _THROTTLED = frozenset({420, 429, 430})
 
 
 def classify_status(status: int) -> StatusClass:
-    """Return what a status says.
+    """Return the class of a status.
 
     Args:
         status: 100..599.

@@ -1,4 +1,4 @@
-"""What makes numbers vectors that may be stored: the right shape, finite, of length 1."""
+"""Validate and normalize vectors."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from livedex.pipeline.embedding.embedder import Vectors
 from livedex.pipeline.errors import RetryableError
 
 MAX_HALF_PRECISION = 65_504.0
-"""The greatest value of a half-precision number; no model answers with more.
+"""Greatest half-precision number; no model returns a greater value.
 
 Source: IEEE 754, binary16.
 """
 MAX_DIMENSIONS = 4_000
-"""The longest vector that is stored: of an HNSW index over halfvec.
+"""Maximum dimensions of an HNSW index over halfvec.
 
 Source: pgvector's README, "HNSW".
 """
-_SMALLEST_LENGTH = 1e-6  # no model answers with less; zeros that were computed do
+_SMALLEST_LENGTH = 1e-6  # no model returns a shorter vector; rounded zeros are shorter
 
 
 def unit_vectors(rows: NDArray[Any], count: int, dimensions: int | None) -> Vectors:
-    """Check a provider's numbers and bring each row to length 1.
+    """Validate the vectors of a response, and scale each to length 1.
 
     Args:
-        rows: what was answered, meant to be of shape (count, dimensions).
-        count: how many texts were sent, >= 1.
-        dimensions: the length a row must have; None takes any.
+        rows: of the response; expected shape (count, dimensions).
+        count: number of texts in the request, >= 1.
+        dimensions: required length of a row; None: any.
 
     Returns:
         float32 array of shape (count, dimensions), finite, each row of length 1.
 
     Raises:
-        RetryableError: wrong count or length, a value that is not finite or beyond any model's, a
-        row of length 0; it names the row.
+        RetryableError: wrong count or length, a value that is not finite or too great, or a zero
+            vector; it names the row.
     """
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] < 1:
         raise RetryableError(f"wrong answer: an array of shape {rows.shape} for {count} texts")
