@@ -24,6 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "broker": ("broker_url",),
     "embedding": ("embedder", "embedder_url", "embedder_api_key", "dimensions"),
+    "reranking": ("reranker", "reranker_url", "reranker_api_key"),
     "answers": ("chat", "chat_url", "chat_api_key"),
     "documents": (
         "chunk_size",

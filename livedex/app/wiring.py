@@ -26,6 +26,8 @@ from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.events.consumer_lag import ConsumerLag
+from livedex.pipeline.rerank.reranker_factory import build_reranker
+from livedex.pipeline.rerank.reranking_engine import RerankingEngine
 from livedex.pipeline.runtime.health import ProcessHealth
 from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
@@ -84,7 +86,7 @@ class AppContext:
     embeddings: EmbeddingService
     claims: EmbeddingClaims | None
     generations: ActiveGeneration
-    engine: SearchEngine
+    engine: RerankingEngine
     operations: InstallationStatus
     backlog: ConsumerLag
     letters: DeadLetterStore
@@ -184,7 +186,14 @@ async def open_app_context(
             metrics=metrics,
         )
         chat = build_chat_model(settings.chat, url=settings.chat_url, api_key=settings.chat_api_key)
-        ask = AskEngine(engine, database, chat, text_search_config=settings.text_search_config)
+        searches = RerankingEngine(
+            engine,
+            build_reranker(
+                settings.reranker, url=settings.reranker_url, api_key=settings.reranker_api_key
+            ),
+        )
+        stack.push_async_callback(searches.close)
+        ask = AskEngine(searches, database, chat, text_search_config=settings.text_search_config)
         stack.push_async_callback(ask.close)
         nobody_else = alone and not settings.kafka_servers and settings.database_url is None
         claims = (
@@ -206,7 +215,7 @@ async def open_app_context(
             embeddings,
             claims,
             generations,
-            engine,
+            searches,
             operations,
             backlog,
             DeadLetterStore(database),

@@ -169,6 +169,9 @@ class Hit(BaseModel):
     embedding: list[float] | None = None
     explain: dict[str, Any] | None = None
     highlights: list[Fragment] | None = None
+    rerank_score: float | None = Field(
+        default=None, description="with `rerank`: what the hits are ordered by"
+    )
     also_in: list[OtherDocument] | None = Field(
         default=None, description="with `collapse`: other documents that hold this passage"
     )
@@ -190,7 +193,8 @@ class Hits(BaseModel):
     hits: list[Hit]
     degraded: list[str] = Field(
         description="retrievers that failed or were incomplete: `vector` while the embedder is "
-        "unavailable, or while some documents lack vectors of the current model"
+        "unavailable, or while some documents lack vectors of the current model; `rerank` if the "
+        "reranker did not answer"
     )
     took_ms: float
     facets: dict[str, dict[str, int]] | None = Field(

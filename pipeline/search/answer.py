@@ -45,6 +45,7 @@ class Hit(TypedDict):
     embedding: NotRequired[list[float]]
     explain: NotRequired[dict[str, Any]]
     highlights: NotRequired[list[Fragment]]
+    rerank_score: NotRequired[float]
     also_in: NotRequired[list[dict[str, Any]]]
     context: NotRequired[list[ContextChunk]]
 

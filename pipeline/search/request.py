@@ -118,6 +118,7 @@ class SearchRequest(BaseModel):
         source, mime_type: only documents of these.
         path_prefix: only documents whose id begins with one of these.
         changed_at, synced_at: only documents changed at their source, or made searchable, then.
+        rerank: let the configured reranker order the best 50 hits.
         mmr: order hits so that each is relevant and unlike those before it.
         mmr_lambda: weight of relevance in MMR; 1 is relevance alone, 0 diversity alone.
         top_p: only the best hits whose softmax of fused scores adds up to this share.
@@ -164,6 +165,7 @@ class SearchRequest(BaseModel):
     mime_type: Names | None = None
     changed_at: TimeRange | None = None
     synced_at: TimeRange | None = None
+    rerank: bool = False
     mmr: bool = False
     mmr_lambda: Share = 0.5
     top_p: Share | None = None
@@ -204,6 +206,12 @@ class SearchRequest(BaseModel):
         if value:
             parse_filter(value)
         return value
+
+    @model_validator(mode="after")
+    def _reranks_whole_answers(self) -> SearchRequest:
+        if self.rerank and (self.cursor is not None or self.group_by is not None):
+            raise ValueError("`rerank` goes with neither `cursor` nor `group_by`")
+        return self
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> SearchRequest:

@@ -174,6 +174,16 @@ class Settings(BaseSettings):
         None, "URL of the embedding API", shown="the provider's"
     )
     embedder_api_key: SecretStr | None = setting_field(None, "API key of the embedding provider")
+    reranker: str | None = setting_field(
+        None,
+        "Model that orders the best hits anew where a search asks for it: `cohere:MODEL`, "
+        "`jina:MODEL`, `voyage:MODEL`, or `tei` (text-embeddings-inference)",
+        shown="none",
+    )
+    reranker_url: str | None = setting_field(
+        None, "URL of the reranking API", shown="the provider's"
+    )
+    reranker_api_key: SecretStr | None = setting_field(None, "API key of the reranking provider")
     chat: str = setting_field(
         "extractive",
         "Model that writes answers to questions: `extractive` (sentences of the documents, without "
