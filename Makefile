@@ -32,6 +32,9 @@ run: $(RUN_STAMP) ## start everything on a folder of sample documents, or on oth
 test: $(STAMP) ## run every test, three files at a time: most of them wait for servers and processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
+test-unit: $(STAMP) ## run the tests that need no server
+	$(BIN)/python -m pytest --numprocesses 2 -m unit tests/unit
+
 coverage: $(STAMP) ## run every test and fail below the coverage floor of pyproject.toml; writes coverage.xml
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=xml
 

@@ -44,6 +44,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = Path(config.stash[_FOLDER].name) / "run"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its folder, and by the broker that it needs."""
+    kinds = {"unit": "unit", "integration": "integration", "contract": "integration", "e2e": "e2e"}
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        item.add_marker(kinds[folder])
+        fixtures = set(getattr(item, "fixturenames", ()))
+        uses_kafka = fixtures & {"kafka", "kafka_server", "kafka_cluster"} or "kafka" in item.nodeid
+        if uses_kafka and folder != "unit":
+            item.add_marker("kafka")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Take them away."""
     if _FOLDER in config.stash:
