@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from livedex.pipeline.chat.chat_model import ChatMessage
-from livedex.pipeline.search.request import Query, SearchRequest
+from livedex.pipeline.search.request import Query, SearchRequest, few_keys
 
 MAX_HISTORY = 20
 MAX_SOURCES = 50
@@ -34,7 +34,9 @@ class AskRequest(SearchRequest):
     """
 
     question: Query
-    history: list[HistoryMessage] = Field(default=[], max_length=MAX_HISTORY)
+    history: list[Annotated[HistoryMessage, BeforeValidator(few_keys)]] = Field(
+        default=[], max_length=MAX_HISTORY, fail_fast=True
+    )
     stream: bool = False
     max_tokens: Annotated[int, Field(ge=16, le=16_000)] = 800
 

@@ -129,10 +129,9 @@ def detect_format(name: str, mime_type: str | None) -> tuple[TextFormat, str] | 
         return format_, _MIME_OF[format_]
     if format_ is not None:
         return format_, given or _MIME_OF.get(found) or _MIME_OF.get(format_, "text/plain")
-    if is_supported_file(name) or given.startswith("text/"):
-        return (
-            "lines" if name.rsplit("/", 1)[-1].lower() in _BARE_CODE else "plain"
-        ), given or "text/plain"
+    last = name.rsplit("/", 1)[-1].lower()
+    if (not found and last in _BARE) or given.startswith("text/"):
+        return "lines" if last in _BARE_CODE else "plain", given or "text/plain"
     return ("plain", "text/plain") if not found else None
 
 

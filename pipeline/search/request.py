@@ -25,6 +25,7 @@ from livedex.pipeline.search.metadata_filter import parse_filter
 
 MAX_QUERY_CHARACTERS = 20_000
 MAX_NAMES = 1_000
+_MAX_KEYS = 8  # of a nested object: each unknown one would be an error of its own
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["min_max", "rrf", "weighted"]
 DEFAULT_RRF_K = 60
@@ -67,6 +68,13 @@ _Name = Annotated[str, Field(json_schema_extra={"pattern": NO_NUL_PATTERN}), Aft
 _Listed = Annotated[list[_Name], Field(max_length=MAX_NAMES, fail_fast=True)]
 Names = Annotated[_Listed, BeforeValidator(_as_list, json_schema_input_type=_Name | _Listed)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def few_keys(value: object) -> object:
+    """Refuse an object with far more fields than any has, before each is an error."""
+    if isinstance(value, dict) and len(value) > _MAX_KEYS:
+        raise ValueError(f"an object of at most {_MAX_KEYS} fields")
+    return value
 
 
 class TimeRange(BaseModel):
@@ -163,8 +171,8 @@ class SearchRequest(BaseModel):
     source: Names | None = None
     path_prefix: Names | None = None
     mime_type: Names | None = None
-    changed_at: TimeRange | None = None
-    synced_at: TimeRange | None = None
+    changed_at: Annotated[TimeRange, BeforeValidator(few_keys)] | None = None
+    synced_at: Annotated[TimeRange, BeforeValidator(few_keys)] | None = None
     rerank: bool = False
     mmr: bool = False
     mmr_lambda: Share = 0.5
@@ -174,7 +182,7 @@ class SearchRequest(BaseModel):
     max_per_document: Annotated[int, Field(ge=1, le=1000)] | None = None
     context: Annotated[int, Field(ge=0, le=20)] = 0
     facets: Annotated[list[_Name], Field(max_length=20, fail_fast=True)] = []
-    recency: Recency | None = None
+    recency: Annotated[Recency, BeforeValidator(few_keys)] | None = None
     cursor: Annotated[str, Field(max_length=100_000)] | None = None
     after: Annotated[str, Field(max_length=20_000)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = 5

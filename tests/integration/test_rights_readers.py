@@ -94,6 +94,9 @@ def test_every_statement_that_answers_a_reader_says_who_may_read() -> None:
         "nearest_indexed",
         "chunks_of_passages",
         "read_hits",
+        "found_documents",
+        "readable_names",
+        "neighbouring_chunks",
     }
     assert {name for name, text in all_statements().items() if "readable(" in text} == answering
 

@@ -85,7 +85,9 @@ def detect_document(content: bytes, extension: str, mime_type: str) -> DocumentF
         extension: of its name, in lower case without the dot.
         mime_type: as its source says, in lower case without parameters; may be empty.
     """
-    given = _BY_MIME.get(mime_type) or _BY_EXTENSION.get(extension)
+    given = _BY_MIME.get(mime_type)
+    if given is None and not mime_type.startswith("text/"):
+        given = _BY_EXTENSION.get(extension)
     if b"%PDF-" in content[:_PDF_HEAD] and (given == "pdf" or content.startswith(b"%PDF-")):
         return "pdf"
     if content.startswith(b"PK\x03\x04"):
