@@ -65,7 +65,8 @@ def ask(
         click.echo(f"[{citation['number']}] {name} ({place})" + (f"  {heading}" if heading else ""))
     if "chat" in answer["degraded"]:
         click.echo(
-            "\nthe chat model does not answer: these are sentences of the documents", err=True
+            "\nthe chat model does not answer: the answer quotes sentences of the documents",
+            err=True,
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""`livedex dead`: events that cannot be processed, kept with their exact bytes."""
+"""`livedex dead`: manage dead letters, which keep the exact bytes of failed events."""
 
 from __future__ import annotations
 

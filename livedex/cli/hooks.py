@@ -1,4 +1,4 @@
-"""`livedex hooks test`: what a payload of a configured system would do, without doing it."""
+"""`livedex hooks test`: dry-run a webhook payload."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test(source: str, file: Path, as_json: bool) -> int:
         print_json({"changes": changes, "look_up": looked_up})
         return 0
     if not items:
-        click.echo("it means nothing for any document, and would be accepted so")
+        click.echo("it would be accepted, but it changes no document")
     elif changes:
         heads = ("action", "document_id", "version", "content", "title")
         print_table(
@@ -97,7 +97,7 @@ def test(source: str, file: Path, as_json: bool) -> int:
             heads,
         )
     for question in looked_up:
-        click.echo(f"and what it does not name is looked up: {_fetched(question)}")
+        click.echo(f"fields that it does not name would be looked up: {_fetched(question)}")
     return 0
 
 

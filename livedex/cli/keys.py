@@ -1,4 +1,4 @@
-"""`livedex keys`: API keys for whoever asks over HTTP."""
+"""`livedex keys`: manage API keys."""
 
 from __future__ import annotations
 

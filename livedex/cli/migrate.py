@@ -57,7 +57,7 @@ def migrate(only_sql: bool, only_topics: bool, data: Path, as_json: bool) -> int
         return 0
     click.echo("applied " + ", ".join(applied) if applied else "the schema is up to date")
     if topics is not None:
-        click.echo("made the topics " + ", ".join(topics) if topics else "the topics are there")
+        click.echo("created the topics " + ", ".join(topics) if topics else "all topics exist")
         for problem in problems:
             click.echo(f"warning: {problem}", err=True)
     return 0

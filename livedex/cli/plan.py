@@ -27,7 +27,7 @@ _KINDS = ("added", "changed", "moved", "deleted")
 def plan(folder: Path, data: Path, as_json: bool) -> int:
     """Show what syncing FOLDER would change and cost, without changing or embedding anything."""
     if not folder.exists():
-        raise ConfigError(f"the folder {folder} is not there: name one that is")
+        raise ConfigError(f"the folder {folder} does not exist: name an existing folder")
     found = run_command(_plan(folder, data))
     if as_json:
         print_json(found)
@@ -35,8 +35,8 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
     print_table([(kind, found[kind]) for kind in (*_KINDS, "unchanged")], ("documents", ""))
     if found["deletes_withheld"]:
         click.echo(
-            "the deletes would be withheld, they are too many at once: bring the files back, "
-            "or let `livedex verify --repair` delete them"
+            "the deletes would be withheld because there are too many: restore the files, "
+            "or delete the documents with `livedex verify --repair`"
         )
     from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 
@@ -55,9 +55,9 @@ def _price_line(cost: dict[str, str] | None) -> str:
     from livedex.app.plan import FREE
 
     if cost is None:
-        return "price: not known for this embedder"
+        return "price: unknown for this embedder"
     return (
-        "price: free, the model runs on a machine of your own"
+        "price: free (the model runs on your own machine)"
         if cost == FREE
         else f"price: {cost['amount']} {cost['currency']}"
     )

@@ -155,4 +155,4 @@ async def _run(
                         flush=True,
                     )
                     await stop.wait()
-                    print("stopping: what was begun is finished", file=sys.stderr, flush=True)
+                    print("stopping after the work in progress", file=sys.stderr, flush=True)

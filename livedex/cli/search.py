@@ -33,9 +33,9 @@ def _json_object(
     try:
         found = json.loads(value)
     except ValueError as exc:
-        raise click.BadParameter(f"{value!r} is no JSON: {exc}", ctx, param) from exc
+        raise click.BadParameter(f"{value!r} is not valid JSON: {exc}", ctx, param) from exc
     if not isinstance(found, dict):
-        raise click.BadParameter(f"{value!r} is no JSON object", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a JSON object", ctx, param)
     return found
 
 
@@ -166,12 +166,12 @@ def _print(answer: dict[str, Any]) -> None:
     if (load := answer.get("indexing")) is not None:
         click.echo(
             f"the folders are still being indexed, {load['done']} of {load['found']} "
-            "documents so far: more may be found later\n"
+            "documents so far: results may be incomplete\n"
         )
     if answer["degraded"]:
         click.echo(
-            "only a part is found by meaning, the rest by words: the embedding model does "
-            "not answer, or not everything is embedded by it yet "
+            "vector search is incomplete: the embedding model does "
+            "not answer, or has not embedded all documents yet "
             "(see `livedex status`)\n"
         )
     if not answer["hits"]:

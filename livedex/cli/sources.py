@@ -110,7 +110,7 @@ def rename(old: str, new: str, tenant: str | None, data: Path) -> int:
     """
     documents = run_command(_rename(data, old, new, tenant))
     click.echo(
-        f"{old} is {new} now: start Livedex with the folder under this name; "
+        f"{old} was renamed to {new}: start Livedex with the folder under this name; "
         f"{pluralize(documents, 'document')} get new ids"
     )
     return 0
@@ -125,7 +125,7 @@ def confirm(name: str, tenant: str | None, timeout_s: float, data: Path) -> int:
     """Confirm the withheld deletes of NAME: delete the documents of its missing files."""
     confirmed, left = run_command(_confirm(data, name, tenant, timeout_s))
     if not confirmed:
-        click.echo(f"no delete of {name} is withheld")
+        click.echo(f"{name} has no withheld deletes")
     elif left:
         click.echo(
             f"{pluralize(confirmed, 'delete')} of {name} are confirmed; {left} are carried "

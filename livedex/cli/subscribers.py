@@ -62,7 +62,7 @@ def list_subscribers(data: Path, as_json: bool) -> int:
 def resume(name: str, data: Path) -> int:
     """Resume deliveries to NAME at once, after it was disabled or paused by failures."""
     waiting = run_command(_resume(data, name))
-    click.echo(f"{name} is told again; {waiting} waiting")
+    click.echo(f"resumed {name}; {waiting} pending")
     return 0
 
 

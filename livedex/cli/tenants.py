@@ -66,7 +66,7 @@ def create(tenant: str, again: bool, data: Path, as_json: bool) -> int:
     if as_json:
         print_json(_row(made))
     else:
-        click.echo(f"made {tenant}")
+        click.echo(f"created {tenant}")
     return 0
 
 
@@ -92,9 +92,9 @@ def delete(tenant: str, yes: bool, data: Path, as_json: bool) -> int:
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise click.UsageError(
-                "It cannot be undone: say --yes.", ctx=click.get_current_context()
+                "Deleting cannot be undone: confirm with --yes.", ctx=click.get_current_context()
             )
-        click.confirm(f"Remove {tenant} with all of this?", abort=True)
+        click.confirm(f"Delete {tenant} with all of this?", abort=True)
     run_command(_delete(data, TenantId(tenant)))
     if as_json:
         print_json({"tenant": tenant, "deleted": held})

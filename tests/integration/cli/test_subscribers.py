@@ -67,7 +67,7 @@ async def test_subscribers_are_listed_with_what_waits_and_what_is_wrong(
         ("warehouse", "ok", 1, True),
     ]
     assert "HTTP 410" in await program.told("subscribers", "list")
-    assert await program.told("subscribers", "resume", "shop") == "shop is told again; 1 waiting\n"
+    assert await program.told("subscribers", "resume", "shop") == "resumed shop; 1 pending\n"
     assert (await SubscriberStore(database).find("shop")).state == "ok"
 
 
