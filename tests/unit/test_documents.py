@@ -73,3 +73,33 @@ def test_every_message_of_the_troubleshooting_page_is_one_of_the_code() -> None:
     assert [
         message for message in found if message not in WITH_A_NUMBER and not is_said(message)
     ] == []
+
+
+ARCHITECTURE = [
+    name for name in DOCUMENTS if name.startswith(("ARCHITECTURE", "docs/architecture"))
+]
+_MODULE = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|sql))(?:::?[\w.]+)?`")
+_CLASS = re.compile(r"`(?P<name>[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:\.\w+)*(?:\(\))?`")
+
+
+@pytest.mark.parametrize("document", ARCHITECTURE)
+def test_every_module_that_the_architecture_names_is_there(document: str) -> None:
+    files = [str(path.relative_to(ROOT)) for folder in CODE for path in (ROOT / folder).rglob("*")]
+    named = [match["path"] for match in _MODULE.finditer((ROOT / document).read_text("utf-8"))]
+    missing = {
+        name
+        for name in named
+        if not any(file == name or file.endswith(f"/{name}") for file in files)
+        and not (ROOT / name).exists()
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("document", ARCHITECTURE)
+def test_every_class_that_the_architecture_names_is_there(document: str) -> None:
+    code = "\n".join(
+        path.read_text("utf-8") for folder in CODE for path in (ROOT / folder).rglob("*.py")
+    )
+    text = (ROOT / document).read_text("utf-8")
+    named = {match["name"] for match in _CLASS.finditer(text)}
+    assert {name for name in named if not re.search(rf"\b{name}\b", code)} == set()
