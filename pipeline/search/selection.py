@@ -32,6 +32,8 @@ from livedex.pipeline.search.vector_retriever import VectorQuery, similarities
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
 
+MAX_DIVERSE_CHUNKS = 400
+
 
 class Page(NamedTuple):
     """The chunks of one page, the cursor of the next one, and facets."""
@@ -115,10 +117,12 @@ class HitSelector:
         return {row["doc_id"]: row for row in rows}
 
     async def _diverse(
-        self, chunks: list[RankedChunk], space: VectorQuery | None
+        self, ranked: list[RankedChunk], space: VectorQuery | None
     ) -> list[RankedChunk]:
-        if space is None or not chunks:
-            return chunks
+        """Order the best chunks by MMR; its time grows with the square of their number."""
+        if space is None or not ranked:
+            return ranked
+        chunks, rest = ranked[:MAX_DIVERSE_CHUNKS], ranked[MAX_DIVERSE_CHUNKS:]
         passages = list(dict.fromkeys(chunk.passage_id for chunk in chunks))
         _, vectors = await similarities(
             self._connection, self._tenant_id, space, passages, vectors=True
@@ -132,4 +136,4 @@ class HitSelector:
         order = maximal_marginal_relevance(
             list(relevance.values()), matrix, weight=self._request.mmr_lambda, most=len(chunks)
         )
-        return [chunks[n] for n in order]
+        return [*(chunks[n] for n in order), *rest]
