@@ -41,7 +41,7 @@ _BARE_INDEXED = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and what is made of it before a leg runs."""
+    """A question and what is made of it before a retriever runs."""
 
     text: str
     query: KeywordQuery

@@ -81,17 +81,17 @@ async def _keywords(index: FilledIndex, texts: Sequence[str], words: int) -> Non
     [(every, truth)] = await compare_methods(
         questions, [_keyword_leg(index, _EVERYTHING)], rounds=1
     )
-    (bare, ranked), *legs = await compare_methods(
+    (bare, ranked), *results = await compare_methods(
         questions,
         [plain_keyword_query(index), *(_keyword_leg(index, breadth) for breadth in breadths)],
     )
     rows: list[list[object]] = [
         ["any word by ts_rank, one statement", bare, recall_at_10(ranked, truth), 1.0]
     ]
-    for breadth, (took, found) in zip(breadths, legs, strict=True):
+    for breadth, (took, found) in zip(breadths, results, strict=True):
         rows.append(
             [
-                f"the keyword leg, {breadth.expected:,} passages expected",
+                f"the keyword retriever, {breadth.expected:,} passages expected",
                 took,
                 recall_at_10(found, truth),
                 took / bare,
@@ -131,7 +131,8 @@ def _keyword_leg(index: FilledIndex, breadth: CandidateLimits) -> RetrievalMetho
 
 
 async def _hybrid(index: FilledIndex, home: Path, texts: Sequence[str], count: int) -> None:
-    """Both legs by exact scans, in this process and over HTTP, against the two statements over the
+    """Both retrievers by exact scans, in this process and over HTTP, against the two statements
+    over the
     same sockets.
     """
     questions = await prepare_questions(index, texts)
@@ -157,7 +158,7 @@ async def _hybrid(index: FilledIndex, home: Path, texts: Sequence[str], count: i
 
 
 async def _indexed(index: FilledIndex, texts: Sequence[str], count: int) -> None:
-    """The vector leg by a scan and by HNSW, and hybrid by the latter."""
+    """The vector retriever by a scan and by HNSW, and hybrid by the latter."""
     questions = await prepare_questions(index, texts)
     begin = time.perf_counter()
     await maintain_vector_index(index.owner_url, index.generation_id, 1)

@@ -22,8 +22,8 @@ class Hit(TypedDict):
     """A chunk that was found: `content` is the document's text from code point `start` to `end`.
 
     `score` is the cosine similarity in [0, 1], None where no vector could be had; hits are ordered
-    by `fused_score`; a rank is None where that leg did not find the chunk. Fields that were not
-    asked for are missing.
+    by `fused_score`; a rank is None where that retriever did not find the chunk. Fields that were
+    not asked for are missing.
     """
 
     document_id: str
@@ -56,7 +56,7 @@ class SearchResult:
 
     Attributes:
         hits: best first.
-        degraded: legs that were asked for and could not run: `vector`.
+        degraded: retrievers that were asked for and could not run: `vector`.
         took_ms: from the request to the answer.
         facets: documents by value for each facet that was asked for; None where none was.
         next_cursor: of the next page, where pages were asked for and more is left.

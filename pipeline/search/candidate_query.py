@@ -1,4 +1,5 @@
-"""Which passages the keyword leg reads: those that share with the query words that are rare enough
+"""Which passages the keyword retriever reads: those that share with the query words that are rare
+enough
 together.
 
 Reading a passage is what costs, so the index decides as much as it can before. A passage is read

@@ -1,5 +1,6 @@
-"""Which documents a search may answer from, by what it asks for and by what its reader may read,
-as the parameters that every statement of a leg takes.
+"""Which documents a search may use: the filters of the request, and the rights of the reader.
+
+They are the last parameters of every statement of a retriever.
 """
 
 from __future__ import annotations

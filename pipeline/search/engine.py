@@ -1,4 +1,4 @@
-"""One request, one answer: both legs in one snapshot, joined into one order, and only the hits read
+"""Answer a search: both retrievers in one snapshot, fused into one ranking, and only the hits read
 in full.
 
 The query is embedded before the transaction begins: nothing waits for an embedder while a
@@ -140,7 +140,7 @@ class SearchEngine:
         )
 
     async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
-        """The vector to compare with; without one, which leg that was asked for cannot run."""
+        """Return the vector of the query; without one, which requested retriever cannot run."""
         if self._generation.generation_id is None:
             await self._generation.load()
         dimensions = self._generation.dimensions
@@ -211,27 +211,27 @@ class _Search:
             )
         selector = HitSelector(self._connection, self._tenant_id, request, self._selection)
         if request.cursor:
-            legs = RetrieverResults(None, None, query_words=counts.words)
+            results = RetrieverResults(None, None, query_words=counts.words)
             page = selector.next_page(request.cursor)
         else:
-            legs = replace(await self._legs(query, counts, space), query_words=counts.words)
+            results = replace(await self._retrieve(query, counts, space), query_words=counts.words)
             places = await chunk_positions(
-                self._connection, self._tenant_id, legs, self._selection, self._wanted
+                self._connection, self._tenant_id, results, self._selection, self._wanted
             )
-            page = await selector.first_page(rank(legs, places, request, self._wanted), space)
+            page = await selector.first_page(rank(results, places, request, self._wanted), space)
         hits = await read_hits(
             self._connection,
             self._tenant_id,
             page.chunks,
             request,
             self._selection,
-            legs,
+            results,
             space,
             config,
         )
         return hits, page
 
-    async def _legs(
+    async def _retrieve(
         self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None
     ) -> RetrieverResults:
         request = self._request

@@ -1,8 +1,8 @@
-"""How the ranks and scores of the legs become one order.
+"""Fuse the ranks and scores of the retrievers into one ranking.
 
 Equal scores are ordered by `Place`: by document, then by position in it; weighted ones as the first
-leg has them, before that. A leg that did not find a place adds nothing to it. Where only one leg
-ran, its weight is 1, so that its own order stands.
+retriever has them, before that. A retriever that did not find a place adds nothing to it. Where
+only one retriever ran, its weight is 1, so that its own order stands.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class ChunkPosition(NamedTuple):
 
 
 def reciprocal_rank_fusion(
-    legs: Sequence[Sequence[ChunkPosition]], *, k: int
+    results: Sequence[Sequence[ChunkPosition]], *, k: int
 ) -> list[tuple[ChunkPosition, float]]:
-    """Sum 1 / (k + rank) over the legs, ranks from 1.
+    """Sum 1 / (k + rank) over the retrievers, ranks from 1.
 
     Args:
-        legs: each leg's places, best first, each at most once in a leg.
+        results: each retriever's places, best first, each at most once in a retriever.
         k: > 0; the greater, the less the first ranks stand out.
 
     Returns:
@@ -36,47 +36,48 @@ def reciprocal_rank_fusion(
     Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion", SIGIR 2009.
     """
     fused: dict[ChunkPosition, float] = {}
-    for leg in legs:
-        for rank, place in enumerate(leg, 1):
+    for result in results:
+        for rank, place in enumerate(result, 1):
             fused[place] = fused.get(place, 0.0) + 1.0 / (k + rank)
     return _ordered(fused)
 
 
 def weighted_score_fusion(
-    legs: Sequence[tuple[Mapping[ChunkPosition, float], float]],
+    results: Sequence[tuple[Mapping[ChunkPosition, float], float]],
 ) -> list[tuple[ChunkPosition, float]]:
-    """Sum weight * score over the legs.
+    """Sum weight * score over the retrievers.
 
     Args:
-        legs: each leg's scores in [0, 1], best first, and its weight in [0, 1]: similarities,
+        results: each retriever's scores in [0, 1], best first, and its weight in [0, 1]:
+            similarities,
             negative ones as 0, and keyword scores as
             shares of the best.
 
     Returns:
         Every place once with its sum, best first; of equal sums first what stands first in the
-        first leg: similarities that count as 0 are not equal.
+        first retriever: similarities that count as 0 are not equal.
     """
     fused: dict[ChunkPosition, float] = {}
-    for scores, weight in legs:
+    for scores, weight in results:
         for place, score in scores.items():
             fused[place] = fused.get(place, 0.0) + weight * score
-    return _ordered(fused, {place: n for n, place in enumerate(legs[0][0])})
+    return _ordered(fused, {place: n for n, place in enumerate(results[0][0])})
 
 
 def min_max_fusion(
-    legs: Sequence[tuple[Mapping[ChunkPosition, float], float]],
+    results: Sequence[tuple[Mapping[ChunkPosition, float], float]],
 ) -> list[tuple[ChunkPosition, float]]:
     """Sum weight * score over the retrievers, each one's scores scaled from its worst to its best.
 
     Args:
-        legs: each retriever's scores, and its weight in [0, 1].
+        results: each retriever's scores, and its weight in [0, 1].
 
     Returns:
         Every place once with its sum, best first. If a retriever gives all places one score, it
         counts as 1.
     """
     fused: dict[ChunkPosition, float] = {}
-    for scores, weight in legs:
+    for scores, weight in results:
         for place, share in scaled(scores).items():
             fused[place] = fused.get(place, 0.0) + weight * share
     return _ordered(fused)

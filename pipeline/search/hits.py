@@ -22,7 +22,7 @@ async def read_hits(
     ranked: Sequence[RankedChunk],
     request: SearchRequest,
     selection: DocumentFilter,
-    legs: RetrieverResults,
+    results: RetrieverResults,
     space: VectorQuery | None,
     config: str,
 ) -> list[Hit]:
@@ -47,7 +47,7 @@ async def read_hits(
         "metadata" in include,
         selection.principals,
     )
-    known = {} if legs.used_feedback else dict(legs.vectors or {})
+    known = {} if results.used_feedback else dict(results.vectors or {})
     vectors: Mapping[int, list[float]] = {}
     passages = {row["passage_id"] for row in rows}
     if space is not None and ("embedding" in include or passages - known.keys()):
@@ -67,12 +67,12 @@ async def read_hits(
         if "embedding" in include and row["passage_id"] in vectors:
             hit["embedding"] = vectors[row["passage_id"]]
         if "explain" in include:
-            hit["explain"] = _explanation(one, row["passage_id"], hit["score"], request, legs)
+            hit["explain"] = _explanation(one, row["passage_id"], hit["score"], request, results)
         hits.append(hit)
         shown.append(one)
         contents.append(row["content"])
     if "highlights" in include and hits:
-        words = legs.keyword.words if legs.keyword is not None else legs.query_words
+        words = results.keyword.words if results.keyword is not None else results.query_words
         await add_highlights(connection, config, hits, contents, request.query or "", words)
     if request.collapse:
         await add_other_documents(connection, tenant_id, selection, hits, shown)
@@ -110,10 +110,10 @@ def _explanation(
     passage_id: int,
     similarity: float | None,
     request: SearchRequest,
-    legs: RetrieverResults,
+    results: RetrieverResults,
 ) -> dict[str, Any]:
-    """How a hit came to its place: the scores of the legs and what joined them."""
-    keyword = legs.keyword
+    """Explain the rank of a hit: the scores of the retrievers, and how they were fused."""
+    keyword = results.keyword
     return {
         "similarity": similarity if one.vector_rank else None,
         "bm25": keyword.scores.get(passage_id)
@@ -121,7 +121,7 @@ def _explanation(
         else None,
         "words": list(keyword.words) if keyword is not None else [],
         "lookup": keyword is not None and keyword.is_exact_lookup,
-        "feedback": legs.used_feedback,
+        "feedback": results.used_feedback,
         "expansion": sorted(keyword.expansion, key=keyword.expansion.__getitem__, reverse=True)
         if keyword is not None
         else [],

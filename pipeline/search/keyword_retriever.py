@@ -34,7 +34,7 @@ COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more t
 
 @dataclass(frozen=True, slots=True)
 class CandidateLimits:
-    """How far the leg looks.
+    """How many candidates the retriever considers.
 
     Attributes:
         expected: passages that are expected to match what candidates must hold.

@@ -1,7 +1,8 @@
 """From passages with scores to chunks with ranks.
 
-The legs score passages; a passage that stands in several places is a hit in each. Within a leg
-equal scores are ordered by document and position, so that the same query has the same order.
+The retrievers score passages; a passage that stands in several places is a hit in each. Within a
+retriever equal scores are ordered by document and position, so that the same query has the same
+order.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ PassagePositions = Mapping[int, list[ChunkPosition]]  # of each passage
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResults:
-    """What the legs found; None where one did not run.
+    """The results of the retrievers; None where one did not run.
 
     Attributes:
-        vectors: cosine similarity by passage, to where the leg looked.
+        vectors: cosine similarity by passage, to where the retriever looked.
         keyword: BM25 by passage.
-        used_feedback: whether the vector leg looked elsewhere than where the query is, see
+        used_feedback: whether the vector retriever looked elsewhere than where the query is, see
             `livedex.pipeline.search.query_expansion`.
         query_words: lexemes of the query.
     """
@@ -46,7 +47,8 @@ class RetrieverResults:
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A place in the order of the answer; ranks count from 1 and are None where the leg did not
+    """A place in the order of the answer; ranks count from 1 and are None where the retriever did
+    not
     find it.
     """
 
@@ -61,13 +63,15 @@ class RankedChunk:
 async def chunk_positions(
     connection: Connection,
     tenant_id: TenantId,
-    legs: RetrieverResults,
+    results: RetrieverResults,
     selection: DocumentFilter,
     most: int,
 ) -> PassagePositions:
-    """Where the passages of the legs stand, of each at most `most` places."""
+    """Where the passages of the retrievers stand, of each at most `most` places."""
     passages = list(
-        dict.fromkeys([*(legs.vectors or ()), *(legs.keyword.scores if legs.keyword else ())])
+        dict.fromkeys(
+            [*(results.vectors or ()), *(results.keyword.scores if results.keyword else ())]
+        )
     )
     if not passages:
         return {}
@@ -83,16 +87,16 @@ async def chunk_positions(
 
 
 def rank(
-    legs: RetrieverResults, places: PassagePositions, request: SearchRequest, most: int
+    results: RetrieverResults, places: PassagePositions, request: SearchRequest, most: int
 ) -> list[RankedChunk]:
-    """Join the legs by the fusion that the request asks for.
+    """Fuse the results as the request asks.
 
     Args:
-        most: places taken from each leg.
+        most: places taken from each retriever.
     """
-    vectors = _ordered(legs.vectors or {}, places, most)
-    keywords = _ordered(legs.keyword.scores if legs.keyword else {}, places, most)
-    both = legs.vectors is not None and legs.keyword is not None
+    vectors = _ordered(results.vectors or {}, places, most)
+    keywords = _ordered(results.keyword.scores if results.keyword else {}, places, most)
+    both = results.vectors is not None and results.keyword is not None
     if request.fusion_method == "rrf":
         fused = reciprocal_rank_fusion(
             [list(vectors), list(keywords)], k=request.rrf_k or DEFAULT_RRF_K

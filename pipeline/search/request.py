@@ -110,12 +110,12 @@ class SearchRequest(BaseModel):
     Attributes:
         query: words; required unless there is a vector, and in keyword mode.
         query_vector: of the active generation's dimensions, of any length but zero; used by the
-            vector leg instead of the query.
+            vector retriever instead of the query.
         limit: hits.
         collection, document_ids: only these.
         where: on the metadata, see `livedex.pipeline.search.metadata_filter`.
-        min_score: cosine similarity at least, in the vector leg.
-        candidates: taken from each leg before fusion; `limit` where that is more.
+        min_score: cosine similarity at least, in the vector retriever.
+        candidates: taken from each retriever before fusion; `limit` where that is more.
         ef_search: recall against speed of the vector index; raised to `candidates`.
         fusion: `min_max` adds scores scaled from each retriever's worst to its best, `weighted`
             adds similarities and shares of the best BM25 score, `rrf` adds reciprocal ranks.

@@ -1,4 +1,4 @@
-"""The vector leg: the passages nearest to a query, among those that are visible and asked for.
+"""The vector retriever: the passages nearest to a query, among visible ones that match the filters.
 
 While a tenant is small the scan is exact, with an order that no index serves, so that a neighbour's
 rows or an index full of deleted ones can take nothing away. A large tenant is answered by the HNSW
