@@ -21,7 +21,7 @@ INSTALL_LIVEDEX = sed -n '/^setuptools==/,/[^\\]$$/p' requirements-dev.txt > .ve
 CODE := livedex pipeline consumers connectors migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage check deps lint-workflows fmt settings docs bench dist install lock clean
+.PHONY: help run test test-unit coverage check deps lint-workflows fmt settings docs bench dist install lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -29,6 +29,7 @@ from tests.scripted_s3 import S3Server
 
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 KafkaAny = TypeVar("KafkaAny", bound=KafkaCluster)
+KAFKA_FIXTURES = {"kafka", "kafka_server", "kafka_cluster", "unreplicated_cluster"}
 _LEFT_OUT = "left out, for want of Kafka: "
 
 
@@ -51,8 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         item.add_marker(kinds[folder])
         fixtures = set(getattr(item, "fixturenames", ()))
-        uses_kafka = fixtures & {"kafka", "kafka_server", "kafka_cluster"} or "kafka" in item.nodeid
-        if uses_kafka and folder != "unit":
+        if (fixtures & KAFKA_FIXTURES or "kafka" in item.nodeid) and folder != "unit":
             item.add_marker("kafka")
 
 

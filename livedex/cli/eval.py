@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _QUERY_S = 30.0
 _LOSS = 1
-_RESERVED = ("query", "query_vector", "limit", "include", "principals", "after", "wait_s")
+_RESERVED = (
+    "query",
+    "query_vector",
+    "limit",
+    "include",
+    "principals",
+    "cursor",
+    "after",
+    "wait_s",
+)
 _MOST_NAMED = 5
 
 
