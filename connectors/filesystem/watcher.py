@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from types import TracebackType
 
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
-
+from livedex.connectors.filesystem.compat import RustNotify, WatchfilesRustInternalError
 from livedex.connectors.filesystem.watch_limits import (
     create_with_watched_inodes,
     unwatched_directories,
