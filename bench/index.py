@@ -24,8 +24,8 @@ from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.search.word_statistics import refresh_word_statistics
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.drafts import Draft, DraftChunk
 from livedex.pipeline.store.embedded.server import embedded_postgres, url_for_role
-from livedex.pipeline.store.protocol import Draft, DraftChunk
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
 
 TENANT = TenantId("default")  # the one of `livedex up`

@@ -17,7 +17,7 @@ from livedex.pipeline.search.engine import SearchEngine, SearchResult
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft, DraftChunk
+from livedex.pipeline.store.drafts import Draft, DraftChunk
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TENANT = TenantId("acme")

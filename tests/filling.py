@@ -10,7 +10,7 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.model import Attributes, Fence
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft, DraftChunk
+from livedex.pipeline.store.drafts import Draft, DraftChunk
 
 
 def fence(version: int, *, deleted: bool = False) -> Fence:

@@ -17,7 +17,7 @@ from livedex.connectors.filesystem.scan_report import ScanReport
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.ingest.ingester import Change, Ingester
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.source_file_store import SourceFileStore
 

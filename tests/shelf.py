@@ -15,7 +15,8 @@ from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from livedex.pipeline.store.protocol import Draft, DraftChunk, SyncResult, VectorStore
+from livedex.pipeline.store.drafts import Draft, DraftChunk, SyncResult
+from livedex.pipeline.store.protocol import VectorStore
 from tests.corpus import FakeVectorSpace
 
 ACME, OTHER = TenantId("acme"), TenantId("other")

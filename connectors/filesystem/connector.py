@@ -44,7 +44,7 @@ from livedex.connectors.filesystem.watch_state import WatchState, retry_delay_s,
 from livedex.connectors.filesystem.watcher import WATCH_ERRORS, Watcher
 from livedex.pipeline.ingest.ingester import Ingester
 from livedex.pipeline.model import GenerationId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.source_file_store import SourceFileStore
 
 HealthCallback = Callable[[str, str | None], Awaitable[None]]

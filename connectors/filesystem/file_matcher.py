@@ -23,7 +23,7 @@ from livedex.connectors.filesystem.document_ids import path_to_text
 from livedex.connectors.filesystem.exclusions import Exclusions, anchored_globs
 from livedex.connectors.filesystem.hidden_file_rules import HiddenFileRules
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 
 # backups, Office, Emacs, LibreOffice, and 4913, by which Vim tests whether it may write
 _TEMPORARY = re.compile(

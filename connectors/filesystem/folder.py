@@ -18,7 +18,7 @@ from livedex.connectors.filesystem.file_matcher import FileMatcher
 from livedex.connectors.filesystem.mount_points import MountPoints
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, FolderSc
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.extract import is_supported_file
 from livedex.pipeline.model import GenerationId, TenantId
-from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages.document_chunker import ChunkedDocument, ChunkerConfig, ThreadChunker
 from livedex.pipeline.stages.process_pool import ProcessChunker
 from livedex.pipeline.store.database import Database

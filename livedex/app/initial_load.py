@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from livedex.connectors.filesystem import FolderConnector
 from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 

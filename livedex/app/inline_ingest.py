@@ -16,7 +16,7 @@ from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.embed import PassageEmbedder
 from livedex.pipeline.stages.passage_embedder import PassageRejectedError
-from livedex.pipeline.store.protocol import Draft, MissingVectors, PreparedVersion, SyncResult
+from livedex.pipeline.store.drafts import Draft, MissingVectors, PreparedVersion, SyncResult
 
 _Found: TypeAlias = dict[str, Vector | RejectedError]
 

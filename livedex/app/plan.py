@@ -23,7 +23,8 @@ from livedex.app.progress_bar import progress_bar
 from livedex.connectors.filesystem.comparison import FolderComparison
 from livedex.connectors.filesystem.reconciler import DELETE_LIMIT_MIN_DOCUMENTS
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages.document_chunker import ChunkerConfig
 from livedex.pipeline.store.documents.index_inspection import hashes_with_vector
 from livedex.pipeline.store.postgres.statements import sql

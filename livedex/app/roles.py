@@ -32,7 +32,7 @@ from livedex.pipeline.http.host_names import parse_origins
 from livedex.pipeline.http.uvicorn_server import server_config
 from livedex.pipeline.ingest.ingester import ChangeSink, DeferredIngester, UnavailableIngester
 from livedex.pipeline.runtime.name_suggestions import did_you_mean
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 

@@ -21,7 +21,7 @@ from livedex.app.wiring import AppContext
 from livedex.connectors.filesystem.watch_state import wait_with_timeout
 from livedex.pipeline.errors import ConflictError, LivedexError
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.source_store import SourceStore, SourceView
 
 REPORT_INTERVAL_S = 60.0

@@ -15,7 +15,7 @@ from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.extract import is_supported_file
 from livedex.pipeline.ingest.ingester import Ingester
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.installation_status import InstallationStatus
 from livedex.pipeline.store.source_file_store import SourceFileStore
 

@@ -33,7 +33,8 @@ from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.search.engine import SearchEngine
 from livedex.pipeline.settings.blob_location import parse_blob_url
-from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages.document_chunker import ChunkerConfig
 from livedex.pipeline.stages.remote_content import ContentFetcher
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore

@@ -15,7 +15,8 @@ from livedex.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from livedex.app.plan import Plan
-    from livedex.pipeline.settings.settings import FolderSource, Settings
+    from livedex.pipeline.settings.folder_source import FolderSource
+    from livedex.pipeline.settings.settings import Settings
 
 _KINDS = ("added", "changed", "moved", "deleted")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from livedex.cli.running import freeze_started
-from livedex.pipeline.settings.settings import FolderSource, Settings, load_settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings, load_settings
 
 
 @click.command(epilog="Example:  livedex run chunk embed sync")

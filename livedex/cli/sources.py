@@ -20,7 +20,7 @@ from livedex.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
-    from livedex.pipeline.settings.settings import FolderSource
+    from livedex.pipeline.settings.folder_source import FolderSource
     from livedex.pipeline.store.source_store import SourceView
 
 _HEADS = (
@@ -197,7 +197,7 @@ def _is_reported(s: AppContext, source: SourceView) -> bool:
 
 
 async def _rename(data: Path, old: str, new: str, tenant: str | None) -> int:
-    from livedex.pipeline.settings.settings import FolderSource
+    from livedex.pipeline.settings.folder_source import FolderSource
     from livedex.pipeline.store.source_store import SourceStore
 
     try:

@@ -16,12 +16,8 @@ import click
 from livedex.cli.output import one_line
 from livedex.cli.running import freeze_started
 from livedex.pipeline.errors import ConfigError, LivedexError, error_text
-from livedex.pipeline.settings.settings import (
-    MAX_SOURCE_NAME_LENGTH,
-    FolderSource,
-    Settings,
-    load_settings,
-)
+from livedex.pipeline.settings.folder_source import MAX_SOURCE_NAME_LENGTH, FolderSource
+from livedex.pipeline.settings.settings import Settings, load_settings
 
 _MOST_SHOWN = 10
 _EMBEDDER_ANSWERS_S, _COUNTED_S = 5.0, 2.0

@@ -14,7 +14,8 @@ from typing import Protocol
 from livedex.pipeline.errors import OutageError, RetryableError, TenantDeletedError
 from livedex.pipeline.events.event import INLINE_LIMIT_BYTES, Changed, Event, change_event
 from livedex.pipeline.model import DocumentId, TenantId
-from livedex.pipeline.store.protocol import AccessUpdate, AccessUpdater, BlobStore
+from livedex.pipeline.store.drafts import AccessUpdate
+from livedex.pipeline.store.protocol import AccessUpdater, BlobStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    ConfigDict,
     Discriminator,
-    Field,
     SecretStr,
     Tag,
     ValidationError,
@@ -31,16 +28,14 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from livedex.pipeline.acl import Acl
 from livedex.pipeline.chunking import check_chunk_sizes
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.http.host_names import HostNames, Origins
-from livedex.pipeline.names import require_unreserved
 from livedex.pipeline.runtime.credential_masking import mask_credentials
 from livedex.pipeline.settings.blob_location import parse_blob_url
 from livedex.pipeline.settings.catalog import Setting, list_settings, setting_field
 from livedex.pipeline.settings.fetch import FetchSettings
-from livedex.pipeline.settings.globs import glob_problem
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.settings.jwt import JwtSettings
 from livedex.pipeline.settings.kafka import KafkaSettings, check_servers
 from livedex.pipeline.settings.loader import read_settings_file
@@ -58,44 +53,6 @@ _GROUPS: dict[str, type[BaseModel]] = {
     "fetch": FetchSettings,
 }
 """Settings whose names begin alike, by how they begin."""
-
-
-MAX_SOURCE_NAME_LENGTH = 200
-"""Characters of the name of a source."""
-
-
-class FolderSource(BaseModel):
-    """A watched folder, as a `[[source]]` of kind `folder`.
-
-    Attributes:
-        include, exclude: globs relative to the folder; `include` empty means every format that can
-        be read.
-        metadata: given to each of its documents; a document's own front matter wins.
-        acl: the principals that may read its documents; None: everybody of the tenant, empty:
-            nobody.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["folder"] = "folder"
-    name: str = Field(min_length=1, max_length=MAX_SOURCE_NAME_LENGTH, pattern=r"^[^/\x00]+$")
-    path: Path
-    tenant: Annotated[str, AfterValidator(require_unreserved)] = Field(
-        default="default", min_length=1, max_length=200
-    )
-    collection: str = Field(default="default", min_length=1, max_length=200)
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    acl: Acl | None = None
-
-    @model_validator(mode="after")
-    def _globs_match(self) -> FolderSource:
-        if problem := glob_problem("include", self.include) or glob_problem(
-            "exclude", self.exclude
-        ):
-            raise ValueError(f"source {self.name}: {problem}")
-        return self
 
 
 def _kind(source: object) -> str:

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from livedex.pipeline.runtime.micro_batch import MicroBatcher
-from livedex.pipeline.store.protocol import Draft, MissingVectors, SyncResult, VectorStore
+from livedex.pipeline.store.drafts import Draft, MissingVectors, SyncResult
+from livedex.pipeline.store.protocol import VectorStore
 
 _MAX_TRANSACTIONS = 2
 _MAX_CHUNKS = 2000

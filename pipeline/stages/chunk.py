@@ -19,13 +19,8 @@ from livedex.pipeline.stages.remote_content import (
     RemoteDraft,
     with_extracted_metadata,
 )
-from livedex.pipeline.store.protocol import (
-    AccessUpdate,
-    Contents,
-    Draft,
-    ExtractedMetadata,
-    VectorStore,
-)
+from livedex.pipeline.store.drafts import AccessUpdate, Draft, ExtractedMetadata
+from livedex.pipeline.store.protocol import Contents, VectorStore
 
 _GENERIC_TYPES = frozenset({"text/plain", "application/octet-stream", "binary/octet-stream"})
 """MIME types that servers send for unknown files: a known file extension has priority."""

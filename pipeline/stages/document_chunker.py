@@ -14,7 +14,7 @@ from livedex.pipeline.extract import ExtractedText, extract
 from livedex.pipeline.extract.formats import needs_conversion
 from livedex.pipeline.extract.text_formats import file_extension
 from livedex.pipeline.runtime.tenant_shares import in_thread
-from livedex.pipeline.store.protocol import DraftChunk
+from livedex.pipeline.store.drafts import DraftChunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from livedex.pipeline.errors import NotScheduledError, RejectedError, RetryableE
 from livedex.pipeline.events.event import CHUNKED, Changed, Event, next_stage_event
 from livedex.pipeline.model import shorten_id
 from livedex.pipeline.stages.outcome import Finished, Forward
-from livedex.pipeline.store.protocol import Draft
+from livedex.pipeline.store.drafts import Draft
 
 _POLL_FOR_S = 20.0  # the version that the patch changes is polled for so long
 _UNHELD_WAIT_S = 60.0  # a version that the broker may never have held is awaited for so long

@@ -18,7 +18,7 @@ import orjson
 from livedex.pipeline.errors import ContentNotFoundError, NoTextError, RejectedError
 from livedex.pipeline.events.event import Changed, Event
 from livedex.pipeline.model import Arrival, CacheValidator, DocumentId, Fence, TenantId
-from livedex.pipeline.store.protocol import CachedContent, Draft, DraftChunk, ExtractedMetadata
+from livedex.pipeline.store.drafts import CachedContent, Draft, DraftChunk, ExtractedMetadata
 
 _CACHED_OUTCOMES = frozenset({"synced", "empty"})
 """Outcomes that depend on the content alone; a format that is unsupported today may be supported

@@ -8,7 +8,7 @@ from livedex.pipeline.events.event import SYNCED, Event, ManifestRef, next_stage
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.outcome import Finished, Forward
-from livedex.pipeline.store.protocol import SyncResult
+from livedex.pipeline.store.drafts import SyncResult
 
 
 class VersionPublisher(Protocol):

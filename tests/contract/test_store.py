@@ -11,7 +11,7 @@ import pytest
 
 from livedex.pipeline.errors import ConfigError, RejectedError
 from livedex.pipeline.model import Attributes, Reader
-from livedex.pipeline.store.protocol import Draft, SyncResult
+from livedex.pipeline.store.drafts import Draft, SyncResult
 from tests.shelf import (
     ACME,
     DIMENSIONS,

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.store.drafts import Draft, PreparedVersion
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, PreparedVersion
 from tests.shelf import ACME, A, B, StoreHarness, expected_chunks, fence, sections
 
 

@@ -25,7 +25,7 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.fetched_content_cache import FetchedContentCache
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft, DraftChunk
+from livedex.pipeline.store.drafts import Draft, DraftChunk
 from tests.corpus import TENANT
 
 DOC = DocumentId("doc")

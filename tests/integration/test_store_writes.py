@@ -13,8 +13,8 @@ from livedex.pipeline.errors import OutageError, RejectedError
 from livedex.pipeline.model import Attributes, DocumentId
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
+from livedex.pipeline.store.drafts import Draft
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft
 from tests.shelf import ACME, DIMENSIONS, A, B, StoreHarness, expected_chunks, fence, sections
 
 Rows = dict[str, set[tuple[str, str]]]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from livedex.pipeline.model import Fence, TenantId
 from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.drafts import AccessUpdate
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import AccessUpdate
 
 
 async def apply_access_updates(

@@ -25,8 +25,8 @@ from livedex.pipeline.model import (
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.document_sync import acl_column, version_columns
 from livedex.pipeline.store.documents.manifests import insert_entries, read_manifests
+from livedex.pipeline.store.drafts import Draft, PassageCounts
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, PassageCounts
 
 PatchOutcome = Literal["kept", "superseded", "waits"]
 

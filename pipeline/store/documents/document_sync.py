@@ -29,8 +29,9 @@ from livedex.pipeline.model import (
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
 from livedex.pipeline.store.documents.manifests import read_manifests
+from livedex.pipeline.store.drafts import Draft, SyncResult
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, SyncResult, VersionKey
+from livedex.pipeline.store.protocol import VersionKey
 
 # Source: OpenAI, "What are tokens and how to count them": one token is about four characters of
 # English

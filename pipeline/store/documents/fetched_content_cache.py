@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from livedex.pipeline.model import Arrival, CacheValidator, DocumentId, Fence, TenantId, shorten_id
 from livedex.pipeline.store.database import Database
+from livedex.pipeline.store.drafts import CachedContent, DraftChunk, ExtractedMetadata
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import CachedContent, DraftChunk, ExtractedMetadata
 
 
 class FetchedContentCache:

@@ -11,8 +11,9 @@ from typing import Any
 
 from livedex.pipeline.model import Attributes, DocumentId, Fence, ManifestEntry, PassageId, TenantId
 from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.drafts import Draft, PassageCounts
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, PassageCounts, VersionKey
+from livedex.pipeline.store.protocol import VersionKey
 
 
 async def insert_manifests(

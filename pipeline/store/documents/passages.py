@@ -10,9 +10,9 @@ import asyncpg
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.drafts import Draft, DraftChunk
 from livedex.pipeline.store.keyword_analyzer import analyze_text
 from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import Draft, DraftChunk
 
 # pieces whose words are found faster (70 us each) than another thread begins with it
 _INLINE_ANALYSIS_LIMIT = 8

@@ -39,16 +39,16 @@ from livedex.pipeline.store.documents.document_sync import (
 )
 from livedex.pipeline.store.documents.manifests import insert_manifests
 from livedex.pipeline.store.documents.passages import find_passages, save_passages
-from livedex.pipeline.store.postgres.statements import sql
-from livedex.pipeline.store.protocol import (
+from livedex.pipeline.store.drafts import (
     AccessUpdate,
     Draft,
     MissingVectors,
     PassageCounts,
     PreparedVersion,
     SyncResult,
-    VersionKey,
 )
+from livedex.pipeline.store.postgres.statements import sql
+from livedex.pipeline.store.protocol import VersionKey
 
 
 class PgVectorStore:

@@ -7,7 +7,7 @@ import logging
 import asyncpg
 
 from livedex.pipeline.model import GenerationId
-from livedex.pipeline.store.database import translate_errors
+from livedex.pipeline.store.database_errors import translate_errors
 from livedex.pipeline.store.postgres.connection import connect
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.schema.version_checks import set_search_path
@@ -50,7 +50,7 @@ async def maintain_vector_index(
         Whether it was built.
 
     Raises:
-        OutageError, RetryableError: see `livedex.pipeline.store.database.translate_errors`.
+        OutageError, RetryableError: see `livedex.pipeline.store.database_errors.translate_errors`.
     """
     with translate_errors(f"index the vectors of generation {generation_id}"):
         connection = await connect(owner_url, application_name="livedex")

@@ -20,7 +20,7 @@ from livedex.pipeline.events.event import CHANGED, Changed, change_event
 from livedex.pipeline.model import DEFAULT_TENANT, Attributes, DocumentId, TenantId
 from livedex.pipeline.names import RESERVED
 from livedex.pipeline.search.word_statistics import refresh_word_statistics
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.stages.outcome import Finished, outcome_of
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore

@@ -11,7 +11,8 @@ import pytest
 from pydantic import SecretStr
 
 from livedex.app.wiring import open_app_context, write_up_state
-from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import IndexedFolder, page, paragraph
 
 

@@ -17,7 +17,7 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from livedex.pipeline.store.protocol import Draft
+from livedex.pipeline.store.drafts import Draft
 from tests.e2e.test_cli_program import only_line
 from tests.program import LivedexCommand
 

@@ -9,7 +9,7 @@ import pytest
 
 from livedex.app.initial_load import InitialLoad
 from livedex.cli.load_progress import format_progress, format_summary, show_progress
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.database import Database
 from tests.folders import FolderHarness
 

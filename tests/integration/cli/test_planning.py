@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from livedex.app.plan import Plan, estimate_price, plan_with_index, plan_without_index
-from livedex.pipeline.settings.settings import FolderSource, Settings
+from livedex.pipeline.settings.folder_source import FolderSource
+from livedex.pipeline.settings.settings import Settings
 from tests.indexed import IndexedFolder, page, paragraph
 
 

@@ -17,7 +17,7 @@ from livedex.app.wiring import write_up_state
 from livedex.cli import sources as command
 from livedex.pipeline.errors import ConfigError, NotFoundError
 from livedex.pipeline.model import DocumentId, Reader, TenantId
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.source_store import SourceStore
 from tests.indexed import IndexedFolder, page

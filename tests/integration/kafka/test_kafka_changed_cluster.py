@@ -166,8 +166,13 @@ async def test_records_that_were_removed_before_they_were_read_are_counted_told_
     async with installation.process() as process:
         losses = process.s.metrics.records_expired_total.labels("embed")
         await wait_until(lambda: losses._value.get() == 5)
-        state, reason = await process.health("retention") or ("", "")
-        assert state == "down" and "5 of the stage embed" in (reason or "")
+
+        async def reported() -> bool:
+            state, reason = await process.health("retention") or ("", "")
+            return state == "down" and "5 of the stage embed" in (reason or "")
+
+        # the health is written after the count, by the next look
+        await wait_until(reported)
 
         async def visible() -> bool:
             return all([await process.state(f"d{n}.md") == ("synced", 1) for n in range(5)])

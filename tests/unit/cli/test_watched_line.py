@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from livedex.cli.up import watching_message
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 
 
 def test_without_a_folder_it_says_how_documents_come_in_and_how_to_watch_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from livedex.connectors.filesystem.file_matcher import FileMatcher
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from tests.folders import is_readable
 
 ROOT = Path("/srv/docs")

@@ -15,7 +15,7 @@ from livedex.connectors.filesystem.credential_files import (
     is_credential_file,
 )
 from livedex.connectors.filesystem.file_matcher import FileMatcher
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 
 ROOT = Path("/srv/docs")
 

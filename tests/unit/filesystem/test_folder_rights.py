@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from livedex.connectors.filesystem.folder import Folder, open_source_folder
-from livedex.pipeline.settings.settings import FolderSource
+from livedex.pipeline.settings.folder_source import FolderSource
 from tests.folders import is_readable
 
 

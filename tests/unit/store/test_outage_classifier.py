@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, PendingRollbackError
 
 from livedex.consumers.postgres.acknowledging import queue_outage_cause
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError, TenantDeletedError
-from livedex.pipeline.store.database import translate_errors
+from livedex.pipeline.store.database_errors import translate_errors
 from livedex.pipeline.store.postgres.errors import outage_reason
 
 
