@@ -22,7 +22,7 @@ from bench.postgres import PostgresServer
 from bench.program import UpProcess
 from bench.put_writer import PutWriter
 from bench.table import print_table
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
 
 KILLS, OPERATIONS = 100, 500
 _DOCUMENTS = 50

@@ -25,7 +25,7 @@ from bench.killing import (
     rebuild,
     wait_and_read_index,
 )
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
 
 COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
 _API_BACK_S = 120.0

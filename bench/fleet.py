@@ -24,7 +24,7 @@ from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.settings.settings import KAFKA_SCHEME
 from livedex.pipeline.store.embedded.server import url_for_role
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE
-from tests.kafka_server import KafkaServer
+from tests.support.kafka.server import KafkaServer
 
 PARTITIONS = 6
 _LOOK_EVERY_S = 0.05

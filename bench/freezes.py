@@ -20,7 +20,7 @@ from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.kafka_kills import kill_random_process
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import print_table
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
 
 FILES = 40
 VISIBLE_S = 35.0

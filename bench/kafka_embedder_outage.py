@@ -19,7 +19,7 @@ from bench.small import visible_documents_at
 from bench.table import print_table
 from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.pipeline.flow import STAGES
-from tests.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer
+from tests.support.http.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer
 
 _LIMIT_S = 600.0
 

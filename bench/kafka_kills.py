@@ -14,7 +14,7 @@ from bench.disturbing import COUNTS, Fault, FaultReplayResult, replay_with_fault
 from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import print_table
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
 
 FILES = 60
 _WAIT_S = 3.0

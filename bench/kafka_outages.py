@@ -15,8 +15,8 @@ from bench.disturbing import COUNTS, Fault, FaultReplayResult, replay_with_fault
 from bench.fleet import MultiProcessDeployment, running_deployment
 from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import print_table
-from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.server import KafkaServer
 
 FILES = 60
 _WAIT_S = 6.0

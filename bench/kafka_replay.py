@@ -25,7 +25,7 @@ from bench.killing import (
 from bench.program import UpProcess
 from bench.reader import LivedexClient
 from bench.table import print_table
-from tests.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer
+from tests.support.http.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer
 
 COUNTS = {"watch": 1, "chunk": 2, "embed": 2, "sync": 2, "api": 1}
 _COMMIT_S = 60

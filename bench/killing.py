@@ -20,7 +20,7 @@ from bench.corpus import Corpus, paragraph
 from bench.program import UpProcess
 from bench.reader import LivedexClient
 from livedex.pipeline.stages.document_chunker import ChunkerConfig, chunk_document
-from tests.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import MIN_DOCUMENT_CHARACTERS, EmbeddingServer, Reply
 
 DIMENSIONS = 64
 _GRACE_S = 1.0

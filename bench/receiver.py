@@ -21,8 +21,8 @@ from bench.killing import DIMENSIONS, embedder_settings
 from bench.table import print_table
 from livedex.pipeline.http.body_budget import WAIT_TIMEOUT_S
 from livedex.pipeline.ingest.request_ingester import ACCEPT_TIMEOUT_S
-from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.server import KafkaServer
 
 PER_SECOND = 200
 BOUND_S = ACCEPT_TIMEOUT_S + WAIT_TIMEOUT_S

@@ -20,9 +20,9 @@ from bench.table import print_table
 from livedex.pipeline.store.database import open_database
 from livedex.pipeline.store.embedded.server import embedded_postgres, url_for_role
 from livedex.pipeline.store.schema.migrator import APPLICATION_ROLE, migrate
-from tests.apart import tenant_probes
-from tests.predicates import without_tenant_predicates
-from tests.prying import probe_tenants
+from tests.support.models.tenant_installation import tenant_probes
+from tests.support.models.tenant_isolation import probe_tenants
+from tests.support.postgres.predicate_removal import without_tenant_predicates
 
 TENANTS = 20
 _SHOWN = 10

@@ -19,13 +19,13 @@ import pytest
 
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.embedded.server import embedded_postgres
-from tests.databases import disable_durability, make_template, new_database
-from tests.filling import DocumentBuilder
-from tests.folders import FolderHarness
-from tests.kafka_nodes import KafkaUnavailableError
-from tests.kafka_server import KafkaCluster, KafkaServer
-from tests.scratch import scratch_folder
-from tests.scripted_s3 import S3Server
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.scripted_s3 import S3Server
+from tests.support.kafka.nodes import KafkaUnavailableError
+from tests.support.kafka.server import KafkaCluster, KafkaServer
+from tests.support.pipelines.folder_connector import FolderHarness
+from tests.support.postgres.databases import disable_durability, make_template, new_database
+from tests.support.postgres.scratch import scratch_folder
 
 _FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 KafkaAny = TypeVar("KafkaAny", bound=KafkaCluster)

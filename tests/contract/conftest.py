@@ -6,7 +6,7 @@ import pytest
 
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from tests.shelf import DIMENSIONS, StoreHarness
+from tests.support.builders.filled_store import DIMENSIONS, StoreHarness
 
 
 @pytest.fixture(params=["pgvector"])

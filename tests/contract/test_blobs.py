@@ -22,7 +22,7 @@ from livedex.pipeline.store.blobs.object_storage import ObjectStorage
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.protocol import BlobStore
-from tests.scripted_s3 import BUCKET, S3Server
+from tests.support.http.scripted_s3 import BUCKET, S3Server
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")

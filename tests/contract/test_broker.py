@@ -16,7 +16,7 @@ from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.dead_letter_store import DeadLetterStore
-from tests.brokers import StartStage, stage_on_kafka, stage_on_postgres
+from tests.support.pipelines.stage_runner import StartStage, stage_on_kafka, stage_on_postgres
 
 
 @pytest.fixture(params=["postgres", "kafka"])

@@ -14,7 +14,7 @@ from livedex.pipeline.events.event import Changed, Event, change_event
 from livedex.pipeline.flow import stage
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import StartStage, stage_on_kafka, stage_on_postgres
+from tests.support.pipelines.stage_runner import StartStage, stage_on_kafka, stage_on_postgres
 
 WORKERS = stage("chunk").workers
 MANY = 30 * WORKERS

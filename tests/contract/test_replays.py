@@ -17,7 +17,12 @@ from livedex.pipeline.stages import outcome
 from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
-from tests.brokers import StageHarness, StartStage, stage_on_kafka, stage_on_postgres
+from tests.support.pipelines.stage_runner import (
+    StageHarness,
+    StartStage,
+    stage_on_kafka,
+    stage_on_postgres,
+)
 
 
 class Surrounding:

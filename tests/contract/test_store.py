@@ -12,7 +12,7 @@ import pytest
 from livedex.pipeline.errors import ConfigError, RejectedError
 from livedex.pipeline.model import Attributes, Reader
 from livedex.pipeline.store.drafts import Draft, SyncResult
-from tests.shelf import (
+from tests.support.builders.filled_store import (
     ACME,
     DIMENSIONS,
     NOW,

@@ -8,7 +8,15 @@ import pytest
 from livedex.pipeline.errors import RetryableError
 from livedex.pipeline.store.drafts import Draft, PreparedVersion
 from livedex.pipeline.store.postgres.statements import sql
-from tests.shelf import ACME, A, B, StoreHarness, expected_chunks, fence, sections
+from tests.support.builders.filled_store import (
+    ACME,
+    A,
+    B,
+    StoreHarness,
+    expected_chunks,
+    fence,
+    sections,
+)
 
 
 async def prepared(shelf: StoreHarness, draft: Draft) -> PreparedVersion:

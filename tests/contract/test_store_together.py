@@ -11,7 +11,14 @@ from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.store.database import open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from tests.shelf import ACME, DIMENSIONS, StoreHarness, expected_chunks, fence, sections
+from tests.support.builders.filled_store import (
+    ACME,
+    DIMENSIONS,
+    StoreHarness,
+    expected_chunks,
+    fence,
+    sections,
+)
 
 NAMES = [DocumentId(f"note{n}.md") for n in range(8)]
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.test_cli_program import livedex
-from tests.kafka_server import KafkaServer
+from tests.support.kafka.server import KafkaServer
 
 LONGEST_S = 90
 

@@ -23,10 +23,10 @@ import pytest
 
 from livedex.pipeline.store.embedded.server import embedded_postgres
 from livedex.pipeline.store.postgres.conninfo import parse_conninfo
-from tests.compose import PROJECT, runs_livedex, services
-from tests.kafka_java import JavaNode, java_command
-from tests.kafka_nodes import ReservedPort
-from tests.kafka_server import KafkaServer
+from tests.support.kafka.java_node import JavaNode, java_command
+from tests.support.kafka.nodes import ReservedPort
+from tests.support.kafka.server import KafkaServer
+from tests.support.repository.compose import PROJECT, runs_livedex, services
 
 SERVICES = services(
     {"POSTGRES_PASSWORD": "administrator", "OWNER_PASSWORD": "owner", "APP_PASSWORD": "application"}

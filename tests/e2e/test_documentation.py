@@ -19,9 +19,9 @@ from livedex.pipeline.settings.settings import load_settings
 from livedex.pipeline.store.embedded.binaries import binary_path
 from livedex.pipeline.store.postgres.connection import connect
 from livedex.pipeline.store.postgres.conninfo import parse_conninfo
-from tests.databases import with_database
-from tests.documentation import ROOT, Block, blocks, needs_server, working_folder
-from tests.postgres_programs import libpq_uri
+from tests.support.postgres.databases import with_database
+from tests.support.postgres.programs import libpq_uri
+from tests.support.repository.documentation import ROOT, Block, blocks, needs_server, working_folder
 
 DOCUMENTS = sorted(
     [

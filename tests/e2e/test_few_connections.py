@@ -28,7 +28,7 @@ from livedex.pipeline.store.postgres.connection_budget import (
 )
 from livedex.pipeline.store.postgres.conninfo import parse_conninfo
 from tests.e2e.test_cli_program import livedex, only_line
-from tests.free_port import free_port
+from tests.support.http.free_port import free_port
 
 _PUTS = 30
 

@@ -12,8 +12,8 @@ from bench.disturbing import COUNTS, FaultReplayResult, replay_with_faults
 from bench.fleet import running_deployment
 from bench.kafka_kills import kill_random_process
 from bench.killing import DIMENSIONS, embedder_settings
-from tests.scratch import scratch_folder
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.postgres.scratch import scratch_folder
 
 KILLS = 6
 

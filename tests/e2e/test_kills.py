@@ -9,7 +9,7 @@ import pytest
 
 from bench.corpus import Corpus, paragraph
 from bench.killing import CrashReplayResult, replay_with_kills
-from tests.scratch import scratch_folder
+from tests.support.postgres.scratch import scratch_folder
 
 
 def small_corpus() -> Corpus:

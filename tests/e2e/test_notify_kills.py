@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_cli_program import livedex
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer
-from tests.scripted_receiver import SECRET, SubscriberServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_subscriber import SECRET, SubscriberServer
+from tests.support.pipelines.indexed_folder import paragraph
 
 LONGEST_S = 90
 DOCUMENTS = 5

@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from bench.processes import peak_mb
-from tests.compose import services
-from tests.free_port import free_port
+from tests.support.http.free_port import free_port
+from tests.support.repository.compose import services
 from tests.unit.test_deploy import PASSWORDS
 
 MB = 1024 * 1024

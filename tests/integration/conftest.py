@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from livedex.pipeline.store.database import Database
-from tests.corpus import SearchIndex
-from tests.databases import read_only_database
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.builders.search_corpus import SearchIndex
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.postgres.databases import read_only_database
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from livedex.pipeline.chat.chat_model import ChatChunk, ChatMessage
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.model import Reader
 from livedex.pipeline.store.database import Database
-from tests.corpus import TENANT, SearchIndex
+from tests.support.builders.search_corpus import TENANT, SearchIndex
 
 REFUNDS = (
     "# Refunds\n\nParcels travel by road. A parcel can be returned within 30 days. "

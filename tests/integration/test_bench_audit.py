@@ -14,7 +14,7 @@ from livedex.consumers.kafka.consumer_lag import consumer_group_id
 from livedex.consumers.kafka.topics import ensure_topics
 from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, change_event, next_stage_event
 from livedex.pipeline.settings.kafka import KafkaSettings
-from tests.brokers import kafka_settings
+from tests.support.pipelines.stage_runner import kafka_settings
 
 EVENT = change_event(Changed(tenant_id="t", document_id="d", version=5, deleted=True))
 

@@ -20,10 +20,10 @@ from livedex.pipeline.store.embedded import server as embedded
 from livedex.pipeline.store.embedded.server import embedded_postgres
 from livedex.pipeline.store.postgres.connection import connect
 from livedex.pipeline.store.schema.migrator import migrate, open_connection
-from tests.certificates import CertificateAuthority
-from tests.free_port import free_port
-from tests.postgres_programs import run_program
-from tests.tls_front import TlsProxy
+from tests.support.http.certificates import CertificateAuthority
+from tests.support.http.free_port import free_port
+from tests.support.postgres.programs import run_program
+from tests.support.postgres.tls_proxy import TlsProxy
 
 PASSWORD = "p@:/?#[]%&=+, '\\ü"
 _NEVER = "never to be shown"

@@ -24,9 +24,9 @@ from livedex.pipeline.store.schema.database_roles import DEFAULT_ROLES, Database
 from livedex.pipeline.store.schema.migration_script import migration_script
 from livedex.pipeline.store.schema.migrator import check_privileges, granted_privileges, migrate
 from livedex.pipeline.store.schema.privileges import SchemaPrivileges
-from tests.databases import with_database
-from tests.filling import DocumentBuilder
-from tests.postgres_programs import ProgramError, libpq_uri, run_program, run_sql
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.postgres.databases import with_database
+from tests.support.postgres.programs import ProgramError, libpq_uri, run_program, run_sql
 
 _NUMBERS = itertools.count()
 

@@ -24,7 +24,7 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from tests.corpus import TENANT
+from tests.support.builders.search_corpus import TENANT
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CUTTING = ChunkerConfig()

@@ -17,8 +17,8 @@ from livedex.app.wiring import open_app_context
 from livedex.cli.up import check_embedder
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents import active_generation as generation
-from tests.kafka_installation import STAGES, InstallationProcess, change, text
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import STAGES, InstallationProcess, change, text
 
 
 @asynccontextmanager

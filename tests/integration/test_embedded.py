@@ -22,7 +22,7 @@ from livedex.pipeline.store.embedded.socket_directory import (
     remove_socket_directory,
 )
 from livedex.pipeline.store.postgres.connection import connect
-from tests.libpq import libpq_environment_variables
+from tests.support.postgres.libpq import libpq_environment_variables
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system user run PostgreSQL")
 

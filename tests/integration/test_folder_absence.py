@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from livedex.connectors.filesystem.watcher import Watcher
-from tests.folders import FolderHarness, counts, scan_once
+from tests.support.pipelines.folder_connector import FolderHarness, counts, scan_once
 
 NOBODY = 65_534
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.folders import FolderHarness, wait_processed
+from tests.support.pipelines.folder_connector import FolderHarness, wait_processed
 
 
 async def test_atomic_saves_are_seen_and_leave_no_other_document(folders: FolderHarness) -> None:

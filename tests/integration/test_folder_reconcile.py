@@ -20,7 +20,7 @@ from livedex.connectors.filesystem.watcher import Watcher
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.model import GenerationId
 from livedex.pipeline.store.postgres.statements import all_statements
-from tests.folders import FolderHarness, counts, scan_once
+from tests.support.pipelines.folder_connector import FolderHarness, counts, scan_once
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import socket
 import pytest
 
 from livedex.connectors.filesystem import watcher as watching
-from tests.folders import FolderHarness, wait_processed
+from tests.support.pipelines.folder_connector import FolderHarness, wait_processed
 
 
 async def test_a_directory_moved_in_is_read_and_moved_out_is_gone(folders: FolderHarness) -> None:

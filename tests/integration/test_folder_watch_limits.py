@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from livedex.connectors.filesystem import watcher as watching
-from tests.folders import FolderHarness
+from tests.support.pipelines.folder_connector import FolderHarness
 
 
 class Limited:

@@ -15,7 +15,7 @@ import pytest
 from livedex.connectors.filesystem import folder as folder_module
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.ingest.ingester import Change
-from tests.folders import FolderHarness, counts, scan_once
+from tests.support.pipelines.folder_connector import FolderHarness, counts, scan_once
 
 RECORDED_S = 0.3
 """What was published is in the ledger by then."""

@@ -11,7 +11,7 @@ from livedex.consumers.kafka import KafkaBroker
 from livedex.pipeline.events.event import Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import stage_on_kafka
+from tests.support.pipelines.stage_runner import stage_on_kafka
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
-from tests.kafka_java import JavaNode
-from tests.kafka_nodes import KafkaStartError, ReservedPort
-from tests.kafka_server import KafkaCluster, KafkaServer
+from tests.support.kafka.java_node import JavaNode
+from tests.support.kafka.nodes import KafkaStartError, ReservedPort
+from tests.support.kafka.server import KafkaCluster, KafkaServer
 
 PLACE = TopicPartition("letters", 0)
 PROJECT = Path(__file__).parents[2]
@@ -130,7 +130,7 @@ def test_a_server_ends_with_the_process_that_started_it(
     if not isinstance(kafka_server.nodes[0], JavaNode):
         pytest.skip("a container is ended by testcontainers")
     code = (
-        "import time\nfrom tests.kafka_server import KafkaServer\n"
+        "import time\nfrom tests.support.kafka.server import KafkaServer\n"
         "with KafkaServer() as server:\n    print(server.nodes[0].pid, flush=True)\n    "
         "time.sleep(600)\n"
     )

@@ -23,9 +23,9 @@ from livedex.pipeline.search.engine import SearchResult
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.brokers import kafka_settings
-from tests.kafka_installation import STAGES, TENANT, InstallationProcess, change, text
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import STAGES, TENANT, InstallationProcess, change, text
+from tests.support.pipelines.stage_runner import kafka_settings
 
 Start = Callable[..., AbstractAsyncContextManager[InstallationProcess]]
 NAMES = [f"doc{n}.md" for n in range(8)]

@@ -40,7 +40,7 @@ from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
-from tests.indexed import page, paragraph
+from tests.support.pipelines.indexed_folder import page, paragraph
 
 DOCUMENT = DocumentId("docs/one.md")
 CUTTING = ChunkerConfig()

@@ -18,8 +18,8 @@ from livedex.pipeline.model import DocumentId, Reader
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.kafka_installation import STAGES, TENANT, InstallationProcess, change, text
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import STAGES, TENANT, InstallationProcess, change, text
 
 WORDS = "Request 0815 was blocked by the firewall"
 PAGE = f"<html><head><title>403</title></head><body>{WORDS}</body></html>".encode()

@@ -26,7 +26,7 @@ from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.fetched_content_cache import FetchedContentCache
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.drafts import Draft, DraftChunk
-from tests.corpus import TENANT
+from tests.support.builders.search_corpus import TENANT
 
 DOC = DocumentId("doc")
 ANN, BOB = "user:ann", "user:bob"

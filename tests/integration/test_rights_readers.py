@@ -15,9 +15,12 @@ from livedex.pipeline.model import Reader
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from livedex.pipeline.store.postgres.statements import all_statements
-from tests.corpus import TENANT, SearchIndex
-from tests.predicates import strip_tenant_predicates, without_tenant_predicates
-from tests.rights_model import PRINCIPALS, ReaderCheck, fill, make_documents
+from tests.support.builders.search_corpus import TENANT, SearchIndex
+from tests.support.models.document_rights import PRINCIPALS, ReaderCheck, fill, make_documents
+from tests.support.postgres.predicate_removal import (
+    strip_tenant_predicates,
+    without_tenant_predicates,
+)
 
 DOCUMENTS = 40
 READERS = [

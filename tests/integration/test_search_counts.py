@@ -17,7 +17,7 @@ from livedex.pipeline.search.word_statistics import (
 )
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.keyword_analyzer import analyze_query
-from tests.corpus import TENANT, SearchIndex
+from tests.support.builders.search_corpus import TENANT, SearchIndex
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.active_generation import ActiveGeneration
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
-from tests.corpus import TENANT, FakeVectorSpace, SearchIndex, hit_positions
+from tests.support.builders.search_corpus import TENANT, FakeVectorSpace, SearchIndex, hit_positions
 
 TEXTS = {
     "espresso": [

@@ -9,7 +9,7 @@ import pytest
 
 from livedex.pipeline.search.query_expansion import FEEDBACK_SHARE
 from livedex.pipeline.store.database import Database
-from tests.corpus import SearchIndex
+from tests.support.builders.search_corpus import SearchIndex
 
 KIN = "harbour ledger copper meadow orbit"  # words of one topic
 STRANGERS = int(1 / FEEDBACK_SHARE)  # so many that one passage is taken for relevant

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.store.database import Database
-from tests.corpus import TENANT, SearchIndex
+from tests.support.builders.search_corpus import TENANT, SearchIndex
 
 METADATA: dict[str, dict[str, Any]] = {
     "hosting": {

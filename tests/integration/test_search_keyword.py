@@ -20,7 +20,7 @@ from livedex.pipeline.search.word_statistics import WordStatistics, read_word_st
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.keyword_analyzer import analyze_query
 from livedex.pipeline.store.postgres.statements import sql
-from tests.corpus import TENANT, SearchIndex, hit_positions
+from tests.support.builders.search_corpus import TENANT, SearchIndex, hit_positions
 
 HANDBOOK = {
     "refunds": "Customers may send goods back within thirty days after delivery. The money "

@@ -12,7 +12,7 @@ from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import Reader
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.store.database import Database
-from tests.corpus import TENANT, SearchIndex
+from tests.support.builders.search_corpus import TENANT, SearchIndex
 
 MANUAL = [f"step {n} turns the lever {word}" for n, word in enumerate("abcdefgh")]
 

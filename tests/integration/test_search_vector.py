@@ -22,7 +22,7 @@ from livedex.pipeline.store.documents.vector_index import (
     vector_index_is_valid,
 )
 from livedex.pipeline.store.postgres.statements import sql
-from tests.corpus import TENANT, SearchIndex, hit_positions
+from tests.support.builders.search_corpus import TENANT, SearchIndex, hit_positions
 
 BIG, SMALL = TenantId("big"), TenantId("small")
 DIMENSIONS = 8

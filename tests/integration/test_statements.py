@@ -14,7 +14,7 @@ from pgvector.asyncpg import register_vector
 from livedex.pipeline.model import GenerationId
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.postgres.statements import all_statements, sql
-from tests.databases import read_only_database
+from tests.support.postgres.databases import read_only_database
 
 _OF_THE_OWNER = ("drop index", "create index")  # never prepared; run in test_vector_index.py
 

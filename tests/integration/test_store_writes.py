@@ -15,7 +15,16 @@ from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.drafts import Draft
 from livedex.pipeline.store.postgres.statements import sql
-from tests.shelf import ACME, DIMENSIONS, A, B, StoreHarness, expected_chunks, fence, sections
+from tests.support.builders.filled_store import (
+    ACME,
+    DIMENSIONS,
+    A,
+    B,
+    StoreHarness,
+    expected_chunks,
+    fence,
+    sections,
+)
 
 Rows = dict[str, set[tuple[str, str]]]
 OLD, NEW = sections(1, 2, 3), sections(1, 4, 5, 6)

@@ -17,7 +17,14 @@ from livedex.cli.main import livedex
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.catalog import Setting
 from livedex.pipeline.settings.settings import PREFIX, catalog, load_settings
-from tests.compose import FILE, PROJECT, MissingVariableError, runs_livedex, services, variables
+from tests.support.repository.compose import (
+    FILE,
+    PROJECT,
+    MissingVariableError,
+    runs_livedex,
+    services,
+    variables,
+)
 
 PASSWORDS = {
     "POSTGRES_PASSWORD": "administrator",

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.documentation import ROOT, broken_links, prose
+from tests.support.repository.documentation import ROOT, broken_links, prose
 
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))

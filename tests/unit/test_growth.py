@@ -100,7 +100,7 @@ DOCUMENTS = [
 def slow(kind: str, given: str = "") -> tuple[list[str], int]:
     """What grew too fast, and how many were measured."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.growth", kind],
+        [sys.executable, "-m", "tests.support.models.regex_growth", kind],
         cwd=ROOT,
         input=given,
         capture_output=True,

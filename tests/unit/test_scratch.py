@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import scratch
-from tests.scratch import scratch_folder
+from tests.support.postgres import scratch
+from tests.support.postgres.scratch import scratch_folder
 
 HOLDS = (
     "import sys, time; from pathlib import Path; from tests import scratch; scratch._MEMORY = "

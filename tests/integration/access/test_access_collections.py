@@ -11,9 +11,9 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import Reader
 from livedex.pipeline.store.database import Database
-from tests.app_client import asgi_client
-from tests.filling import DocumentBuilder
-from tests.keyed import authenticated_api
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.app_client import asgi_client
+from tests.support.http.keyed_api import authenticated_api
 
 
 class Accepted:

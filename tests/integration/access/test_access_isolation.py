@@ -9,9 +9,12 @@ import pytest
 
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import all_statements, sql
-from tests.apart import tenant_probes
-from tests.predicates import strip_tenant_predicates, without_tenant_predicates
-from tests.prying import probe_tenants
+from tests.support.models.tenant_installation import tenant_probes
+from tests.support.models.tenant_isolation import probe_tenants
+from tests.support.postgres.predicate_removal import (
+    strip_tenant_predicates,
+    without_tenant_predicates,
+)
 
 OPERATIONS = 600
 

@@ -14,9 +14,9 @@ from livedex.pipeline.errors import NotFoundError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.database import Database
-from tests.app_client import asgi_client
-from tests.filling import DocumentBuilder
-from tests.keyed import authenticated_api
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.app_client import asgi_client
+from tests.support.http.keyed_api import authenticated_api
 
 
 def bearer(key: Any) -> dict[str, str]:

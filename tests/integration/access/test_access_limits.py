@@ -14,8 +14,8 @@ from livedex.pipeline.access.rate_limiter import RateLimiter
 from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.rate_limit_store import SLOT_LEASE_S, RateLimitStore
-from tests.app_client import asgi_client
-from tests.keyed import authenticated_api
+from tests.support.http.app_client import asgi_client
+from tests.support.http.keyed_api import authenticated_api
 
 
 async def test_two_processes_let_in_a_minute_s_requests_together_and_say_so(

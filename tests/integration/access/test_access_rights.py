@@ -17,10 +17,10 @@ from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
 from livedex.pipeline.settings.jwt import JwtSettings
 from livedex.pipeline.store.database import Database
-from tests.app_client import asgi_client
-from tests.filling import DocumentBuilder
-from tests.issuer import AUDIENCE, ISSUER, Issuer, signed_token
-from tests.keyed import authenticated_api
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.app_client import asgi_client
+from tests.support.http.keyed_api import authenticated_api
+from tests.support.http.token_issuer import AUDIENCE, ISSUER, Issuer, signed_token
 
 ACME = TenantId("acme")
 ANN, HR = "user:ann", "group:h\u00fc & r"

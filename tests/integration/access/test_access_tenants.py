@@ -29,9 +29,9 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.embedding_claims import EmbeddingClaims
 from livedex.pipeline.store.tenant_store import TenantStore
-from tests.filling import fence
-from tests.shelf import ACME, DIMENSIONS, OTHER, StoreHarness, sections
-from tests.shelf import fence as shelf_fence
+from tests.support.builders.document_states import fence
+from tests.support.builders.filled_store import ACME, DIMENSIONS, OTHER, StoreHarness, sections
+from tests.support.builders.filled_store import fence as shelf_fence
 
 DOC = DocumentId("docs/a.md")
 Fill = Callable[[TenantId], Awaitable[None]]

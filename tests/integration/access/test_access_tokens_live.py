@@ -14,10 +14,10 @@ from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.settings.jwt import JwtSettings
 from livedex.pipeline.store.database import Database
-from tests.app_client import asgi_client
-from tests.filling import DocumentBuilder
-from tests.issuer import AUDIENCE, ISSUER, public_jwk, signed_token
-from tests.keyed import authenticated_api
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.app_client import asgi_client
+from tests.support.http.keyed_api import authenticated_api
+from tests.support.http.token_issuer import AUDIENCE, ISSUER, public_jwk, signed_token
 
 KEYS = orjson.dumps({"keys": [public_jwk("RSA", "a")]})
 

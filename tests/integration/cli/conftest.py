@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from livedex.app.wiring import open_app_context, write_up_state
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import IndexedFolder, page, paragraph
+from tests.support.pipelines.indexed_folder import IndexedFolder, page, paragraph
 
 
 @pytest.fixture

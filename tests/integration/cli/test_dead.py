@@ -19,7 +19,7 @@ from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.drafts import Draft
 from tests.e2e.test_cli_program import only_line
-from tests.program import LivedexCommand
+from tests.support.pipelines.program import LivedexCommand
 
 TENANT = TenantId("default")
 NOTE = DocumentId("docs/note.md")

@@ -11,8 +11,8 @@ from typing import Any
 import ir_measures
 
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import IndexedFolder
-from tests.program import LivedexCommand
+from tests.support.pipelines.indexed_folder import IndexedFolder
+from tests.support.pipelines.program import LivedexCommand
 
 MEASURES = ["nDCG@2", "R@2", "RR@2", "Success@2"]
 

@@ -11,7 +11,7 @@ from livedex.app.initial_load import InitialLoad
 from livedex.cli.load_progress import format_progress, format_summary, show_progress
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.database import Database
-from tests.folders import FolderHarness
+from tests.support.pipelines.folder_connector import FolderHarness
 
 
 async def until_found(load: InitialLoad, found: int, done: int) -> None:

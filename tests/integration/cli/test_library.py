@@ -17,9 +17,9 @@ from livedex.app.library import IngestResult
 from livedex.pipeline.errors import OutageError, RejectedError
 from livedex.pipeline.model import DocumentId, Reader, TenantId
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.kafka_installation import text
-from tests.scripted_embedder import EmbeddingServer, Reply
-from tests.site import settings_for
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import text
+from tests.support.pipelines.installation import settings_for
 
 ACME = TenantId("acme")
 

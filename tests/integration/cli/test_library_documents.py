@@ -12,9 +12,9 @@ from livedex import Livedex
 from livedex.pipeline.errors import NotFoundError, RejectedError, TenantRequiredError
 from livedex.pipeline.ingest.sync_token import make_sync_token
 from livedex.pipeline.model import DocumentId, TenantId
-from tests.kafka_installation import text
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import settings_for
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.installation import text
+from tests.support.pipelines.installation import settings_for
 
 ACME = TenantId("acme")
 

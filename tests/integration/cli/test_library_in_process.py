@@ -19,7 +19,7 @@ from livedex.pipeline.errors import OutageError, RejectedError
 from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.kafka_installation import text
+from tests.support.kafka.installation import text
 
 
 class AtHand(FakeEmbedder):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from livedex import Livedex
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import settings_for
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.pipelines.installation import settings_for
 
 
 async def test_the_library_reads_everything_or_what_somebody_may_read(

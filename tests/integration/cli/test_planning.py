@@ -11,7 +11,7 @@ import pytest
 from livedex.app.plan import Plan, estimate_price, plan_with_index, plan_without_index
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import IndexedFolder, page, paragraph
+from tests.support.pipelines.indexed_folder import IndexedFolder, page, paragraph
 
 
 async def plan(indexed: IndexedFolder, name: str = "docs") -> Plan:

@@ -20,7 +20,7 @@ from livedex.pipeline.model import DocumentId, Reader, TenantId
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.source_store import SourceStore
-from tests.indexed import IndexedFolder, page
+from tests.support.pipelines.indexed_folder import IndexedFolder, page
 
 STAGES = ("chunk", "embed", "sync")
 

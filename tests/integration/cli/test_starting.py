@@ -5,7 +5,7 @@ from __future__ import annotations
 from livedex.app.roles import run_roles
 from livedex.app.wiring import AppContext
 from livedex.cli.up import check_embedder
-from tests.indexed import IndexedFolder
+from tests.support.pipelines.indexed_folder import IndexedFolder
 
 
 async def states(s: AppContext) -> dict[str, str]:

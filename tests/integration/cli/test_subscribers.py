@@ -19,8 +19,8 @@ from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.notification_outbox import NotificationOutbox
 from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
 from tests.e2e.test_cli_program import only_line
-from tests.filling import DocumentBuilder
-from tests.program import LivedexCommand
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.pipelines.program import LivedexCommand
 
 ALL = ("synced", "deleted", "dead")
 

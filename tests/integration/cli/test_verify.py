@@ -13,7 +13,7 @@ from livedex.app.verify.checks import verify_index
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.model import DocumentId
-from tests.indexed import IndexedFolder, page, paragraph
+from tests.support.pipelines.indexed_folder import IndexedFolder, page, paragraph
 
 ONE = DocumentId("docs/one.md")
 NEWER = 10**18 * 4

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import kafka_settings
-from tests.kafka_installation import KafkaInstallation
-from tests.kafka_outside import ExternalKafkaClient
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.external_client import ExternalKafkaClient
+from tests.support.kafka.installation import KafkaInstallation
+from tests.support.pipelines.stage_runner import kafka_settings
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,10 @@ from livedex.pipeline.events.event import CHANGED, DEAD, SYNCED, Event
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import StageHarness, kafka_settings, stage_on_kafka
-from tests.kafka_installation import KafkaInstallation, change, text
-from tests.kafka_nodes import ReservedPort
-from tests.kafka_outside import ExternalKafkaClient, wait_until
+from tests.support.kafka.external_client import ExternalKafkaClient, wait_until
+from tests.support.kafka.installation import KafkaInstallation, change, text
+from tests.support.kafka.nodes import ReservedPort
+from tests.support.pipelines.stage_runner import StageHarness, kafka_settings, stage_on_kafka
 
 
 @pytest.fixture(autouse=True)

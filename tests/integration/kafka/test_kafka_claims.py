@@ -6,9 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.brokers import kafka_settings
-from tests.kafka_installation import TENANT, InstallationProcess, KafkaInstallation, change, text
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import (
+    TENANT,
+    InstallationProcess,
+    KafkaInstallation,
+    change,
+    text,
+)
+from tests.support.pipelines.stage_runner import kafka_settings
 
 
 async def test_two_processes_that_meet_the_same_texts_at_once_pay_for_each_once(

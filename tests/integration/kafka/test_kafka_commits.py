@@ -16,8 +16,8 @@ from livedex.pipeline.events.event import CHANGED, Changed, Event, change_event
 from livedex.pipeline.stages.outcome import MAX_ATTEMPTS, Finished
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.dead_letter_store import DeadLetterStore
-from tests.brokers import kafka_settings, stage_on_kafka
-from tests.kafka_outside import ExternalKafkaClient, wait_until
+from tests.support.kafka.external_client import ExternalKafkaClient, wait_until
+from tests.support.pipelines.stage_runner import kafka_settings, stage_on_kafka
 
 STUCK = 1
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from livedex.pipeline.events.event import CHANGED, CHUNKED, SYNCED, change_event
-from tests.brokers import kafka_settings
-from tests.kafka_installation import KafkaInstallation, change, text
-from tests.kafka_outside import wait_until
-from tests.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import CLOSED_CONNECTION, EmbeddingServer, Reply
+from tests.support.kafka.external_client import wait_until
+from tests.support.kafka.installation import KafkaInstallation, change, text
+from tests.support.pipelines.stage_runner import kafka_settings
 
 SEEDS = tuple(range(1, 13))
 RUN = ["run", "chunk", "embed", "sync"]

@@ -12,9 +12,9 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import kafka_settings, stage_on_kafka
-from tests.kafka_outside import ExternalKafkaClient, wait_until
-from tests.kafka_server import KafkaCluster
+from tests.support.kafka.external_client import ExternalKafkaClient, wait_until
+from tests.support.kafka.server import KafkaCluster
+from tests.support.pipelines.stage_runner import kafka_settings, stage_on_kafka
 
 
 async def test_nothing_is_lost_when_the_leader_is_killed(

@@ -16,8 +16,8 @@ from livedex.pipeline.events.event import CHANGED, DEAD, Changed, change_event
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.dead_letter_store import DeadLetter
 from tests.e2e.test_cli_program import livedex
-from tests.kafka_installation import InstallationProcess, KafkaInstallation, change, text
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.installation import InstallationProcess, KafkaInstallation, change, text
 
 BAD = 9
 

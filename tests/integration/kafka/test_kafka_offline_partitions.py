@@ -13,11 +13,11 @@ from aiokafka.partitioner import murmur2
 
 from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, CHUNKED, DEAD, EMBEDDED, SYNCED
-from tests.brokers import kafka_settings
-from tests.kafka_installation import InstallationProcess, KafkaInstallation, change, text
-from tests.kafka_outside import wait_until
-from tests.kafka_server import KafkaCluster
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.external_client import wait_until
+from tests.support.kafka.installation import InstallationProcess, KafkaInstallation, change, text
+from tests.support.kafka.server import KafkaCluster
+from tests.support.pipelines.stage_runner import kafka_settings
 
 PARTITIONS = 6
 # killed is node 1: of six kinds of documents, 0 and 3 cannot be accepted, 1 stops before `sync`, 5

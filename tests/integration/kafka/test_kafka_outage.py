@@ -15,11 +15,11 @@ from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.event import CHANGED, SYNCED, Event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import kafka_settings, stage_on_kafka
-from tests.kafka_installation import InstallationProcess, KafkaInstallation, change, text
-from tests.kafka_outside import ExternalKafkaClient, wait_until
-from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.external_client import ExternalKafkaClient, wait_until
+from tests.support.kafka.installation import InstallationProcess, KafkaInstallation, change, text
+from tests.support.kafka.server import KafkaServer
+from tests.support.pipelines.stage_runner import kafka_settings, stage_on_kafka
 
 
 @pytest.fixture

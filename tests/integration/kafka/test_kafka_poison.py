@@ -23,9 +23,9 @@ from livedex.consumers.kafka.records import (
 from livedex.pipeline.events.event import CHANGED, DEAD, Changed, change_event
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.dead_letter_store import DeadLetter
-from tests.kafka_installation import TENANT, InstallationProcess, KafkaInstallation, text
-from tests.kafka_outside import Headers
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.external_client import Headers
+from tests.support.kafka.installation import TENANT, InstallationProcess, KafkaInstallation, text
 
 NAME = itemgetter(0)  # of a header; the order of different names is not kept
 LARGE = random.Random(7).randbytes(2 * 1024 * 1024)

@@ -16,10 +16,10 @@ import pytest
 from livedex.pipeline.events.event import CHANGED, CHUNKED, Changed, Event, change_event
 from livedex.pipeline.stages.outcome import Finished
 from livedex.pipeline.store.database import Database
-from tests.brokers import kafka_settings, stage_on_kafka
-from tests.kafka_installation import KafkaInstallation, change, text
-from tests.kafka_outside import ExternalKafkaClient, wait_until
-from tests.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.kafka.external_client import ExternalKafkaClient, wait_until
+from tests.support.kafka.installation import KafkaInstallation, change, text
+from tests.support.pipelines.stage_runner import kafka_settings, stage_on_kafka
 
 POLL_INTERVAL_S = 2.0
 SLOW_S = 5.5

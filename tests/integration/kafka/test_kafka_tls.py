@@ -12,13 +12,13 @@ import pytest
 from livedex.consumers.kafka.topics import ensure_topics
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.kafka import KafkaSettings
-from tests.brokers import kafka_settings
-from tests.certificates import CertificateAuthority
 from tests.integration.kafka.test_kafka_security import MODULE, PASSWORD, WRONG
-from tests.kafka_installation import KafkaInstallation, change, text
-from tests.kafka_java import JavaNode
-from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.certificates import CertificateAuthority
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.installation import KafkaInstallation, change, text
+from tests.support.kafka.java_node import JavaNode
+from tests.support.kafka.server import KafkaServer
+from tests.support.pipelines.stage_runner import kafka_settings
 
 HOST, USER, LOCK = "127.0.0.1", "livedex-user", "key-lock"
 

@@ -12,8 +12,8 @@ import pytest
 
 from livedex.pipeline.events.event import CHANGED, SYNCED, Changed, change_event
 from livedex.pipeline.flow import StageName
-from tests.kafka_installation import KafkaInstallation, change, text
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.installation import KafkaInstallation, change, text
 
 KEY = b"acme/doc7.md"
 CHUNK: tuple[StageName, ...] = ("chunk",)

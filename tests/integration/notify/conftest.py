@@ -21,7 +21,7 @@ from livedex.pipeline.model import DEFAULT_TENANT, TenantId
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
-from tests.scripted_receiver import SECRET, SubscriberServer
+from tests.support.http.scripted_subscriber import SECRET, SubscriberServer
 
 ALL = ("synced", "deleted", "dead")
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))

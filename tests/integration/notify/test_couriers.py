@@ -20,15 +20,15 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.notification_outbox import NotificationOutbox
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 from livedex.pipeline.store.tenant_store import TenantStore
-from tests.filling import DocumentBuilder
 from tests.integration.notify.conftest import (
     Start,
     pending_notices,
     registration,
     wait_all_notified,
 )
-from tests.scripted_receiver import Delivery, SubscriberServer
-from tests.scripted_server import HttpResponse
+from tests.support.builders.document_states import DocumentBuilder
+from tests.support.http.scripted_server import HttpResponse
+from tests.support.http.scripted_subscriber import Delivery, SubscriberServer
 
 DEFAULT = TenantId("default")
 

@@ -19,8 +19,8 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 from livedex.pipeline.store.tenant_store import TenantStore
-from tests.filling import DocumentBuilder, fence
 from tests.integration.notify.conftest import pending_notices, registration
+from tests.support.builders.document_states import DocumentBuilder, fence
 
 
 async def rows(owner: asyncpg.Connection) -> list[tuple[Any, ...]]:

@@ -9,9 +9,13 @@ import pytest
 
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages import outcome
-from tests.brokers import kafka_settings
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation, open_installation, settings_for
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    open_installation,
+    settings_for,
+)
+from tests.support.pipelines.stage_runner import kafka_settings
 
 
 @pytest.fixture(params=["postgres", "kafka"])

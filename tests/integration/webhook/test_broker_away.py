@@ -10,11 +10,15 @@ from pathlib import Path
 
 from livedex.pipeline.http.body_budget import WAIT_TIMEOUT_S
 from livedex.pipeline.ingest.request_ingester import ACCEPT_TIMEOUT_S
-from tests.brokers import kafka_settings
-from tests.indexed import paragraph
-from tests.kafka_server import KafkaServer
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation, open_installation, settings_for
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.server import KafkaServer
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    open_installation,
+    settings_for,
+)
+from tests.support.pipelines.stage_runner import kafka_settings
 
 SLACK_S = 5.0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 
-from tests.document_files import docx, pdf
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation
+from tests.support.builders.office_files import docx, pdf
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.pipelines.installation import InProcessInstallation
 
 _TEXT = "A parcel can be returned within 30 days, whatever the weather says about it today."
 

@@ -16,10 +16,14 @@ import pytest
 from livedex.app.broker import open_broker
 from livedex.pipeline.settings.fetch import FetchSettings
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer, Reply
-from tests.scripted_web import WebResponse, WebServer, redirect
-from tests.site import InProcessInstallation, gather_list, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_website import WebResponse, WebServer, redirect
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    gather_list,
+    open_installation,
+)
 
 A, B, C = paragraph(1), paragraph(2), paragraph(3)
 

@@ -19,10 +19,14 @@ from livedex.pipeline.model import CacheValidator, TenantId
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.stages.remote_content import FetchedContent
-from tests.hooking import SECRET, post_signed, signed
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation, gather_list, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.http.signed_payloads import SECRET, post_signed, signed
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    gather_list,
+    open_installation,
+)
 
 PAYLOADS = Path(__file__).parents[2] / "payloads"
 A, B, C = paragraph(1), paragraph(2), paragraph(3)

@@ -13,9 +13,13 @@ import pytest
 
 from livedex.pipeline.events.merge_patch import merge_patch
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer, Reply
-from tests.site import InProcessInstallation, gather_list, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    gather_list,
+    open_installation,
+)
 
 TEXT, OTHER, THIRD = paragraph(1), paragraph(2), paragraph(3)
 

@@ -15,12 +15,12 @@ import pytest
 from livedex.app.broker import open_broker
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.webhook_source import WebhookSource
-from tests.hooking import SECRET, post_signed
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer
-from tests.scripted_forge import GitForge, Tree
-from tests.scripted_web import WebServer
-from tests.site import InProcessInstallation, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_forge import GitForge, Tree
+from tests.support.http.scripted_website import WebServer
+from tests.support.http.signed_payloads import SECRET, post_signed
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import InProcessInstallation, open_installation
 
 TOKEN = "tok-of-the-api-0815"
 A, B, C, D = (paragraph(n) for n in range(4))

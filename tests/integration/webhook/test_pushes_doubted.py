@@ -19,9 +19,9 @@ from tests.integration.webhook.test_pushes import (
     site,
     web,
 )
-from tests.scripted_forge import GitForge
-from tests.scripted_web import WebResponse
-from tests.site import InProcessInstallation
+from tests.support.http.scripted_forge import GitForge
+from tests.support.http.scripted_website import WebResponse
+from tests.support.pipelines.installation import InProcessInstallation
 
 __all__ = ["forge", "site", "web"]  # fixtures
 

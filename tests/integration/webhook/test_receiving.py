@@ -14,9 +14,13 @@ from livedex.pipeline.events.event import Changed
 from livedex.pipeline.ingest import request_ingester as receiver
 from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation, gather_list, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    gather_list,
+    open_installation,
+)
 
 A, B, C = paragraph(1), paragraph(2), paragraph(3)
 
@@ -78,7 +82,7 @@ async def test_a_token_is_pending_from_the_start_and_ends_also_when_it_is_supers
 
 
 def _refusing(texts: list[str]) -> Any:
-    from tests.scripted_embedder import Reply
+    from tests.support.http.scripted_embedder import Reply
 
     return (
         Reply(400, {"error": {"message": "no"}}) if any("xxxx" in text for text in texts) else None

@@ -9,9 +9,9 @@ from typing import Any
 
 import asyncpg
 
-from tests.indexed import page, paragraph
-from tests.scripted_embedder import Reply
-from tests.site import TIMEOUT_S, InProcessInstallation
+from tests.support.http.scripted_embedder import Reply
+from tests.support.pipelines.indexed_folder import page, paragraph
+from tests.support.pipelines.installation import TIMEOUT_S, InProcessInstallation
 
 ANN, BOB = "user:ann", "user:bob"
 LONG = page(7, sections=3)

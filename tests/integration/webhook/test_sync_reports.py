@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import paragraph
-from tests.scripted_embedder import Reply
-from tests.site import InProcessInstallation
+from tests.support.http.scripted_embedder import Reply
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import InProcessInstallation
 
 A, B, C = (f"# {n}\n\n{paragraph(n)}\n\n" for n in (1, 2, 3))
 TOOK = ("chunks", "embedded", "reused", "deleted")

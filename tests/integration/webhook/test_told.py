@@ -19,10 +19,14 @@ from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.settings.subscriber import SubscriberSettings
 from livedex.pipeline.store.dead_letter_store import DeadLetterStore
 from livedex.pipeline.store.notification_outbox import NotificationOutbox
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer, Reply
-from tests.scripted_receiver import SECRET, SubscriberServer
-from tests.site import InProcessInstallation, gather_list, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer, Reply
+from tests.support.http.scripted_subscriber import SECRET, SubscriberServer
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import (
+    InProcessInstallation,
+    gather_list,
+    open_installation,
+)
 
 A, B = paragraph(1), paragraph(2)
 REFUSED = "x" * 900

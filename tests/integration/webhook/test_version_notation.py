@@ -9,7 +9,7 @@ import pytest
 
 from livedex.pipeline.http.json_response import accepts_string_versions
 from livedex.pipeline.settings.settings import Settings
-from tests.site import InProcessInstallation
+from tests.support.pipelines.installation import InProcessInstallation
 
 STRINGS = {"accept": "application/json; versions=string"}
 EXACT = 1_796_031_805_508_796_079  # not the nearest double

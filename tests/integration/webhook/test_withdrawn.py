@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from livedex.pipeline.settings.settings import Settings
-from tests.indexed import paragraph
-from tests.scripted_embedder import EmbeddingServer
-from tests.site import InProcessInstallation, open_installation
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.pipelines.installation import InProcessInstallation, open_installation
 
 ANN, BOB = "user:ann", "user:bob"
 TEXT = f"# Tea\n\nGreen tea wants 80 degrees. {paragraph(1)}"

@@ -15,7 +15,7 @@ from livedex.pipeline.access.jwks import JwksCache
 from livedex.pipeline.access.jwt_verifier import JwtVerifier
 from livedex.pipeline.errors import OutageError, TenantRequiredError
 from livedex.pipeline.settings.jwt import JwtSettings
-from tests.issuer import AUDIENCE, ISSUER, Issuer, public_jwk, signed_token
+from tests.support.http.token_issuer import AUDIENCE, ISSUER, Issuer, public_jwk, signed_token
 
 
 class Clock:

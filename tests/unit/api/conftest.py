@@ -28,7 +28,7 @@ from livedex.pipeline.store.documents.document_queries import (
     DocumentView,
 )
 from livedex.pipeline.store.installation_status import ComponentHealth
-from tests.app_client import asgi_client, assert_problem
+from tests.support.http.app_client import asgi_client, assert_problem
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 

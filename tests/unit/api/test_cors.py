@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from livedex.pipeline.api.app import create_app
-from tests.app_client import asgi_client
+from tests.support.http.app_client import asgi_client
 
 OURS, SECOND, FOREIGN = "https://app.example.org", "http://localhost:5173", "https://evil.example"
 OTHERS = [

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from livedex.pipeline.chat.chat_model import ChatMessage, ChatModel
 from livedex.pipeline.chat.chat_model_factory import build_chat_model
 from livedex.pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError
-from tests.free_port import free_port
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.free_port import free_port
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 MESSAGES = [
     ChatMessage("system", "rules"),

@@ -13,7 +13,7 @@ from livedex.app.up_client import search_via_up
 from livedex.app.wiring import index_fingerprint, write_up_state
 from livedex.cli.up import lock_data_directory
 from livedex.pipeline.settings.settings import Settings
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 ANSWER = {"hits": [{"document_id": "a"}], "degraded": [], "took_ms": 1.0}
 

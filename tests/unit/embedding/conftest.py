@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.unit.embedding.fake_time import FakeClock
 
 

@@ -27,7 +27,7 @@ from livedex.pipeline.errors import (
     TooLargeError,
 )
 from livedex.pipeline.runtime.clock import Clock
-from tests.scripted_embedder import (
+from tests.support.http.scripted_embedder import (
     CLOSED_CONNECTION,
     MIN_DOCUMENT_CHARACTERS,
     EmbeddingServer,

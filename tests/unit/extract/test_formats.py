@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract import ExtractedText, extract, is_supported_file
 from livedex.pipeline.extract.formats import archive as archives
-from tests.document_files import archive, docx, epub, ipynb, odt, pdf, pptx, xlsx
+from tests.support.builders.office_files import archive, docx, epub, ipynb, odt, pdf, pptx, xlsx
 
 DOCX = docx(
     ("H1", "Refunds"),

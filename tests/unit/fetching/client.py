@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from livedex.pipeline.fetch.bounds import FetchLimits
 from livedex.pipeline.fetch.fetcher import FetchRequest, FetchResult, HttpFetcher
 from livedex.pipeline.fetch.host_allowlist import HostAllowlist
-from tests.scripted_web import WebServer
+from tests.support.http.scripted_website import WebServer
 
 QUICK = FetchLimits(total_timeout_s=5.0, read_timeout_s=2.0)
 

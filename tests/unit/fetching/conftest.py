@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scripted_web import WebServer
+from tests.support.http.scripted_website import WebServer
 from tests.unit.fetching.client import FakeResolver, FetchClient
 
 

@@ -26,7 +26,7 @@ from livedex.pipeline.errors import (
 )
 from livedex.pipeline.fetch.body_decoder import BodyDecoder
 from livedex.pipeline.fetch.responses import cache_validator, transcode_to_utf8
-from tests.scripted_web import WebResponse, WebServer
+from tests.support.http.scripted_website import WebResponse, WebServer
 from tests.unit.fetching.client import QUICK, FetchClient
 
 CAP = 1_000_000

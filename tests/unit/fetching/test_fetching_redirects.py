@@ -11,8 +11,8 @@ from livedex.pipeline.errors import RejectedError, RetryableError
 from livedex.pipeline.fetch.fetcher import FetchRequest, HttpFetcher
 from livedex.pipeline.fetch.host_allowlist import HostAllowlist
 from livedex.pipeline.fetch.ssrf_guard import NoPublicAddressError
-from tests.certificates import CertificateAuthority
-from tests.scripted_web import WebResponse, WebServer, redirect
+from tests.support.http.certificates import CertificateAuthority
+from tests.support.http.scripted_website import WebResponse, WebServer, redirect
 from tests.unit.fetching.client import QUICK, FakeResolver, FetchClient
 
 TOKEN = ("Authorization", "Bearer of-the-source")

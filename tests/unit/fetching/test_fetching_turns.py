@@ -13,7 +13,7 @@ from livedex.pipeline.errors import NotScheduledError, RateLimitedError, Retryab
 from livedex.pipeline.fetch.bounds import FetchLimits
 from livedex.pipeline.fetch.fetch_limiter import MAX_EVENT_WAIT_S, MAX_HOST_WAIT_S, FetchLimiter
 from livedex.pipeline.fetch.fetcher import HttpFetcher
-from tests.scripted_web import WebResponse, WebServer
+from tests.support.http.scripted_website import WebResponse, WebServer
 from tests.unit.fetching.client import QUICK, FetchClient
 
 SLOW, OTHER, THIRD = (("https", f"{name}.test", 443) for name in ("slow", "other", "third"))

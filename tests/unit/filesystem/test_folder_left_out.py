@@ -8,7 +8,7 @@ from livedex.connectors.filesystem.folder import open_source_folder
 from livedex.connectors.filesystem.folder_scanner import DirectoryWalk
 from livedex.connectors.filesystem.skipped_files import skipped_files_summary
 from livedex.pipeline.settings.folder_source import FolderSource
-from tests.folders import is_readable
+from tests.support.pipelines.folder_connector import is_readable
 
 
 def _left_out(root: Path, **source: tuple[str, ...]) -> list[str]:

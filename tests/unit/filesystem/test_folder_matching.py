@@ -9,7 +9,7 @@ import pytest
 from livedex.connectors.filesystem.file_matcher import FileMatcher
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.folder_source import FolderSource
-from tests.folders import is_readable
+from tests.support.pipelines.folder_connector import is_readable
 
 ROOT = Path("/srv/docs")
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from livedex.connectors.filesystem.folder import Folder, open_source_folder
 from livedex.pipeline.settings.folder_source import FolderSource
-from tests.folders import is_readable
+from tests.support.pipelines.folder_connector import is_readable
 
 
 def folder(root: Path, acl: list[str] | None) -> Folder:

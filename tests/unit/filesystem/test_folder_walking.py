@@ -8,7 +8,7 @@ from pathlib import Path
 from livedex.connectors.filesystem.folder import Folder, open_source_folder
 from livedex.connectors.filesystem.folder_scanner import DirectoryWalk, list_directories
 from livedex.pipeline.settings.folder_source import FolderSource
-from tests.folders import is_readable
+from tests.support.pipelines.folder_connector import is_readable
 
 
 def folder(root: Path) -> Folder:

@@ -11,7 +11,7 @@ from livedex.consumers.kafka.in_flight_window import InFlightWindow, KafkaRecord
 from livedex.consumers.kafka.output_topics import OutputTopicWriter
 from livedex.pipeline.errors import OutageError, PartialOutageError
 from livedex.pipeline.events.event import SYNCED
-from tests.kafka_script import (
+from tests.support.kafka.scripted_window import (
     ScriptedProcessor,
     consumer_record,
     offsets,

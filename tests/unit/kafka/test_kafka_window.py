@@ -9,7 +9,7 @@ import pytest
 from livedex.consumers.kafka import in_flight_window as windows
 from livedex.consumers.record_processor import StoppingError
 from livedex.pipeline.stages.outcome import Retry
-from tests.kafka_script import (
+from tests.support.kafka.scripted_window import (
     ScriptedProcessor,
     consumer_record,
     offsets,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedex.pipeline.stages.outcome import Retry
-from tests.kafka_script import (
+from tests.support.kafka.scripted_window import (
     ScriptedProcessor,
     consumer_record,
     offsets,

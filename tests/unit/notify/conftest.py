@@ -16,7 +16,7 @@ from livedex.pipeline.fetch.host_allowlist import HostAllowlist
 from livedex.pipeline.fetch.ssrf_guard import SsrfGuardBackend
 from livedex.pipeline.fetch.urls import parse_url
 from livedex.pipeline.model import TenantId
-from tests.scripted_receiver import SECRET, SubscriberServer
+from tests.support.http.scripted_subscriber import SECRET, SubscriberServer
 
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
 NOTICE = Notification(

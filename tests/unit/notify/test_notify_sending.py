@@ -12,8 +12,8 @@ import pytest
 
 from livedex.consumers.notify import webhook_sender as sending
 from livedex.consumers.notify.webhook_sender import Delivered, DeliveryFailed, Unsubscribed
-from tests.scripted_receiver import SubscriberServer
-from tests.scripted_server import HttpResponse
+from tests.support.http.scripted_server import HttpResponse
+from tests.support.http.scripted_subscriber import SubscriberServer
 from tests.unit.notify.conftest import NOTICE, Send
 
 

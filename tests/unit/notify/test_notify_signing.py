@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from livedex.consumers.notify.signing import signed_headers
-from tests.scripted_receiver import SECRET, incoming_verifier
+from tests.support.http.scripted_subscriber import SECRET, incoming_verifier
 
 # Source: Svix, "How to verify webhooks manually", the values of its example.
 PUBLISHED_KEY = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

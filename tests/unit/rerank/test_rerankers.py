@@ -22,7 +22,7 @@ from livedex.pipeline.rerank.reranker_factory import build_reranker
 from livedex.pipeline.rerank.reranking_engine import RERANKED_HITS, RerankingEngine
 from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.search.request import SearchRequest
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 KEY = "key-1"
 TEXTS = ["about tea", "about parcels", "about plums"]

@@ -16,7 +16,7 @@ from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.store.postgres.asyncpg_arguments import asyncpg_arguments, server_location
 from livedex.pipeline.store.postgres.connection import check_database_url
 from livedex.pipeline.store.postgres.conninfo import KEYWORDS, parse_conninfo
-from tests.libpq import libpq_environment_variables, parse_with_libpq
+from tests.support.postgres.libpq import libpq_environment_variables, parse_with_libpq
 
 SECRET = "s3cr3t"
 

@@ -20,7 +20,7 @@ import pytest
 from livedex.pipeline.errors import ConfigError, LivedexError, OutageError
 from livedex.pipeline.settings.blob_location import parse_blob_url
 from livedex.pipeline.store.blobs.object_storage import ObjectStorage, StorageTimeouts
-from tests.scripted_s3 import (
+from tests.support.http.scripted_s3 import (
     BUCKET,
     HANG_UP,
     KEY,

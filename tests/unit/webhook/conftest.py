@@ -17,7 +17,7 @@ from livedex.pipeline.ingest.ingester import Change
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.store.documents.version_allocator import VersionRequest
-from tests.app_client import asgi_client, assert_problem
+from tests.support.http.app_client import asgi_client, assert_problem
 
 MAX_DOCUMENT_BYTES = 100_000
 

@@ -28,7 +28,7 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.fetch import FetchSettings
 from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.stages.remote_content import FetchedContent
-from tests.scripted_web import WebResponse, WebServer, redirect
+from tests.support.http.scripted_website import WebResponse, WebServer, redirect
 
 ENVIRONMENT = {"TOKEN": "tok-1", "BUCKET": "AK:SK", "BASIC": "Basic dTpw"}
 T = TenantId("acme")

@@ -20,7 +20,14 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.eyes import FULL_ACCESS, PRINCIPALS, ActingReader, acl_marker, random_acl, random_reader
+from tests.support.models.readers import (
+    FULL_ACCESS,
+    PRINCIPALS,
+    ActingReader,
+    acl_marker,
+    random_acl,
+    random_reader,
+)
 
 IDS = [
     "a",

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 from livedex.connectors.webhook.signatures import Verify, make_verifier
 from livedex.pipeline.settings.webhook_source import WebhookSource, signing_secrets
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes or so").decode()
 

@@ -27,8 +27,8 @@ from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages.remote_content import ContentFetcher
 from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.app_client import asgi_client
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.app_client import asgi_client
+from tests.support.http.scripted_embedder import EmbeddingServer
 
 STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")
 TIMEOUT_S = 90.0

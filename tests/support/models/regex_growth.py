@@ -1,6 +1,7 @@
 """Texts that make slow regular expressions slow, and how the time grows with them.
 
-`python -m tests.growth patterns` pumps the patterns of all packages, `documents` takes documents
+`python -m tests.support.models.regex_growth patterns` pumps the patterns of all packages,
+`documents` takes documents
 apart: in a process of its own, which may be ended.
 """
 

@@ -21,7 +21,7 @@ from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
-from tests.filling import UnavailableEmbedder
+from tests.support.builders.document_states import UnavailableEmbedder
 
 
 @asynccontextmanager

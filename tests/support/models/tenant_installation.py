@@ -22,10 +22,10 @@ from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.documents.version_allocator import VersionAllocator
 from livedex.pipeline.store.installation_status import InstallationStatus, QueueBacklog
-from tests.app_client import asgi_client
-from tests.corpus import FakeVectorSpace
-from tests.inline import InlinePipeline
-from tests.prying import TenantProbe
+from tests.support.builders.search_corpus import FakeVectorSpace
+from tests.support.http.app_client import asgi_client
+from tests.support.models.tenant_isolation import TenantProbe
+from tests.support.pipelines.inline_pipeline import InlinePipeline
 
 DIMENSIONS = 16
 

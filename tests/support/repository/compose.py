@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[3]
 FILE = PROJECT / "docker-compose.yml"
 _INNERMOST = re.compile(r"\$\{(?P<name>\w+)(?:(?P<how>:-|:\?)(?P<other>[^{}]*))?\}")
 

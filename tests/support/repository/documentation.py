@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.free_port import free_port
+from tests.support.http.free_port import free_port
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 LONG_RUNNING_COMMANDS = re.compile(
     r"^\s*(?:\.venv/bin/)?(?:make run|livedex up|livedex run|livedex subscribers read .*--follow)\b"
 )

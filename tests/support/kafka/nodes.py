@@ -1,4 +1,5 @@
-"""What one node of a Kafka can do, and the node that is a container; `tests/kafka_server.py` makes
+"""What one node of a Kafka can do, and the node that is a container;
+`tests/support/kafka/server.py` makes
 servers and clusters of nodes.
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 MIN_DOCUMENT_CHARACTERS = 60
 """Documents' texts in tests have at least so many characters; probes and queries have less."""

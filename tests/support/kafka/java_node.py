@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kafka_nodes import (
+from tests.support.kafka.nodes import (
     HEAP,
     STOP_S,
     TAIL_CHARACTERS,

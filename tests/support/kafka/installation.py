@@ -23,9 +23,9 @@ from livedex.pipeline.model import DocumentId, Reader, TenantId
 from livedex.pipeline.settings.kafka import KafkaSettings
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.indexed import paragraph
-from tests.kafka_outside import TIMEOUT_S, ExternalKafkaClient, wait_until
-from tests.scripted_embedder import EmbeddingServer
+from tests.support.http.scripted_embedder import EmbeddingServer
+from tests.support.kafka.external_client import TIMEOUT_S, ExternalKafkaClient, wait_until
+from tests.support.pipelines.indexed_folder import paragraph
 
 TENANT = TenantId("acme")
 STAGES: tuple[StageName, ...] = ("chunk", "embed", "sync")

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from tests.scripted_server import HttpRequest, HttpResponse, ScriptedServer
+from tests.support.http.scripted_server import HttpRequest, HttpResponse, ScriptedServer
 
 BUCKET = "shelf"
 KEY, SECRET = "AKIDLIVEDEXTEST", "secret-that-is-never-shown"

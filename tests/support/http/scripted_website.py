@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.scripted_server import Loopback, LoopbackServer, QuietHandler
+from tests.support.http.scripted_server import Loopback, LoopbackServer, QuietHandler
 
 
 @dataclass(frozen=True, slots=True)

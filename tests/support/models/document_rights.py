@@ -13,7 +13,7 @@ from typing import Any
 
 from livedex.pipeline.model import Attributes, DocumentId, Fence, Reader
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.corpus import TENANT, SearchIndex, hit_positions
+from tests.support.builders.search_corpus import TENANT, SearchIndex, hit_positions
 
 PRINCIPALS = ["user:ann", "user:bob", "group:hr", 'a,b {"c"}\'', "\u00e9t\u00e9"]
 WORDS = ["harbour", "velvet", "copper", "meadow", "saffron", "glacier"]

@@ -29,9 +29,9 @@ from docker.errors import DockerException
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
-from tests.kafka_java import JavaNode, java_command
-from tests.kafka_nodes import IMAGE, ContainerNode, KafkaNode, form_cluster
-from tests.scratch import scratch_folder
+from tests.support.kafka.java_node import JavaNode, java_command
+from tests.support.kafka.nodes import IMAGE, ContainerNode, KafkaNode, form_cluster
+from tests.support.postgres.scratch import scratch_folder
 
 
 class KafkaCluster:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.scripted_web import WebRequest, WebResponse, WebServer
+from tests.support.http.scripted_website import WebRequest, WebResponse, WebServer
 
 Kind = Literal["github", "gitlab"]
 Tree = dict[str, str]

@@ -9,7 +9,7 @@ import json
 import time
 from typing import Any
 
-from tests.site import InProcessInstallation
+from tests.support.pipelines.installation import InProcessInstallation
 
 KEY = b"k" * 24
 SECRET = "whsec_" + base64.b64encode(KEY).decode()

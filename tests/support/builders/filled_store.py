@@ -17,7 +17,7 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.drafts import Draft, DraftChunk, SyncResult
 from livedex.pipeline.store.protocol import VectorStore
-from tests.corpus import FakeVectorSpace
+from tests.support.builders.search_corpus import FakeVectorSpace
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 A, B = DocumentId("docs/a.md"), DocumentId("docs/b.md")
