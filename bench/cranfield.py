@@ -19,7 +19,9 @@ from livedex.pipeline.search.request import SearchRequest
 
 _HITS = 10  # that a search asks for
 _DEPTH = 100
-_DOCUMENT = re.compile(r"<docno>(\d+)</docno>.*?<text>(.*?)</text>", re.DOTALL)
+_DOCUMENT = re.compile(
+    r"<docno>(\d+)</docno>.*?<title>(.*?)</title>.*?<text>(.*?)</text>", re.DOTALL
+)
 _QUESTION = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
 
@@ -30,13 +32,14 @@ async def run() -> None:
         print("cranfield: the collection is not there, left out")
         return
     found = _DOCUMENT.findall((folder / "cran.all.1400.xml").read_text("utf-8"))
-    documents = {number: text.strip() for number, text in found if text.strip()}
+    documents = {number: text.strip() for number, _, text in found if text.strip()}
+    titles = {number: " ".join(title.split()) for number, title, _ in found}
     questions = [
         " ".join(q.split()) for q in _QUESTION.findall((folder / "cran.qry.xml").read_text("utf-8"))
     ]
     relevant = _judgements((folder / "cranqrel.trec.txt").read_text("utf-8"))
     async with open_index() as index:
-        chunks = await index.add(documents)
+        chunks = await index.add(documents, titles=titles)
         rows = [
             [f"{mode}, words not counted yet", *await _measure(index, mode, questions, relevant)]
             for mode in ("keyword", "hybrid")

@@ -58,14 +58,25 @@ class FilledIndex:
         """Searches this index."""
         return SearchEngine(self.database, self, self, **options)
 
-    async def add(self, texts: Mapping[str, str], *, format: TextFormat = "plain") -> int:
-        """Store documents, cut as documents are; how many chunks they have."""
+    async def add(
+        self,
+        texts: Mapping[str, str],
+        *,
+        format: TextFormat = "plain",
+        titles: Mapping[str, str] | None = None,
+    ) -> int:
+        """Store documents, cut as documents are; return how many chunks they have.
+
+        Args:
+            titles: by document; those that are missing have none.
+        """
         chunks = 0
         for name, text in texts.items():
             pieces = _pieces(text, format)
             chunks += len(pieces)
             fence = Fence(1, b"\0" + hashlib.sha256(text.encode()).digest())
-            document_id, attributes = DocumentId(name), Attributes()
+            document_id = DocumentId(name)
+            attributes = Attributes(title=(titles or {}).get(name))
             await self.store.accept(TENANT, document_id, fence, attributes, _NOW)
             await self.store.save_drafts(
                 [Draft(TENANT, document_id, fence, "synced", attributes, _NOW, pieces)]

@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "chunk_size",
         "chunk_overlap",
         "text_search_config",
+        "searched_metadata",
         "max_document_bytes",
         "keep_unused_days",
         "blob_url",

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.search.word_statistics import refresh_word_statistics
+from livedex.pipeline.store.documents.document_fields import FieldSettings, index_outdated_fields
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -27,6 +28,7 @@ _LATE_HOURS = 1.0
 async def maintain(s: AppContext, stop: asyncio.Event) -> None:
     """Run the jobs, each at its interval, until `stop` is set."""
     jobs: list[tuple[float, Callable[[AppContext], Awaitable[None]]]] = [
+        (5.0, index_fields),
         (5.0, count_words),
         (15.0, index_vectors),
         (300.0, clear_contents),
@@ -53,6 +55,14 @@ async def maintain(s: AppContext, stop: asyncio.Event) -> None:
             await asyncio.wait_for(stop.wait(), 1.0)
         except TimeoutError:
             continue
+
+
+async def index_fields(s: AppContext) -> None:
+    """Index titles, file names and headings of documents whose fields are outdated."""
+    settings = FieldSettings(s.settings.text_search_config, s.settings.searched_metadata_keys)
+    for tenant_id in await s.database.tenants():
+        if count := await index_outdated_fields(s.database, tenant_id, settings):
+            log.info("indexed the titles and headings of %d documents", count)
 
 
 async def count_words(s: AppContext) -> None:

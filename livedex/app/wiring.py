@@ -159,7 +159,11 @@ async def open_app_context(
                 f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL "
                 "has no such configuration (\\dF lists them)"
             )
-        store = PgVectorStore(database, text_search_config=settings.text_search_config)
+        store = PgVectorStore(
+            database,
+            text_search_config=settings.text_search_config,
+            searched_metadata=settings.searched_metadata_keys,
+        )
         embedder = build_embedder(
             settings.embedder,
             url=settings.embedder_url,

@@ -13,6 +13,7 @@ from livedex.pipeline.search.ranking import RankedChunk, RetrieverResults
 from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
 from livedex.pipeline.search.vector_retriever import VectorQuery, displayed_score, similarities
 from livedex.pipeline.store.database import Connection
+from livedex.pipeline.store.documents.document_fields import section_id
 from livedex.pipeline.store.postgres.statements import sql
 
 
@@ -67,7 +68,9 @@ async def read_hits(
         if "embedding" in include and row["passage_id"] in vectors:
             hit["embedding"] = vectors[row["passage_id"]]
         if "explain" in include:
-            hit["explain"] = _explanation(one, row["passage_id"], hit["score"], request, results)
+            hit["explain"] = _explanation(
+                one, row["passage_id"], row["heading"], hit["score"], request, results
+            )
         hits.append(hit)
         shown.append(one)
         contents.append(row["content"])
@@ -108,6 +111,7 @@ def _hit(one: RankedChunk, row: Mapping[str, Any], found: float | None, include:
 def _explanation(
     one: RankedChunk,
     passage_id: int,
+    heading: Sequence[str],
     similarity: float | None,
     request: SearchRequest,
     results: RetrieverResults,
@@ -116,7 +120,10 @@ def _explanation(
     keyword = results.keyword
     return {
         "similarity": similarity if one.vector_rank else None,
-        "bm25": keyword.scores.get(passage_id)
+        "bm25": keyword.text_scores.get(passage_id)
+        if keyword is not None and one.keyword_rank
+        else None,
+        "fields": keyword.fields.at(one.place.doc_id, section_id(heading))
         if keyword is not None and one.keyword_rank
         else None,
         "words": list(keyword.words) if keyword is not None else [],

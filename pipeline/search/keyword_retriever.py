@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -22,7 +23,12 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.bm25 import bm25_scores, inverse_document_frequencies, term_frequencies
 from livedex.pipeline.search.candidate_query import any_word_query, build_candidate_query
 from livedex.pipeline.search.document_filter import DocumentFilter
-from livedex.pipeline.search.word_statistics import WordStatistics, tsquery_literal
+from livedex.pipeline.search.field_retriever import FieldPlace, FieldRetriever, FieldScores
+from livedex.pipeline.search.word_statistics import (
+    WordStatistics,
+    heaviest_words,
+    tsquery_literal,
+)
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
@@ -53,18 +59,25 @@ class KeywordResult:
     """What the keyword retriever found.
 
     Attributes:
-        scores: BM25 by passage, of visible passages that match the request's filters.
+        scores: BM25 by passage, of visible passages that match the request's filters: of the text,
+            and of the fields of the best place where it stands.
         is_exact_lookup: whether these hold an identifier that was looked up.
         words: the words of the query.
-        weight: about the score of a passage that holds all the words once, > 0.
         expansion: words that query expansion added, with their weights.
+        text_scores: BM25 of the text alone, by passage.
+        fields: scores of the documents' fields.
     """
 
     scores: Mapping[int, float]
     is_exact_lookup: bool = False
     words: Sequence[str] = ()
-    weight: float = 1.0
     expansion: Mapping[str, float] = field(default_factory=dict)
+    text_scores: Mapping[int, float] = field(default_factory=dict)
+    fields: FieldScores = field(default_factory=FieldScores)
+
+    def score_at(self, passage_id: int, doc_id: int, section: UUID) -> float:
+        """Return the score of a passage in one of the places where it stands."""
+        return self.text_scores.get(passage_id, 0.0) + self.fields.at(doc_id, section)
 
 
 class KeywordRetriever:
@@ -89,18 +102,23 @@ class KeywordRetriever:
         self._wanted = wanted
         self._expected = max(breadth.expected, 3 * wanted)
         self._most = max(breadth.most, 2 * wanted)
+        self._kept = 2 * wanted  # by their text: fields change the order
+        self._fields = FieldRetriever(connection, tenant_id, selection)
 
     async def run(self, query: KeywordQuery, counts: WordStatistics) -> KeywordResult:
         """Find the best passages for the words of a query."""
         weights = query_weights(query, counts)
         if not weights:
             return KeywordResult({})
-        scale = _Scale(_heaviest(weights, counts), counts)
+        scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
         if query.only_identifiers:
             found = await self._found(any_word_query(query.identifiers), scale)
-            if found:
-                return KeywordResult(found, True, scale.words, scale.weight)
-        return KeywordResult(await self._best(scale, counts), False, scale.words, scale.weight)
+            result = await self._with_fields(
+                found, scale, counts, {word: weights[word] for word in query.identifiers}
+            )
+            if result.scores:
+                return replace(result, is_exact_lookup=True)
+        return await self._with_fields(await self._best(scale, counts), scale, counts, weights)
 
     async def run_expanded(
         self, weights: Mapping[str, float], counts: WordStatistics, first: KeywordResult
@@ -112,9 +130,39 @@ class KeywordRetriever:
             counts: with the frequencies of all these words.
             first: what the query itself found.
         """
-        scale = _Scale(_heaviest(weights, counts), counts)
+        scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
         added = {word: weight for word, weight in weights.items() if word not in first.words}
-        return replace(first, scores=await self._best(scale, counts), expansion=added)
+        result = await self._with_fields(await self._best(scale, counts), scale, counts, weights)
+        return replace(result, words=first.words, expansion=added)
+
+    async def _with_fields(
+        self,
+        found: Mapping[int, float],
+        scale: _Scale,
+        counts: WordStatistics,
+        weights: Mapping[str, float],
+    ) -> KeywordResult:
+        """Add the scores of fields to those of the text, and keep the wanted passages.
+
+        Args:
+            found: BM25 of the text, by passage.
+            weights: of the words that are looked up in fields.
+        """
+        fields = await self._fields.run(weights, counts)
+        text, best = dict(found), dict(found)
+        if fields.by_section:
+            places = await self._fields.places(fields, found, scale.words)
+            text |= scale.scores_of_places(places)
+            for place in places:
+                value = text[place.passage_id] + fields.at(place.doc_id, place.section)
+                best[place.passage_id] = max(value, best.get(place.passage_id, 0.0))
+        best = _best(best, self._wanted)
+        return KeywordResult(
+            best,
+            words=scale.words,
+            text_scores={passage_id: text[passage_id] for passage_id in best},
+            fields=fields,
+        )
 
     async def _best(self, scale: _Scale, counts: WordStatistics) -> dict[int, float]:
         for expected in (self._expected, 10 * self._expected):
@@ -125,8 +173,8 @@ class KeywordRetriever:
         return await self._found(any_word_query(scale.words), scale)
 
     async def _found(self, matching: str, scale: _Scale) -> dict[int, float]:
-        """BM25 of the best that match and are visible: the wanted, and those as good as the last
-        of them.
+        """Return the BM25 of the best passages that match and are visible: twice the wanted, and
+        those as good as the last of them.
         """
         if scale.is_one_of_many:
             matching = f"({matching}) & {tsquery_literal(_tenant_lexeme(self._tenant_id))}"
@@ -144,13 +192,13 @@ class KeywordRetriever:
                 sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments
             )
             found = scale.scores(rows)
-        return _best(found, self._wanted)
+        return _best(found, self._kept)
 
     async def _visible(self, scores: Mapping[int, float]) -> dict[int, float]:
         """The visible ones; not all of them where the best are enough."""
         parts = [scores]
         if self._selection.has_no_request_filter:  # hardly any is not
-            parts.insert(0, _best(scores, self._wanted + self._wanted // 4 + 20))
+            parts.insert(0, _best(scores, self._kept + self._wanted // 4 + 20))
         visible: set[int] = set()
         for part in parts:
             rows = await self._connection.fetch(
@@ -169,7 +217,6 @@ class _Scale:
         words: the rarest first.
         weights: of each word, beside its idf.
         idf: of each word, multiplied by its weight.
-        weight: of all words together.
         is_one_of_many: whether the tsquery names the tenant; for speed alone, since the statements
             select the tenant's rows in any case.
     """
@@ -183,7 +230,16 @@ class _Scale:
         self._known = np.array([counts.frequencies.get(word, 1) for word in self.words])
         self._weights = np.array([weights[word] for word in self.words])
         self.idf = self._weights * inverse_document_frequencies(self._known, self._passages)
-        self.weight = float(self.idf.sum())
+
+    def scores_of_places(self, places: Sequence[FieldPlace]) -> dict[int, float]:
+        """Return the BM25 of the text of passages that fields brought, by passage."""
+        added = {p.passage_id: p for p in places if p.terms is not None and p.ranks is not None}
+        if not added:
+            return {}
+        often = term_frequencies([p.ranks or () for p in added.values()])
+        terms = [p.terms or 0 for p in added.values()]
+        values = bm25_scores(often, terms, self.idf, self.mean_terms)
+        return dict(zip(added, values.tolist(), strict=True))
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, float]:
         """BM25 by passage; a word that more candidates hold than were known to counts as what was
@@ -205,17 +261,6 @@ def query_weights(query: KeywordQuery, counts: WordStatistics) -> dict[str, floa
     exact = dict.fromkeys(query.exact, COMPOUND_WEIGHT)
     exact |= dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
     return {word: exact.get(word, 1.0) * counts.repeats.get(word, 1) for word in counts.words}
-
-
-def _heaviest(weights: Mapping[str, float], counts: WordStatistics) -> Mapping[str, float]:
-    if len(weights) <= MAX_WORDS:
-        return weights
-    words = list(weights)
-    idf = inverse_document_frequencies(
-        [max(1, counts.frequencies.get(word, 1)) for word in words], counts.passages
-    )
-    heavy = {word: weights[word] * value for word, value in zip(words, idf.tolist(), strict=True)}
-    return {word: weights[word] for word in sorted(words, key=heavy.__getitem__)[-MAX_WORDS:]}
 
 
 def _best(scores: Mapping[int, float], wanted: int) -> dict[int, float]:

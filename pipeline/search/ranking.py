@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
 
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.document_filter import DocumentFilter
@@ -24,7 +26,17 @@ from livedex.pipeline.search.vector_retriever import displayed_score
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
 
-PassagePositions = Mapping[int, list[ChunkPosition]]  # of each passage
+
+class PassagePositions(NamedTuple):
+    """Where passages stand.
+
+    Attributes:
+        chunks: of each passage.
+        sections: of each chunk, see `livedex.pipeline.store.documents.document_fields`.
+    """
+
+    chunks: Mapping[int, list[ChunkPosition]]
+    sections: Mapping[ChunkPosition, UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +86,17 @@ async def chunk_positions(
         )
     )
     if not passages:
-        return {}
+        return PassagePositions({}, {})
     rows = await connection.fetch(
         sql("chunks_of_passages"), tenant_id, passages, most, *selection.arguments
     )
     found: dict[int, list[ChunkPosition]] = {}
+    sections: dict[ChunkPosition, UUID] = {}
     for row in rows:
-        found.setdefault(row["passage_id"], []).append(
-            ChunkPosition(row["document_id"], row["position"], row["doc_id"])
-        )
-    return found
+        chunk = ChunkPosition(row["document_id"], row["position"], row["doc_id"])
+        found.setdefault(row["passage_id"], []).append(chunk)
+        sections[chunk] = row["section"]
+    return PassagePositions(found, sections)
 
 
 def rank(
@@ -94,8 +107,8 @@ def rank(
     Args:
         most: places taken from each retriever.
     """
-    vectors = _ordered(results.vectors or {}, places, most)
-    keywords = _ordered(results.keyword.scores if results.keyword else {}, places, most)
+    vectors = _ordered(_vector_scores(results, places), most)
+    keywords = _ordered(_keyword_scores(results, places), most)
     both = results.vectors is not None and results.keyword is not None
     if request.fusion_method == "rrf":
         fused = reciprocal_rank_fusion(
@@ -116,7 +129,7 @@ def rank(
                 (shares, 1.0 - request.vector_weight if both else 1.0),
             ]
         )
-    passages = {place: passage_id for passage_id, found in places.items() for place in found}
+    passages = {place: passage_id for passage_id, found in places.chunks.items() for place in found}
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}
     keyword_ranks = {place: n for n, place in enumerate(keywords, 1)}
     return [
@@ -127,12 +140,29 @@ def rank(
     ]
 
 
-def _ordered(
-    scores: Mapping[int, float], places: PassagePositions, most: int
+def _vector_scores(
+    results: RetrieverResults, places: PassagePositions
 ) -> dict[ChunkPosition, float]:
-    found = [
-        (-value, place)
-        for passage_id, value in scores.items()
-        for place in places.get(passage_id, ())
-    ]
-    return {place: -negative for negative, place in sorted(found)[:most]}
+    return {
+        chunk: value
+        for passage_id, value in (results.vectors or {}).items()
+        for chunk in places.chunks.get(passage_id, ())
+    }
+
+
+def _keyword_scores(
+    results: RetrieverResults, places: PassagePositions
+) -> dict[ChunkPosition, float]:
+    """Score each chunk by its text and by the fields of its own document and section."""
+    if results.keyword is None:
+        return {}
+    return {
+        chunk: results.keyword.score_at(passage_id, chunk.doc_id, places.sections[chunk])
+        for passage_id in results.keyword.scores
+        for chunk in places.chunks.get(passage_id, ())
+    }
+
+
+def _ordered(scores: Mapping[ChunkPosition, float], most: int) -> dict[ChunkPosition, float]:
+    best = sorted((-value, chunk) for chunk, value in scores.items())[:most]
+    return {chunk: -negative for negative, chunk in best}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livedex.pipeline.model import TenantId
+from livedex.pipeline.search.bm25 import inverse_document_frequencies
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
@@ -106,6 +107,20 @@ async def sample_frequencies(
     return {row["word"]: max(1, round(row["passages"] * passages / row["sampled"])) for row in rows}
 
 
+def heaviest_words(
+    weights: Mapping[str, float], counts: WordStatistics, most: int
+) -> Mapping[str, float]:
+    """Keep the words of a query that weigh most, each by its weight times its idf."""
+    if len(weights) <= most:
+        return weights
+    words = list(weights)
+    idf = inverse_document_frequencies(
+        [max(1, counts.frequencies.get(word, 1)) for word in words], counts.passages
+    )
+    heavy = {word: weights[word] * value for word, value in zip(words, idf.tolist(), strict=True)}
+    return {word: weights[word] for word in sorted(words, key=heavy.__getitem__)[-most:]}
+
+
 def tsquery_literal(word: str) -> str:
     """A lexeme as PostgreSQL reads it in a tsquery."""
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
@@ -130,4 +145,6 @@ async def refresh_word_statistics(database: Database, tenant_id: TenantId) -> bo
             return False
         await connection.execute(sql("count_words"), tenant_id, MIN_COUNTED_PASSAGES)
         await connection.execute(sql("count_passages"), tenant_id)
+        await connection.execute(sql("count_field_words"), tenant_id, MIN_COUNTED_PASSAGES)
+        await connection.execute(sql("count_fields"), tenant_id)
         return True

@@ -164,6 +164,13 @@ class Settings(BaseSettings):
         "keyword index",
         pattern=r"^[a-z_][a-z0-9_]*$",
     )
+    searched_metadata: str = setting_field(
+        "",
+        "Metadata keys, separated by commas, whose values keyword search finds, like titles and "
+        "headings. After a change they are indexed in the background; nothing is embedded",
+        shown="none",
+        max_length=1_000,
+    )
     chunk_size: int = setting_field(
         1400,
         "Maximum characters of a chunk; the average is about half. After a change, documents "
@@ -262,6 +269,12 @@ class Settings(BaseSettings):
     fetch: FetchSettings = FetchSettings()
     source: tuple[Source, ...] = ()
     subscriber: tuple[SubscriberSettings, ...] = ()
+
+    @property
+    def searched_metadata_keys(self) -> tuple[str, ...]:
+        """The keys of `searched_metadata`, each once."""
+        keys = (key.strip() for key in self.searched_metadata.split(","))
+        return tuple(dict.fromkeys(key for key in keys if key))
 
     @property
     def folders(self) -> tuple[FolderSource, ...]:

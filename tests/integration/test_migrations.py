@@ -56,7 +56,13 @@ async def test_only_the_audited_functions_look_across_the_policy(owner: asyncpg.
         from pg_proc p where p.prosecdef and p.pronamespace = 'public'::regnamespace
           and not exists (
             select from pg_depend d where d.objid = p.oid and d.deptype = 'e')""")
-    audited = {"tenant_ids", "keyword_candidates", "find_api_key", "has_api_keys"}
+    audited = {
+        "tenant_ids",
+        "keyword_candidates",
+        "field_candidates",
+        "find_api_key",
+        "has_api_keys",
+    }
     assert {r["proname"] for r in rows if r["role"] == "livedex_definer"} == audited
     assert {r["proname"] for r in rows} == audited | {"ensure_generation"}
     assert all(r["config"].startswith("search_path=pg_catalog") for r in rows)

@@ -28,6 +28,11 @@ from livedex.pipeline.model import (
 )
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
+from livedex.pipeline.store.documents.document_fields import (
+    DocumentFields,
+    FieldSettings,
+    write_fields,
+)
 from livedex.pipeline.store.documents.manifests import read_manifests
 from livedex.pipeline.store.drafts import Draft, SyncResult
 from livedex.pipeline.store.postgres.statements import sql
@@ -66,6 +71,7 @@ async def sync_versions(
     tenant_id: TenantId,
     versions: Sequence[VersionKey],
     generation_id: GenerationId | None,
+    fields: FieldSettings,
 ) -> list[SyncResult | Exception]:
     """See `VectorStore.sync_documents`."""
     manifests = await read_manifests(connection, tenant_id, versions)
@@ -78,7 +84,9 @@ async def sync_versions(
     done = dict(
         zip(
             manifests,
-            await apply_versions(connection, tenant_id, list(manifests.values()), generation_id),
+            await apply_versions(
+                connection, tenant_id, list(manifests.values()), generation_id, fields
+            ),
             strict=True,
         )
     )
@@ -126,6 +134,7 @@ async def apply_versions(
     tenant_id: TenantId,
     manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]],
     generation_id: GenerationId | None,
+    fields: FieldSettings,
     vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
 ) -> list[SyncResult]:
     """Make versions the visible ones where nothing newer is.
@@ -137,7 +146,7 @@ async def apply_versions(
     Returns:
         What was done, in the same order.
     """
-    fenced = await _apply_fence(connection, tenant_id, manifests, generation_id)
+    fenced = await _apply_fence(connection, tenant_id, manifests, generation_id, fields)
     numbers = {document_id: row["doc_id"] for document_id, row in fenced.items()}
     lost = [_version_key(draft) for draft, _ in manifests if draft.document_id not in numbers]
     if lost:
@@ -167,7 +176,14 @@ async def apply_versions(
         for draft, entries in manifests
         if draft.document_id in numbers and not draft.keep
     }
-    swaps = await _write_chunk_diffs(connection, tenant_id, shown) if shown else {}
+    old = await _read_chunk_rows(connection, tenant_id, list(shown)) if shown else {}
+    swaps = await _write_chunk_diffs(connection, tenant_id, old, shown) if shown else {}
+    changed = [
+        _document_fields(draft, entries, fenced[draft.document_id], old, fields)
+        for draft, entries in manifests
+        if draft.document_id in numbers and not draft.keep
+    ]
+    await write_fields(connection, tenant_id, changed, fields)
     if vectors and generation_id is not None:
         await insert_vectors(connection, tenant_id, generation_id, vectors)
     await _save_work(
@@ -235,8 +251,9 @@ async def _apply_fence(
     tenant_id: TenantId,
     manifests: Sequence[tuple[Draft, Sequence[ManifestEntry]]],
     generation_id: GenerationId | None,
+    fields: FieldSettings,
 ) -> dict[DocumentId, Any]:
-    """The documents whose version won: their numbers, and their collections and sources before."""
+    """Return the documents whose version won: their numbers, and what they were before."""
     kept = [draft for draft, _ in manifests if draft.keep]
     shown = [(draft, entries) for draft, entries in manifests if not draft.keep]
     rows = []
@@ -269,21 +286,60 @@ async def _apply_fence(
             [draft.error for draft in drafts],
             generation_id,
             acl_column(of),
+            fields.cut,
         )
     return {DocumentId(row["document_id"]): row for row in rows}
 
 
-async def _write_chunk_diffs(
-    connection: Connection, tenant_id: TenantId, shown: dict[int, Sequence[ManifestEntry]]
-) -> dict[int, ChunkDiff]:
-    """Make the rows of documents, by their numbers, what their manifests say."""
-    old: dict[int, list[ChunkRow]] = {number: [] for number in shown}
+def _document_fields(
+    draft: Draft,
+    entries: Sequence[ManifestEntry],
+    before: Any,
+    old: Mapping[int, Sequence[ChunkRow]],
+    settings: FieldSettings,
+) -> DocumentFields:
+    number, now = before["doc_id"], draft.attributes
+    first = entries[0].passage_id if entries else None
+    first_before = old[number][0].entry.passage_id if old[number] else None
+    are_current = (
+        before["has_fields"]
+        and first is not None
+        and (bool(now.title) or first == first_before)
+        and before["title"] == now.title
+        and all(before["metadata"].get(k) == now.metadata.get(k) for k in settings.metadata_keys)
+    )
+    return DocumentFields(
+        number,
+        draft.document_id,
+        now.title,
+        now.metadata,
+        first,
+        frozenset(entry.heading for entry in entries),
+        frozenset(row.entry.heading for row in old[number]) if are_current else None,
+    )
+
+
+async def _read_chunk_rows(
+    connection: Connection, tenant_id: TenantId, numbers: list[int]
+) -> dict[int, list[ChunkRow]]:
+    """Return the rows of documents, by their numbers, in order."""
+    found: dict[int, list[ChunkRow]] = {number: [] for number in numbers}
     for number, position, passage, gap, length, heading in await connection.fetch(
-        sql("read_chunks"), tenant_id, list(shown)
+        sql("read_chunks"), tenant_id, numbers
     ):
-        old[number].append(
+        found[number].append(
             ChunkRow(position, ManifestEntry(PassageId(passage), gap, length, tuple(heading)))
         )
+    return found
+
+
+async def _write_chunk_diffs(
+    connection: Connection,
+    tenant_id: TenantId,
+    old: Mapping[int, Sequence[ChunkRow]],
+    shown: dict[int, Sequence[ManifestEntry]],
+) -> dict[int, ChunkDiff]:
+    """Make the rows of documents, by their numbers, what their manifests say."""
     swaps = {number: diff_chunks(old[number], entries) for number, entries in shown.items()}
     gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
     new = [

@@ -30,6 +30,7 @@ from livedex.pipeline.model import (
 )
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.access_updates import apply_access_updates
+from livedex.pipeline.store.documents.document_fields import FieldSettings
 from livedex.pipeline.store.documents.document_sync import (
     acl_column,
     apply_versions,
@@ -57,11 +58,19 @@ class PgVectorStore:
     Args:
         database: as the application's role.
         text_search_config: PostgreSQL's name of the language of the keyword index.
+        searched_metadata: keys of the metadata whose values are searched beside the title.
     """
 
-    def __init__(self, database: Database, *, text_search_config: str = "english") -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        text_search_config: str = "english",
+        searched_metadata: Sequence[str] = (),
+    ) -> None:
         self._database = database
         self._config = text_search_config
+        self._fields = FieldSettings(text_search_config, tuple(searched_metadata))
 
     async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
         if not 1 <= dimensions <= MAX_DIMENSIONS:
@@ -208,6 +217,7 @@ class PgVectorStore:
                 draft.tenant_id,
                 [(draft, prepared.entries)],
                 prepared.generation_id,
+                self._fields,
                 vectors,
             )
         return done[0]
@@ -274,7 +284,7 @@ class PgVectorStore:
     ) -> list[SyncResult | Exception]:
         what = f"sync {len(versions)} documents from {versions[0][0]} v{versions[0][1].version} on"
         async with self._database.tenant(tenant_id, what) as connection:
-            return await sync_versions(connection, tenant_id, versions, generation_id)
+            return await sync_versions(connection, tenant_id, versions, generation_id, self._fields)
 
     async def delete_document(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence
@@ -285,7 +295,8 @@ class PgVectorStore:
             tenant_id, f"delete {shorten_id(document_id)} v{fence.version}"
         ) as connection:
             draft = Draft(tenant_id, document_id, fence, "deleted", Attributes(), now)
-            return (await apply_versions(connection, tenant_id, [(draft, ())], None))[0]
+            done = await apply_versions(connection, tenant_id, [(draft, ())], None, self._fields)
+            return done[0]
 
     async def health(self) -> None:
         async with self._database.system("health") as connection:

@@ -106,13 +106,14 @@ from documents where tenant_id = $1 and document_id = any($2) order by document_
 -- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: collections
 -- $7 text[]: sources  $8 text[]: titles  $9 text[]: URIs  $10 text[]: MIME types  $11 jsonb[]: metadata  $12 timestamptz[]: changed at
 -- $13 text[]: cuts  $14 integer[]: chunks  $15 text[]: errors  $16 bigint: generation  $17 jsonb: rights, a list of lists and nulls; a deleted
--- document keeps those that it had
+-- document keeps those that it had  $18 text: settings that the fields are indexed with
 -- What comes back of a document as it was before is read under the lock on its row.
 with before as materialized (
-    select document_id, collection, source from documents where tenant_id = $1 and document_id = any($2) for no key update
+    select document_id, collection, source, title, metadata, fields_cut = $18 and fields_version = version and chunk_count > 0 as has_fields
+    from documents where tenant_id = $1 and document_id = any($2) for no key update
 )
 update documents d
-set version = n.version, digest = n.digest, state = n.state, collection = n.collection, source = n.source, title = n.title, uri = n.uri,
+set version = n.version, fields_cut = $18, fields_version = n.version, digest = n.digest, state = n.state, collection = n.collection, source = n.source, title = n.title, uri = n.uri,
     mime_type = n.mime_type, metadata = n.metadata, changed_at = n.changed_at, cut = n.cut, generation_id = $16, chunk_count = n.chunks,
     error = n.error, synced_at = now(), work = null,
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
@@ -132,7 +133,7 @@ from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::t
      as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error, place)
 join before using (document_id)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
-returning d.document_id, d.doc_id, before.collection, before.source;
+returning d.document_id, d.doc_id, before.collection, before.source, before.title, before.metadata, before.has_fields;
 
 -- name: fence_keeping_chunks
 -- As `fence_documents`, for documents that could not be read: what is visible stays as it is, for whom their source says now;
@@ -140,7 +141,7 @@ returning d.document_id, d.doc_id, before.collection, before.source;
 -- $1 text: tenant  $2 text[]: documents, each once  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: states  $6 text[]: errors
 -- $7 jsonb: rights, a list of lists and nulls
 update documents d
-set version = n.version, digest = n.digest, state = n.state, error = n.error, synced_at = now(), work = null,
+set version = n.version, fields_version = case when d.fields_version = d.version then n.version end, digest = n.digest, state = n.state, error = n.error, synced_at = now(), work = null,
     pending_version = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_version end,
     pending_digest = case when (d.pending_version, d.pending_digest) > (n.version, n.digest) then d.pending_digest end,
     dead_version = case when d.dead_version > n.version then d.dead_version end,

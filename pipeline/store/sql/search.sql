@@ -101,10 +101,10 @@ from {vectors} v where v.tenant_id = $1 and v.passage_id = any($3);
 -- Where passages stand, of each the first by document and place. $1 text: tenant  $2 bigint[]: passages  $3 integer: of each at most
 -- $4 text[]: collections or null  $5 text[]: documents or null  $6 jsonpath: predicate or null  $7 jsonb: the values it names
 -- $8 text[]: principals
-select n.passage_id, f.document_id, f.doc_id, f.position
+select n.passage_id, f.document_id, f.doc_id, f.position, md5(array_to_string(f.heading, U&'\001F'))::uuid as section
 from unnest($2::bigint[]) as n (passage_id)
 cross join lateral (
-    select d.document_id, c.doc_id, c.position
+    select d.document_id, c.doc_id, c.position, c.heading
     from chunks c join documents d on d.tenant_id = $1 and d.doc_id = c.doc_id
     where c.tenant_id = $1 and c.passage_id = n.passage_id
       and ($4::text[] is null or d.collection = any($4)) and ($5::text[] is null or d.document_id = any($5))

@@ -1,0 +1,200 @@
+"""Index the fields of documents for keyword search: title, file name and heading paths.
+
+One row holds the title and the file name of a document, and one the heading path of each of its
+sections. The first sentence stands for a title that is missing. Rows change only where a title, a
+heading or that sentence does; passages and vectors stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from livedex.pipeline.model import DocumentId, TenantId
+from livedex.pipeline.store.database import Connection, Database
+from livedex.pipeline.store.keyword_analyzer import analyze_text
+from livedex.pipeline.store.postgres.statements import sql
+
+FIELDS_VERSION = 1  # of the rows' content; another one indexes all documents again
+WHOLE_DOCUMENT = UUID(int=0)  # the row of title and file name
+MAX_FIELD_CHARACTERS = 2_000  # of a title or a heading path that are indexed
+_BATCH_DOCUMENTS = 200
+_MAX_LEAD_CHARACTERS = 200
+_LEAD = re.compile(r"\s*(.+?)(?:[.!?:]\s|\n\s*\n|\Z)", re.DOTALL)
+_PATH_SEPARATOR = "\x1f"  # between headings where a path is hashed; the statements use it, too
+
+HeadingPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSettings:
+    """How fields are indexed.
+
+    Attributes:
+        text_search_config: PostgreSQL's name of the language of the keyword index.
+        metadata_keys: keys of the metadata whose scalar values are indexed with the title.
+    """
+
+    text_search_config: str
+    metadata_keys: tuple[str, ...] = ()
+
+    @property
+    def cut(self) -> str:
+        """Identify these settings; documents that were indexed with others are outdated."""
+        return "/".join([str(FIELDS_VERSION), self.text_search_config, *self.metadata_keys])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFields:
+    """What the fields of one visible document are made of.
+
+    Attributes:
+        first_passage: of its first chunk; None: it has none.
+        sections: the heading paths that its chunks have.
+        sections_before: those whose rows are there; None: all rows are written again.
+    """
+
+    doc_id: int
+    document_id: DocumentId
+    title: str | None
+    metadata: Mapping[str, Any]
+    first_passage: int | None
+    sections: frozenset[HeadingPath]
+    sections_before: frozenset[HeadingPath] | None = None
+
+
+class _Row(NamedTuple):
+    doc_id: int
+    section: UUID
+    text: str
+    name: str  # indexed as an exact token only
+
+
+def section_id(path: Iterable[str]) -> UUID:
+    """Identify a section by its heading path."""
+    joined = _PATH_SEPARATOR.join(path).encode("utf-8", "surrogatepass")
+    return UUID(bytes=hashlib.md5(joined, usedforsecurity=False).digest())
+
+
+async def write_fields(
+    connection: Connection,
+    tenant_id: TenantId,
+    documents: Sequence[DocumentFields],
+    settings: FieldSettings,
+) -> None:
+    """Make the rows of documents what their titles, names and headings say.
+
+    Args:
+        documents: whose rows are locked.
+    """
+    leads = await _read_leads(connection, tenant_id, documents)
+    rows: list[_Row] = []
+    whole: list[int] = []
+    gone: list[tuple[int, UUID]] = []
+    for document in documents:
+        before = document.sections_before
+        if before is None:
+            whole.append(document.doc_id)
+            if document.sections:
+                title = document.title or leads.get(document.first_passage, "")
+                rows.append(_document_row(document, title, settings))
+        else:
+            gone += [(document.doc_id, section_id(p)) for p in before - document.sections]
+        rows += _section_rows(document, document.sections - (before or frozenset()))
+    if not (rows or whole or gone):
+        return
+    words = [analyze_text(row.text) for row in rows]
+    await connection.execute(
+        sql("write_fields"),
+        tenant_id,
+        whole,
+        [doc_id for doc_id, _ in gone],
+        [section for _, section in gone],
+        [row.doc_id for row in rows],
+        [row.section for row in rows],
+        [found for found, _ in words],
+        [
+            _PATH_SEPARATOR.join(dict.fromkeys([*exact, *analyze_text(row.name)[1]]))
+            for row, (_, exact) in zip(rows, words, strict=True)
+        ],
+        settings.text_search_config,
+    )
+
+
+async def index_outdated_fields(
+    database: Database, tenant_id: TenantId, settings: FieldSettings
+) -> int:
+    """Index the fields of documents that lack them, or have them by other settings.
+
+    Returns:
+        How many documents were indexed. Embeds nothing.
+    """
+    total = 0
+    while True:
+        async with database.tenant(tenant_id, "index fields") as connection:
+            rows = await connection.fetch(
+                sql("outdated_fields"), tenant_id, settings.cut, _BATCH_DOCUMENTS
+            )
+            if not rows:
+                return total
+            documents = [
+                DocumentFields(
+                    row["doc_id"],
+                    DocumentId(row["document_id"]),
+                    row["title"],
+                    row["metadata"],
+                    row["first_passage"],
+                    frozenset(tuple(path) for path in row["sections"]),
+                )
+                for row in rows
+            ]
+            await write_fields(connection, tenant_id, documents, settings)
+            await connection.execute(
+                sql("note_fields"), tenant_id, [d.doc_id for d in documents], settings.cut
+            )
+        total += len(rows)
+
+
+async def _read_leads(
+    connection: Connection, tenant_id: TenantId, documents: Sequence[DocumentFields]
+) -> dict[int | None, str]:
+    """Return the first sentences of documents without a title, by their first passage."""
+    wanted = [
+        document.first_passage
+        for document in documents
+        if not document.title and document.first_passage and document.sections_before is None
+    ]
+    if not wanted:
+        return {}
+    rows = await connection.fetch(sql("beginnings"), tenant_id, wanted, 2 * _MAX_LEAD_CHARACTERS)
+    return {row["passage_id"]: first_sentence(row["content"]) for row in rows}
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, without what is beyond 200 characters."""
+    found = _LEAD.match(text)
+    return found[1][:_MAX_LEAD_CHARACTERS] if found else ""
+
+
+def _document_row(document: DocumentFields, title: str, settings: FieldSettings) -> _Row:
+    name = document.document_id.rstrip("/").rpartition("/")[2]
+    values = [document.metadata.get(key) for key in settings.metadata_keys]
+    texts = [
+        title[:MAX_FIELD_CHARACTERS],
+        PurePosixPath(name).stem if name else "",
+        *(str(v)[:MAX_FIELD_CHARACTERS] for v in values if isinstance(v, str | int | float)),
+    ]
+    return _Row(document.doc_id, WHOLE_DOCUMENT, "\n".join(texts), name)
+
+
+def _section_rows(document: DocumentFields, paths: Iterable[HeadingPath]) -> Iterable[_Row]:
+    for path in paths:
+        # the title is in the document's row already
+        shown = path[1:] if path and path[0] == document.title else path
+        if text := "\n".join(shown)[:MAX_FIELD_CHARACTERS].strip():
+            yield _Row(document.doc_id, section_id(path), text, "")
