@@ -9,10 +9,9 @@ create table if not exists document_fields (
     section   uuid    not null,                     -- MD5 of the heading path; all zeros: the title and the file name
     terms     integer not null,                     -- lexemes, each counted once
     tsv       tsvector not null,                    -- without positions
-    primary key (tenant_id, doc_id, section)
+    primary key (doc_id, section)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 create index if not exists document_fields_by_words on document_fields using gin (tsv) with (fastupdate = on, gin_pending_list_limit = 1024);
-create index if not exists document_fields_by_document on document_fields (doc_id);
 
 create table if not exists field_word_counts (
     tenant_id text    not null,
@@ -49,6 +48,25 @@ begin
     loop
         execute format('create trigger refuse_deleted_tenant before insert on %I for each statement execute function refuse_deleted_tenant()', name);
     end loop;
+end $$;
+
+-- As in 0006; fields of documents have no index by tenant either, and go with their documents.
+create or replace function remove_tenant_rows(most integer) returns bigint
+    language plpgsql set search_path = pg_catalog, public, pg_temp
+    as $$
+declare
+    name text;
+    removed bigint;
+begin
+    for name in select * from public.tenant_tables() t where t not in ('chunks', 'document_fields') loop
+        execute format('delete from public.%1$I where ctid = any (array(select ctid from public.%1$I where tenant_id = $1 limit $2)) and tenant_id = $1', name)
+            using current_setting('livedex.tenant', true), case name when 'documents' then greatest(most / 50, 1) else most end;
+        get diagnostics removed = row_count;
+        if removed > 0 then
+            return removed;
+        end if;
+    end loop;
+    return 0;
 end $$;
 
 -- The fields that match, of documents that the reader of the transaction may read; `held`: whether each of the words stands there. Stands outside

@@ -14,7 +14,7 @@ from tests.support.postgres import scratch
 from tests.support.postgres.scratch import scratch_folder
 
 HOLDS = (
-    "import sys, time; from pathlib import Path; from tests import scratch; scratch._MEMORY = "
+    "import sys, time; from pathlib import Path; from tests.support.postgres import scratch; scratch._MEMORY = "
     "Path(sys.argv[1])\n"
 )
 HOLDS += (

@@ -57,6 +57,7 @@ class DocumentFields:
         first_passage: of its first chunk; None: it has none.
         sections: the heading paths that its chunks have.
         sections_before: those whose rows are there; None: all rows are written again.
+        is_new: whether there cannot be any rows.
     """
 
     doc_id: int
@@ -66,13 +67,14 @@ class DocumentFields:
     first_passage: int | None
     sections: frozenset[HeadingPath]
     sections_before: frozenset[HeadingPath] | None = None
+    is_new: bool = False
 
 
 class _Row(NamedTuple):
     doc_id: int
     section: UUID
-    text: str
-    name: str  # indexed as an exact token only
+    words: str  # for PostgreSQL's parser
+    exact: Sequence[str]  # tokens, each once
 
 
 def section_id(path: Iterable[str]) -> UUID:
@@ -99,31 +101,32 @@ async def write_fields(
     for document in documents:
         before = document.sections_before
         if before is None:
-            whole.append(document.doc_id)
+            if not document.is_new:
+                whole.append(document.doc_id)
             if document.sections:
                 title = document.title or leads.get(document.first_passage, "")
                 rows.append(_document_row(document, title, settings))
         else:
             gone += [(document.doc_id, section_id(p)) for p in before - document.sections]
         rows += _section_rows(document, document.sections - (before or frozenset()))
-    if not (rows or whole or gone):
-        return
-    words = [analyze_text(row.text) for row in rows]
-    await connection.execute(
-        sql("write_fields"),
-        tenant_id,
-        whole,
-        [doc_id for doc_id, _ in gone],
-        [section for _, section in gone],
-        [row.doc_id for row in rows],
-        [row.section for row in rows],
-        [found for found, _ in words],
-        [
-            _PATH_SEPARATOR.join(dict.fromkeys([*exact, *analyze_text(row.name)[1]]))
-            for row, (_, exact) in zip(rows, words, strict=True)
-        ],
-        settings.text_search_config,
-    )
+    if whole or gone:
+        await connection.execute(
+            sql("remove_fields"),
+            tenant_id,
+            whole,
+            [doc_id for doc_id, _ in gone],
+            [section for _, section in gone],
+        )
+    if rows:
+        await connection.execute(
+            sql("write_fields"),
+            tenant_id,
+            [row.doc_id for row in rows],
+            [row.section for row in rows],
+            [row.words for row in rows],
+            [_PATH_SEPARATOR.join(row.exact) for row in rows],
+            settings.text_search_config,
+        )
 
 
 async def index_outdated_fields(
@@ -189,7 +192,9 @@ def _document_row(document: DocumentFields, title: str, settings: FieldSettings)
         PurePosixPath(name).stem if name else "",
         *(str(v)[:MAX_FIELD_CHARACTERS] for v in values if isinstance(v, str | int | float)),
     ]
-    return _Row(document.doc_id, WHOLE_DOCUMENT, "\n".join(texts), name)
+    words, exact = analyze_text("\n".join(texts))
+    exact = list(dict.fromkeys([*exact, *analyze_text(name)[1]]))
+    return _Row(document.doc_id, WHOLE_DOCUMENT, words, exact)
 
 
 def _section_rows(document: DocumentFields, paths: Iterable[HeadingPath]) -> Iterable[_Row]:
@@ -197,4 +202,4 @@ def _section_rows(document: DocumentFields, paths: Iterable[HeadingPath]) -> Ite
         # the title is in the document's row already
         shown = path[1:] if path and path[0] == document.title else path
         if text := "\n".join(shown)[:MAX_FIELD_CHARACTERS].strip():
-            yield _Row(document.doc_id, section_id(path), text, "")
+            yield _Row(document.doc_id, section_id(path), *analyze_text(text))

@@ -305,8 +305,7 @@ def _document_fields(
         before["has_fields"]
         and first is not None
         and (bool(now.title) or first == first_before)
-        and before["title"] == now.title
-        and all(before["metadata"].get(k) == now.metadata.get(k) for k in settings.metadata_keys)
+        and not settings.metadata_keys
     )
     return DocumentFields(
         number,
@@ -316,6 +315,7 @@ def _document_fields(
         first,
         frozenset(entry.heading for entry in entries),
         frozenset(row.entry.heading for row in old[number]) if are_current else None,
+        is_new=before["lacks_fields"],
     )
 
 

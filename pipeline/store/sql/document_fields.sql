@@ -1,23 +1,19 @@
 -- name: write_fields
--- Write rows of fields, and remove those of documents that are not among them. $1 text: tenant
--- $2 bigint[]: documents' numbers, all of whose other rows are removed  $3 bigint[], $4 uuid[]: documents' numbers and sections of rows that are
--- removed  $5 bigint[], $6 uuid[]: documents' numbers and sections of rows that are written, each once
--- $7 text[]: their words for the parser  $8 text[]: their exact tokens, with U+001F between  $9 text: name of the text search configuration
-with removed as (
-    delete from document_fields f
-    where f.tenant_id = $1
-      and (f.doc_id = any($2) and not exists (select from unnest($5::bigint[], $6::uuid[]) as n (doc_id, section)
-                                              where n.doc_id = f.doc_id and n.section = f.section)
-           or exists (select from unnest($3::bigint[], $4::uuid[]) as g (doc_id, section) where g.doc_id = f.doc_id and g.section = f.section))
-      and f.doc_id = any($2::bigint[] || $3::bigint[])
-)
+-- Write rows of fields. $1 text: tenant  $2 bigint[], $3 uuid[]: documents' numbers and sections, each once  $4 text[]: their words for the parser
+-- $5 text[]: their exact tokens, with U+001F between  $6 text: name of the text search configuration
 insert into document_fields as f (tenant_id, doc_id, section, terms, tsv)
 select $1, n.doc_id, n.section, length(n.tsv), n.tsv || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)))
-from (select u.doc_id, u.section, u.exact, strip(to_tsvector($9::text::regconfig, u.words)) as tsv
-      from unnest($5::bigint[], $6::uuid[], $7::text[], $8::text[]) as u (doc_id, section, words, exact)
+from (select u.doc_id, u.section, u.exact, strip(to_tsvector($6::text::regconfig, u.words)) as tsv
+      from unnest($2::bigint[], $3::uuid[], $4::text[], $5::text[]) as u (doc_id, section, words, exact)
       offset 0) n
-order by n.doc_id, n.section
-on conflict (tenant_id, doc_id, section) do update set terms = excluded.terms, tsv = excluded.tsv;
+on conflict (doc_id, section) do update set terms = excluded.terms, tsv = excluded.tsv;
+
+-- name: remove_fields
+-- Remove all rows of documents, and single ones. $1 text: tenant  $2 bigint[]: documents' numbers
+-- $3 bigint[], $4 uuid[]: documents' numbers and sections of single rows
+delete from document_fields f
+where f.tenant_id = $1 and f.doc_id = any($2::bigint[] || $3::bigint[])
+  and (f.doc_id = any($2) or exists (select from unnest($3::bigint[], $4::uuid[]) as g (doc_id, section) where g.doc_id = f.doc_id and g.section = f.section));
 
 -- name: outdated_fields
 -- Documents whose fields were not indexed by the settings, locked in the order of their ids. $1 text: tenant  $2 text: settings

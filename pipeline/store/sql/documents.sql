@@ -109,7 +109,7 @@ from documents where tenant_id = $1 and document_id = any($2) order by document_
 -- document keeps those that it had  $18 text: settings that the fields are indexed with
 -- What comes back of a document as it was before is read under the lock on its row.
 with before as materialized (
-    select document_id, collection, source, title, metadata, fields_cut = $18 and fields_version = version and chunk_count > 0 as has_fields
+    select document_id, collection, source, title, fields_version, fields_cut = $18 and fields_version = version and chunk_count > 0 as has_fields
     from documents where tenant_id = $1 and document_id = any($2) for no key update
 )
 update documents d
@@ -133,7 +133,8 @@ from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::t
      as n (document_id, version, digest, state, collection, source, title, uri, mime_type, metadata, changed_at, cut, chunks, error, place)
 join before using (document_id)
 where d.tenant_id = $1 and d.document_id = n.document_id and (d.version is null or (d.version, d.digest) < (n.version, n.digest))
-returning d.document_id, d.doc_id, before.collection, before.source, before.title, before.metadata, before.has_fields;
+returning d.document_id, d.doc_id, before.collection, before.source,
+          before.fields_version is null as lacks_fields, before.has_fields and before.title is not distinct from n.title as has_fields;
 
 -- name: fence_keeping_chunks
 -- As `fence_documents`, for documents that could not be read: what is visible stays as it is, for whom their source says now;

@@ -10,8 +10,9 @@ from livedex.pipeline.search.fusion import (
     weighted_score_fusion,
 )
 from livedex.pipeline.search.keyword_retriever import KeywordResult
-from livedex.pipeline.search.ranking import RetrieverResults, rank
+from livedex.pipeline.search.ranking import PassagePositions, RetrieverResults, rank
 from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.store.documents.document_fields import section_id
 
 A, B, C, D = (ChunkPosition(name, 0, number) for number, name in enumerate("abcd"))
 
@@ -54,17 +55,17 @@ def test_places_found_by_a_leg_without_weight_stay_at_the_end() -> None:
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_similarities_below_zero_count_as_zero_and_keep_their_order(mode: str) -> None:
-    legs = RetrieverResults(
-        {1: -0.5, 2: 0.3, 3: -0.1, 4: -0.9}, KeywordResult({5: 2.0}) if mode == "hybrid" else None
-    )
-    places = {
+    keyword = KeywordResult({5: 2.0}, text_scores={5: 2.0}) if mode == "hybrid" else None
+    results = RetrieverResults({1: -0.5, 2: 0.3, 3: -0.1, 4: -0.9}, keyword)
+    chunks = {
         number: [ChunkPosition(name, 0, number)]
         for number, name in ((1, "c"), (2, "e"), (3, "d"), (4, "a"), (5, "b"))
     }
+    places = PassagePositions(chunks, {found[0]: section_id(()) for found in chunks.values()})
     request = SearchRequest.model_validate(
         {"query": "x", "mode": mode, "fusion": "weighted", "alpha": 1.0}
     )
-    ranked = rank(legs, places, request, 10)
+    ranked = rank(results, places, request, 10)
     assert [(hit.place.document_id, hit.vector_rank) for hit in ranked][:4] == [
         ("e", 1),
         ("d", 2),
