@@ -100,6 +100,7 @@ def test_every_statement_that_answers_a_reader_says_who_may_read() -> None:
         "found_documents",
         "readable_names",
         "neighbouring_chunks",
+        "field_places",
     }
     assert {name for name, text in all_statements().items() if "readable(" in text} == answering
 
