@@ -14,8 +14,8 @@ from tests.support.postgres import scratch
 from tests.support.postgres.scratch import scratch_folder
 
 HOLDS = (
-    "import sys, time; from pathlib import Path; from tests.support.postgres import scratch; scratch._MEMORY = "
-    "Path(sys.argv[1])\n"
+    "import sys, time; from pathlib import Path; from tests.support.postgres import scratch; "
+    "scratch._MEMORY = Path(sys.argv[1])\n"
 )
 HOLDS += (
     "with scratch.scratch_folder() as folder:\n    print(folder, flush=True)\n    time.sleep(600)\n"
