@@ -43,17 +43,29 @@ def term_frequencies(ranks: ArrayLike) -> NDArray[np.float64]:
     ).astype(np.float64)
 
 
-def bm25_scores(
+def bm25_contributions(
     counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float
 ) -> NDArray[np.float64]:
-    """The BM25 score of each candidate.
+    """Return what each word adds to the BM25 score of each candidate.
 
     Args:
         counts: shape (candidates, words): how often each word stands in each candidate.
         terms: shape (candidates,): occurrences of all words, the length in BM25.
         idf: shape (words,), multiplied by a weight where a word counts other than once.
         mean_terms: the mean of `terms` over the whole collection, > 0.
+
+    Returns:
+        Shape (candidates, words), >= 0.
     """
     often = np.asarray(counts, dtype=np.float64)
     damping = K1 * (1 - B + B * np.asarray(terms, dtype=np.float64) / mean_terms)
-    return (often * (K1 + 1) / (often + damping[:, None])) @ np.asarray(idf, dtype=np.float64)
+    shares: NDArray[np.float64] = often * (K1 + 1) / (often + damping[:, None])
+    return shares * np.asarray(idf, dtype=np.float64)
+
+
+def bm25_scores(
+    counts: ArrayLike, terms: ArrayLike, idf: ArrayLike, mean_terms: float
+) -> NDArray[np.float64]:
+    """Return the BM25 score of each candidate; arguments as for `bm25_contributions`."""
+    scores: NDArray[np.float64] = bm25_contributions(counts, terms, idf, mean_terms).sum(axis=1)
+    return scores

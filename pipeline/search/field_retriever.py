@@ -13,9 +13,10 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from livedex.pipeline.model import TenantId
-from livedex.pipeline.search.bm25 import bm25_scores, inverse_document_frequencies
+from livedex.pipeline.search.bm25 import bm25_contributions, inverse_document_frequencies
 from livedex.pipeline.search.candidate_query import build_candidate_query
 from livedex.pipeline.search.document_filter import DocumentFilter
 from livedex.pipeline.search.word_statistics import (
@@ -40,21 +41,25 @@ class FieldScores:
     """Weighted scores of the fields that match a query.
 
     Attributes:
-        by_section: by number of the document and section; the title and the file name stand under
-            `WHOLE_DOCUMENT`.
+        by_section: what each word of the query adds, shape (words,), by number of the document and
+            section; the title and the file name stand under `WHOLE_DOCUMENT`.
     """
 
-    by_section: Mapping[tuple[int, UUID], float] = field(default_factory=dict)
+    by_section: Mapping[tuple[int, UUID], NDArray[np.float64]] = field(default_factory=dict)
 
     def at(self, doc_id: int, section: UUID) -> float:
-        """Return the score of a place: that of its document, and that of its section."""
-        found = self.by_section
-        return found.get((doc_id, WHOLE_DOCUMENT), 0.0) + found.get((doc_id, section), 0.0)
+        """Return the score of a place: a word counts once, in its title or in its heading."""
+        title = self.by_section.get((doc_id, WHOLE_DOCUMENT))
+        heading = self.by_section.get((doc_id, section))
+        if title is not None and heading is not None:
+            return float(np.maximum(title, heading).sum())
+        found = heading if title is None else title
+        return 0.0 if found is None else float(found.sum())
 
     def best_sections(self, most: int) -> list[tuple[int, UUID]]:
         """Return the sections that match best, best first."""
-        ranked = sorted(self.by_section.items(), key=lambda item: (-item[1], item[0]))
-        return [key for key, _ in ranked[:most]]
+        ranked = sorted(self.by_section, key=lambda key: (-self.at(*key), key))
+        return ranked[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +117,13 @@ class FieldRetriever:
         if not rows:
             return FieldScores()
         terms = np.maximum([row["terms"] for row in rows], 1)
-        values = bm25_scores([row["held"] for row in rows], terms, idf, mean_terms or terms.mean())
+        values = FIELD_WEIGHT * bm25_contributions(
+            [row["held"] for row in rows], terms, idf, mean_terms or terms.mean()
+        )
         return FieldScores(
             {
-                (row["doc_id"], row["section"]): FIELD_WEIGHT * value
-                for row, value in zip(rows, values.tolist(), strict=True)
+                (row["doc_id"], row["section"]): value
+                for row, value in zip(rows, values, strict=True)
             }
         )
 

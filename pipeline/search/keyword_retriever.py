@@ -113,12 +113,12 @@ class KeywordRetriever:
         scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
         if query.only_identifiers:
             found = await self._found(any_word_query(query.identifiers), scale)
-            result = await self._with_fields(
-                found, scale, counts, {word: weights[word] for word in query.identifiers}
-            )
+            fields = await self._fields.run({w: weights[w] for w in query.identifiers}, counts)
+            result = await self._with_fields(found, scale, fields)
             if result.scores:
                 return replace(result, is_exact_lookup=True)
-        return await self._with_fields(await self._best(scale, counts), scale, counts, weights)
+        fields = await self._fields.run(weights, counts)
+        return await self._with_fields(await self._best(scale, counts), scale, fields)
 
     async def run_expanded(
         self, weights: Mapping[str, float], counts: WordStatistics, first: KeywordResult
@@ -132,23 +132,19 @@ class KeywordRetriever:
         """
         scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
         added = {word: weight for word, weight in weights.items() if word not in first.words}
-        result = await self._with_fields(await self._best(scale, counts), scale, counts, weights)
+        result = await self._with_fields(await self._best(scale, counts), scale, first.fields)
         return replace(result, words=first.words, expansion=added)
 
     async def _with_fields(
-        self,
-        found: Mapping[int, float],
-        scale: _Scale,
-        counts: WordStatistics,
-        weights: Mapping[str, float],
+        self, found: Mapping[int, float], scale: _Scale, fields: FieldScores
     ) -> KeywordResult:
         """Add the scores of fields to those of the text, and keep the wanted passages.
 
         Args:
             found: BM25 of the text, by passage.
-            weights: of the words that are looked up in fields.
+            fields: of the words that were asked for, without those of an expansion: a heading of a
+                single common word would outweigh the title that was asked for.
         """
-        fields = await self._fields.run(weights, counts)
         text, best = dict(found), dict(found)
         if fields.by_section:
             places = await self._fields.places(fields, found, scale.words)
