@@ -36,7 +36,7 @@ from livedex.pipeline.search.keyword_retriever import CandidateLimits, KeywordRe
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.vector_retriever import VectorQuery, retrieve_nearest
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
-from livedex.pipeline.store.keyword_analyzer import analyze_text
+from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
 _PASSAGES = 100_000
@@ -250,9 +250,11 @@ async def _add_copies(index: FilledIndex, rng: random.Random, passages: Sequence
                 TENANT,
                 [h for h, _ in hashed],
                 [text for _, text in hashed],
-                [text for text, _ in words],
-                ["\x1f".join(exact) for _, exact in words],
+                [each.words for each in words],
+                ["\x1f".join(each.exact) for each in words],
                 "english",
+                [each.spellings for each in words],
+                ANALYZER_VERSION,
             )
     await index.owner.execute(_SHOW, TENANT)
     return left

@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 
 from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import LivedexError
-from livedex.pipeline.search.word_statistics import refresh_word_statistics
+from livedex.pipeline.search.word_statistics import recount_words, refresh_word_statistics
 from livedex.pipeline.store.documents.document_fields import FieldSettings, index_outdated_fields
+from livedex.pipeline.store.documents.keyword_rebuild import rewrite_outdated_passages
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -23,6 +24,7 @@ _UNDER_WAY_S = 3600.0  # a passage younger than this may belong to a document un
 _REMEMBERED_DAYS = 30.0  # a delivery that comes again later than that counts as another one
 # content of a version that has ended is kept so long, for another event of an equal version
 _LATE_HOURS = 1.0
+_REWRITE_S = 15.0  # of rewriting words at a time, so that the other jobs have their turn
 
 
 async def maintain(s: AppContext, stop: asyncio.Event) -> None:
@@ -30,6 +32,7 @@ async def maintain(s: AppContext, stop: asyncio.Event) -> None:
     jobs: list[tuple[float, Callable[[AppContext], Awaitable[None]]]] = [
         (5.0, index_fields),
         (5.0, count_words),
+        (15.0, rewrite_words),
         (15.0, index_vectors),
         (300.0, clear_contents),
         (3600.0, clear_unused),
@@ -69,6 +72,22 @@ async def count_words(s: AppContext) -> None:
     """Refresh each tenant's counts of words, where enough has changed."""
     for tenant_id in await s.database.tenants():
         await refresh_word_statistics(s.database, tenant_id)
+
+
+async def rewrite_words(s: AppContext) -> None:
+    """Rewrite the words of passages that an older version of Livedex analyzed."""
+    end = time.monotonic() + _REWRITE_S
+    for tenant_id in await s.database.tenants():
+        rewritten = 0
+        while batch := await rewrite_outdated_passages(
+            s.database, tenant_id, s.settings.text_search_config
+        ):
+            rewritten += batch
+            if time.monotonic() > end:
+                return
+        if rewritten:
+            await recount_words(s.database, tenant_id)
+            log.info("the keyword index of a tenant is rebuilt: %d passages in the end", rewritten)
 
 
 async def index_vectors(s: AppContext) -> None:

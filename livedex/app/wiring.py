@@ -103,7 +103,10 @@ class AppContext:
     def cutting(self) -> ChunkerConfig:
         """How documents are cut."""
         return ChunkerConfig(
-            self.settings.chunk_size, self.settings.chunk_overlap, self.settings.max_document_bytes
+            self.settings.chunk_size,
+            self.settings.chunk_overlap,
+            self.settings.max_document_bytes,
+            self.settings.text_search_config,
         )
 
 

@@ -199,7 +199,7 @@ class _Search:
         exact_passages: int,
     ) -> tuple[list[Hit], Page]:
         request = self._request
-        query = analyze_query(request.query or "")
+        query = analyze_query(request.query or "", config)
         counts, indexed = await read_word_statistics(
             self._connection, self._tenant_id, config, query, index_name(generation_id)
         )
@@ -214,7 +214,9 @@ class _Search:
             results = RetrieverResults(None, None, query_words=counts.words)
             page = selector.next_page(request.cursor)
         else:
-            results = replace(await self._retrieve(query, counts, space), query_words=counts.words)
+            results = replace(
+                await self._retrieve(query, counts, space, config), query_words=counts.words
+            )
             places = await chunk_positions(
                 self._connection, self._tenant_id, results, self._selection, self._wanted
             )
@@ -232,12 +234,16 @@ class _Search:
         return hits, page
 
     async def _retrieve(
-        self, query: KeywordQuery, counts: WordStatistics, space: VectorQuery | None
+        self,
+        query: KeywordQuery,
+        counts: WordStatistics,
+        space: VectorQuery | None,
+        config: str,
     ) -> RetrieverResults:
         request = self._request
         keyword = None
         retriever = KeywordRetriever(
-            self._connection, self._tenant_id, self._selection, self._wanted
+            self._connection, self._tenant_id, self._selection, self._wanted, config=config
         )
         if request.mode != "vector" and request.query is not None:
             keyword = await retriever.run(query, counts)

@@ -6,7 +6,8 @@ therefore costs nothing. If fewer candidates are visible than are wanted, the re
 in the end every passage of the requested documents.
 
 A word counts as often as the query repeats it. A query of identifiers alone (`ERR_CONN_RESET`) is a
-lookup: it finds the passages that hold one of them exactly, if there are any.
+lookup: it finds the passages that hold one of them exactly, and after these the ones that hold
+another spelling (`livedex.pipeline.search.exact_spelling`), if there are any.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.search.bm25 import bm25_scores, inverse_document_frequencies, term_frequencies
 from livedex.pipeline.search.candidate_query import any_word_query, build_candidate_query
 from livedex.pipeline.search.document_filter import DocumentFilter
+from livedex.pipeline.search.exact_spelling import (
+    MAX_COMPARED_PASSAGES,
+    MAX_TYPED_WORDS,
+    exact_spelling_factors,
+    holds_other_spelling,
+    spelling_phrases,
+)
 from livedex.pipeline.search.field_retriever import FieldPlace, FieldRetriever, FieldScores
 from livedex.pipeline.search.word_statistics import (
     WordStatistics,
@@ -35,7 +43,8 @@ from livedex.pipeline.store.postgres.statements import sql
 
 MAX_WORDS = 64  # of a query that count: the heaviest
 IDENTIFIER_WEIGHT = 1.5  # of an identifier, beside the words in it
-COMPOUND_WEIGHT = 0.25  # of words with hyphens between, which say hardly more than the words
+COMPOUND_WEIGHT = 0.02  # of words with hyphens between; their joined spelling says the same
+SPELLING_WEIGHT = 0.5  # of another spelling of a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class KeywordResult:
         scores: BM25 by passage, of visible passages that match the request's filters: of the text,
             and of the fields of the best place where it stands.
         is_exact_lookup: whether these hold an identifier that was looked up.
+        exact: those that hold one exactly, where others hold another spelling.
         words: the words of the query.
         expansion: words that query expansion added, with their weights.
         text_scores: BM25 of the text alone, by passage.
@@ -70,6 +80,7 @@ class KeywordResult:
 
     scores: Mapping[int, float]
     is_exact_lookup: bool = False
+    exact: frozenset[int] = frozenset()
     words: Sequence[str] = ()
     expansion: Mapping[str, float] = field(default_factory=dict)
     text_scores: Mapping[int, float] = field(default_factory=dict)
@@ -86,6 +97,7 @@ class KeywordRetriever:
     Args:
         connection: in a transaction of the tenant.
         wanted: passages at least, where so many match.
+        config: PostgreSQL's text search configuration.
     """
 
     def __init__(
@@ -95,7 +107,11 @@ class KeywordRetriever:
         selection: DocumentFilter,
         wanted: int,
         breadth: CandidateLimits = _DEFAULT_BREADTH,
+        *,
+        config: str = "english",
     ) -> None:
+        self._config = config
+        self._typed: Sequence[str] = ()
         self._connection = connection
         self._tenant_id = tenant_id
         self._selection = selection
@@ -107,18 +123,55 @@ class KeywordRetriever:
 
     async def run(self, query: KeywordQuery, counts: WordStatistics) -> KeywordResult:
         """Find the best passages for the words of a query."""
+        self._typed = query.typed
         weights = query_weights(query, counts)
         if not weights:
             return KeywordResult({})
         scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
         if query.only_identifiers:
-            found = await self._found(any_word_query(query.identifiers), scale)
-            fields = await self._fields.run({w: weights[w] for w in query.identifiers}, counts)
-            result = await self._with_fields(found, scale, fields)
+            result = await self._look_up(query, scale, counts, weights)
             if result.scores:
-                return replace(result, is_exact_lookup=True)
+                return result
         fields = await self._fields.run(weights, counts)
         return await self._with_fields(await self._best(scale, counts), scale, fields)
+
+    async def _look_up(
+        self,
+        query: KeywordQuery,
+        scale: _Scale,
+        counts: WordStatistics,
+        weights: Mapping[str, float],
+    ) -> KeywordResult:
+        """Find the passages that hold an identifier exactly, and those that hold another spelling
+        of it.
+        """
+        exact = await self._found(any_word_query(query.identifiers), scale)
+        others: dict[int, float] = {}
+        if len(exact) < self._wanted:
+            others = await self._other_spellings(query, scale, exact)
+        above = max(others.values(), default=0.0)
+        found = {passage_id: above + score for passage_id, score in exact.items()} | others
+        fields = await self._fields.run({w: weights[w] for w in query.identifiers}, counts)
+        result = await self._with_fields(found, scale, fields)
+        first = frozenset(result.scores.keys() - others.keys() if others else ())
+        return replace(result, is_exact_lookup=True, exact=first)
+
+    async def _other_spellings(
+        self, query: KeywordQuery, scale: _Scale, exact: Mapping[int, float]
+    ) -> dict[int, float]:
+        phrases = spelling_phrases(query.typed)
+        matching = phrases and await self._connection.fetchval(
+            sql("any_phrase"), self._config, phrases
+        )
+        if not matching:
+            return {}
+        found = await self._found(matching, scale)
+        contents = await self._contents([each for each in found if each not in exact])
+        return {
+            passage_id: found[passage_id]
+            for passage_id, content in contents.items()
+            if holds_other_spelling(query.typed, content)
+        }
 
     async def run_expanded(
         self, weights: Mapping[str, float], counts: WordStatistics, first: KeywordResult
@@ -188,7 +241,22 @@ class KeywordRetriever:
                 sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments
             )
             found = scale.scores(rows)
-        return _best(found, self._kept)
+        return await self._prefer_exact_spelling(_best(found, self._kept))
+
+    async def _prefer_exact_spelling(self, scores: dict[int, float]) -> dict[int, float]:
+        if len(scores) < 2 or not 1 <= len(self._typed) <= MAX_TYPED_WORDS:
+            return scores
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:MAX_COMPARED_PASSAGES]
+        factors = exact_spelling_factors(self._typed, await self._contents(best))
+        return {
+            passage_id: score * factors.get(passage_id, 1.0) for passage_id, score in scores.items()
+        }
+
+    async def _contents(self, passages: Sequence[int]) -> dict[int, str]:
+        rows = await self._connection.fetch(
+            sql("contents_of"), self._tenant_id, passages[: self._kept]
+        )
+        return {row["passage_id"]: row["content"] for row in rows}
 
     async def _visible(self, scores: Mapping[int, float]) -> dict[int, float]:
         """The visible ones; not all of them where the best are enough."""
@@ -256,6 +324,7 @@ def query_weights(query: KeywordQuery, counts: WordStatistics) -> dict[str, floa
     """Return how much each word of a query counts beside its idf, > 0."""
     exact = dict.fromkeys(query.exact, COMPOUND_WEIGHT)
     exact |= dict.fromkeys(query.identifiers, IDENTIFIER_WEIGHT)
+    exact |= dict.fromkeys(counts.spellings, SPELLING_WEIGHT)
     return {word: exact.get(word, 1.0) * counts.repeats.get(word, 1) for word in counts.words}
 
 

@@ -130,6 +130,12 @@ def rank(
             ]
         )
     passages = {place: passage_id for passage_id, found in places.chunks.items() for place in found}
+    if results.keyword is not None and results.keyword.exact:
+        exact = results.keyword.exact
+        fused = sorted(
+            ((place, score + (passages[place] in exact)) for place, score in fused),
+            key=lambda item: -item[1],
+        )
     vector_ranks = {place: n for n, place in enumerate(vectors, 1)}
     keyword_ranks = {place: n for n, place in enumerate(keywords, 1)}
     return [

@@ -36,6 +36,7 @@ class WordStatistics:
         is_one_of_many: whether most of the passages in the index are other tenants'.
         repeats: how often the query asks for a word, where more than once.
         is_sampled: whether a sample stands for counts that lag or were never made.
+        spellings: those of `words` that are other spellings of what was asked.
     """
 
     words: Sequence[str]
@@ -45,6 +46,7 @@ class WordStatistics:
     is_one_of_many: bool = True
     repeats: Mapping[str, int] = field(default_factory=dict)
     is_sampled: bool = False
+    spellings: frozenset[str] = frozenset()
 
 
 async def read_word_statistics(
@@ -52,22 +54,40 @@ async def read_word_statistics(
 ) -> tuple[WordStatistics, bool]:
     """What is known of a query's words, and whether the vector index of this name can be used."""
     row: Any = await connection.fetchrow(
-        sql("query_words"), tenant_id, config, query.text, list(query.exact), MAX_STALE_SHARE, index
+        sql("query_words"),
+        tenant_id,
+        config,
+        query.text,
+        list(query.exact),
+        MAX_STALE_SHARE,
+        index,
+        query.spellings,
     )
     words, counts = row["words"] or [], row["counts"] or []
     repeats = {
         word: times for word, times in zip(words, row["repeats"] or [], strict=True) if times > 1
     }
+    spellings = frozenset(row["spellings"] or ())
     if not row["passages"] or row["lags"]:
         sampled = await _sampled(connection, tenant_id, words)
-        return replace(sampled, repeats=repeats, is_sampled=True), bool(row["indexed"])
+        return replace(sampled, repeats=repeats, is_sampled=True, spellings=spellings), bool(
+            row["indexed"]
+        )
     frequencies = {
         word: count for word, count in zip(words, counts, strict=True) if count is not None
     }
     passages, mean_terms = row["passages"], max(1.0, row["terms"] / row["passages"])
     one_of_many = 2 * passages < row["stored"]
     return (
-        WordStatistics(words, frequencies, passages, mean_terms, one_of_many, repeats),
+        WordStatistics(
+            words,
+            frequencies,
+            passages,
+            mean_terms,
+            one_of_many,
+            repeats,
+            spellings=spellings,
+        ),
         bool(row["indexed"]),
     )
 
@@ -141,10 +161,24 @@ async def refresh_word_statistics(database: Database, tenant_id: TenantId) -> bo
             and row["chunks"] >= (1 - MAX_STALE_SHARE) * counted
         ):
             return False
-        if not await connection.fetchval(sql("lock_word_counts"), tenant_id):
-            return False
-        await connection.execute(sql("count_words"), tenant_id, MIN_COUNTED_PASSAGES)
-        await connection.execute(sql("count_passages"), tenant_id)
-        await connection.execute(sql("count_field_words"), tenant_id, MIN_COUNTED_PASSAGES)
-        await connection.execute(sql("count_fields"), tenant_id)
-        return True
+        return await _count_words(connection, tenant_id)
+
+
+async def recount_words(database: Database, tenant_id: TenantId) -> bool:
+    """Count a tenant's words anew, however few of its passages came or went.
+
+    Returns:
+        Whether they were counted; False while another process counts them.
+    """
+    async with database.tenant(tenant_id, "count words") as connection:
+        return await _count_words(connection, tenant_id)
+
+
+async def _count_words(connection: Connection, tenant_id: TenantId) -> bool:
+    if not await connection.fetchval(sql("lock_word_counts"), tenant_id):
+        return False
+    await connection.execute(sql("count_words"), tenant_id, MIN_COUNTED_PASSAGES)
+    await connection.execute(sql("count_passages"), tenant_id)
+    await connection.execute(sql("count_field_words"), tenant_id, MIN_COUNTED_PASSAGES)
+    await connection.execute(sql("count_fields"), tenant_id)
+    return True

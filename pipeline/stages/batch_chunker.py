@@ -68,7 +68,10 @@ def _chunk_job(document: ChunkJob, config: ChunkerConfig) -> ChunkedDocument | N
         chunked = chunk_document(document.content, document.name, document.mime_type, config)
     except Exception:  # noqa: BLE001 - it is chunked once more alone, which raises the error
         return None
-    pieces = tuple(piece._replace(words=analyze_text(piece.content)) for piece in chunked.pieces)
+    pieces = tuple(
+        piece._replace(words=analyze_text(piece.content, config.text_search_config))
+        for piece in chunked.pieces
+    )
     extracted = chunked.extracted and replace(chunked.extracted, text="")
     return replace(chunked, extracted=extracted, pieces=pieces)
 

@@ -25,11 +25,13 @@ class ChunkerConfig:
         size: maximum characters of a chunk.
         overlap: maximum characters of whole sentences repeated from the previous chunk.
         max_bytes: of a document.
+        text_search_config: PostgreSQL's name of the language of the keyword index.
     """
 
     size: int = 1400
     overlap: int = 0
     max_bytes: int = 67_108_864
+    text_search_config: str = "english"
 
     @property
     def id(self) -> str:

@@ -18,6 +18,7 @@ from livedex.pipeline.model import (
     PassageId,
     TenantId,
 )
+from livedex.pipeline.store.keyword_analyzer import AnalyzedText
 
 MissingVectors: TypeAlias = list[tuple[PassageId, str]]
 """Passages without a vector, each once, with their texts."""
@@ -40,7 +41,7 @@ class DraftChunk(NamedTuple):
     content: str
     gap: int
     heading: tuple[str, ...]
-    words: tuple[str, list[str]] | None = None
+    words: AnalyzedText | None = None
 
 
 @dataclass(frozen=True, slots=True)

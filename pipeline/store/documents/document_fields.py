@@ -17,7 +17,7 @@ from uuid import UUID
 
 from livedex.pipeline.model import DocumentId, TenantId
 from livedex.pipeline.store.database import Connection, Database
-from livedex.pipeline.store.keyword_analyzer import analyze_text
+from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
 FIELDS_VERSION = 1  # of the rows' content; another one indexes all documents again
@@ -46,7 +46,8 @@ class FieldSettings:
     @property
     def cut(self) -> str:
         """Identify these settings; documents that were indexed with others are outdated."""
-        return "/".join([str(FIELDS_VERSION), self.text_search_config, *self.metadata_keys])
+        version = f"{FIELDS_VERSION}.{ANALYZER_VERSION}"
+        return "/".join([version, self.text_search_config, *self.metadata_keys])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ async def write_fields(
                 rows.append(_document_row(document, title, settings))
         else:
             gone += [(document.doc_id, section_id(p)) for p in before - document.sections]
-        rows += _section_rows(document, document.sections - (before or frozenset()))
+        rows += _section_rows(document, document.sections - (before or frozenset()), settings)
     if whole or gone:
         await connection.execute(
             sql("remove_fields"),
@@ -192,14 +193,23 @@ def _document_row(document: DocumentFields, title: str, settings: FieldSettings)
         PurePosixPath(name).stem if name else "",
         *(str(v)[:MAX_FIELD_CHARACTERS] for v in values if isinstance(v, str | int | float)),
     ]
-    words, exact = analyze_text("\n".join(texts))
-    exact = list(dict.fromkeys([*exact, *analyze_text(name)[1]]))
-    return _Row(document.doc_id, WHOLE_DOCUMENT, words, exact)
+    found = _field_row(document, WHOLE_DOCUMENT, "\n".join(texts), settings)
+    named = analyze_text(name, settings.text_search_config).exact
+    return found._replace(exact=list(dict.fromkeys([*found.exact, *named])))
 
 
-def _section_rows(document: DocumentFields, paths: Iterable[HeadingPath]) -> Iterable[_Row]:
+def _field_row(document: DocumentFields, section: UUID, text: str, settings: FieldSettings) -> _Row:
+    """Return the row of a text; other spellings of its words are words like them."""
+    found = analyze_text(text, settings.text_search_config)
+    words = f"{found.words} {found.spellings}" if found.spellings else found.words
+    return _Row(document.doc_id, section, words, found.exact)
+
+
+def _section_rows(
+    document: DocumentFields, paths: Iterable[HeadingPath], settings: FieldSettings
+) -> Iterable[_Row]:
     for path in paths:
         # the title is in the document's row already
         shown = path[1:] if path and path[0] == document.title else path
         if text := "\n".join(shown)[:MAX_FIELD_CHARACTERS].strip():
-            yield _Row(document.doc_id, section_id(path), *analyze_text(text))
+            yield _field_row(document, section_id(path), text, settings)

@@ -13,7 +13,7 @@ from typing import Any
 
 from livedex.pipeline.model import Attributes, DocumentId, GenerationId, PassageId, TenantId
 from livedex.pipeline.store.database import Connection, Database
-from livedex.pipeline.store.keyword_analyzer import analyze_text
+from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
 PAGE_DOCUMENTS = 50
@@ -98,12 +98,19 @@ class IndexInspection:
         """Passages whose length or entry in the keyword index is not that of their contents."""
         faulty: set[PassageId] = set()
         for ids in _batches(list(contents)):
-            words, exact = _keyword_columns([contents[i] for i in ids])
+            words, exact, spellings = self._keyword_columns([contents[i] for i in ids])
             async with self._database.tenant(
                 self.tenant_id, "inspect the keyword index"
             ) as connection:
                 rows = await connection.fetch(
-                    sql("faulty_words"), self.tenant_id, ids, words, exact, self._config
+                    sql("faulty_words"),
+                    self.tenant_id,
+                    ids,
+                    words,
+                    exact,
+                    self._config,
+                    spellings,
+                    ANALYZER_VERSION,
                 )
             faulty |= {PassageId(row[0]) for row in rows}
         return faulty
@@ -140,7 +147,7 @@ class IndexInspection:
         by_hash = {hashlib.sha256(content.encode()).digest(): content for content in contents}
         for hashes in _batches(sorted(by_hash)):
             texts = [by_hash[hash_] for hash_ in hashes]
-            words, exact = _keyword_columns(texts)
+            words, exact, spellings = self._keyword_columns(texts)
             async with self._database.tenant(
                 self.tenant_id, f"restore {len(texts)} passages"
             ) as connection:
@@ -152,6 +159,8 @@ class IndexInspection:
                     words,
                     exact,
                     self._config,
+                    spellings,
+                    ANALYZER_VERSION,
                 )
 
     async def contents(self, passages: Sequence[PassageId]) -> list[tuple[PassageId, str]]:
@@ -181,6 +190,14 @@ class IndexInspection:
         again.
         """
         await self._execute("forget files", sql("forget_files"), source, list(documents))
+
+    def _keyword_columns(self, contents: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+        found = [analyze_text(content, self._config) for content in contents]
+        return (
+            [each.words for each in found],
+            ["\x1f".join(each.exact) for each in found],
+            [each.spellings for each in found],
+        )
 
     async def _execute(self, what: str, statement: str, *arguments: Any) -> None:
         async with self._database.tenant(self.tenant_id, what) as connection:
@@ -223,11 +240,6 @@ def _chunk(row: Any) -> StoredChunk:
         row["hash"],
         row["content"],
     )
-
-
-def _keyword_columns(contents: Sequence[str]) -> tuple[list[str], list[str]]:
-    found = [analyze_text(content) for content in contents]
-    return [words for words, _ in found], ["\x1f".join(exact) for _, exact in found]
 
 
 def _batches(items: Sequence[Any]) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.drafts import Draft, DraftChunk
-from livedex.pipeline.store.keyword_analyzer import analyze_text
+from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, AnalyzedText, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
 # pieces whose words are found faster (70 us each) than another thread begins with it
@@ -118,8 +118,8 @@ async def _look_up_and_retain(
 async def _insert(
     connection: Connection, tenant_id: TenantId, pieces: Sequence[DraftChunk], config: str
 ) -> dict[bytes, PassageId]:
-    def find_words() -> list[tuple[str, list[str]]]:
-        return [piece.words or analyze_text(piece.content) for piece in pieces]
+    def find_words() -> list[AnalyzedText]:
+        return [piece.words or analyze_text(piece.content, config) for piece in pieces]
 
     words = find_words() if len(pieces) <= _INLINE_ANALYSIS_LIMIT else await in_thread(find_words)
     rows = await connection.fetch(
@@ -127,8 +127,10 @@ async def _insert(
         tenant_id,
         [piece.hash for piece in pieces],
         [piece.content for piece in pieces],
-        [text for text, _ in words],
-        ["\x1f".join(exact) for _, exact in words],
+        [each.words for each in words],
+        ["\x1f".join(each.exact) for each in words],
         config,
+        [each.spellings for each in words],
+        ANALYZER_VERSION,
     )
     return {row["hash"]: PassageId(row["passage_id"]) for row in rows}

@@ -167,6 +167,16 @@ join places p on p.doc_id = w.doc_id and p.chunk_index between w.chunk_index - $
 join passages s on s.tenant_id = $1 and s.passage_id = p.passage_id
 order by w.document_id, p.chunk_index;
 
+-- name: contents_of
+-- $1 text: tenant  $2 bigint[]: passages
+select p.passage_id, p.content from passages p where p.tenant_id = $1 and p.passage_id = any($2);
+
+-- name: any_phrase
+-- A tsquery that one of some phrases meets, null where none has a word. $1 text: name of the text search configuration  $2 text[]: phrases
+select string_agg('(' || q.phrase::text || ')', ' | ') from (
+    select phraseto_tsquery($1::text::regconfig, u.words) as phrase from unnest($2::text[]) as u (words)) q
+where numnode(q.phrase) > 0;
+
 -- name: word_lexemes
 -- The lexemes of words. $1 text: name of the text search configuration  $2 text[]: words
 select tsvector_to_array(to_tsvector($1::text::regconfig, w.word)) as lexemes

@@ -14,27 +14,32 @@ left join passages p on p.tenant_id = $1 and p.passage_id = c.passage_id
 order by d.document_id, c.position;
 
 -- name: faulty_words
--- Passages beside whose contents stands something else than `insert_passages` would write.
+-- Passages beside whose contents stands something else than `insert_passages` would write; without those of an older analyzer, which are rewritten.
 -- $1 text: tenant  $2 bigint[]: passages  $3 text[]: words of their contents, see livedex.pipeline.store.keyword_analyzer
--- $4 text[]: exact tokens, with U+001F between  $5 text: name of the text search configuration
+-- $4 text[]: exact tokens, with U+001F between  $5 text: name of the text search configuration  $6 text[]: other spellings  $7 integer: version
+-- of the analyzer
 select p.passage_id
-from (select u.passage_id, u.exact, to_tsvector($5::text::regconfig, u.words) as tsv
-      from unnest($2::bigint[], $3::text[], $4::text[]) as u (passage_id, words, exact)
+from (select u.passage_id, u.exact, u.spellings, to_tsvector($5::text::regconfig, u.words) as tsv
+      from unnest($2::bigint[], $3::text[], $4::text[], $6::text[]) as u (passage_id, words, exact, spellings)
       offset 0) n
 cross join lateral (select coalesce(sum(cardinality(w.positions)), 0) as terms from unnest(n.tsv) w) counted
 join passages p on p.tenant_id = $1 and p.passage_id = n.passage_id
-where p.length is distinct from char_length(p.content) or p.terms is distinct from counted.terms
-   or p.tsv is distinct from n.tsv || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)));
+where p.length is distinct from char_length(p.content)
+   or (p.words_version >= $7::integer
+       and (p.terms is distinct from counted.terms
+            or p.tsv is distinct from n.tsv || strip(to_tsvector($5::text::regconfig, n.spellings))
+                                            || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)))));
 
 -- name: restore_passages
 -- Write passages as `insert_passages` would have, over what stands under their hashes.
 -- $1 text: tenant  $2 bytea[]: hashes, ascending  $3 text[]: contents  $4 text[]: words  $5 text[]: exact tokens, with U+001F between
--- $6 text: name of the text search configuration
+-- $6 text: name of the text search configuration  $7 text[]: other spellings  $8 integer: version of the analyzer
 update passages p
-set content = n.content, length = char_length(n.content), terms = counted.terms,
-    tsv = n.tsv || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)))
-from (select u.hash, u.content, u.exact, to_tsvector($6::text::regconfig, u.words) as tsv
-      from unnest($2::bytea[], $3::text[], $4::text[], $5::text[]) as u (hash, content, words, exact)
+set content = n.content, length = char_length(n.content), terms = counted.terms, words_version = $8::smallint,
+    tsv = n.tsv || strip(to_tsvector($6::text::regconfig, n.spellings))
+                || array_to_tsvector(string_to_array(n.exact, U&'\001F') || ('@' || left(md5($1), 12)))
+from (select u.hash, u.content, u.exact, u.spellings, to_tsvector($6::text::regconfig, u.words) as tsv
+      from unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $7::text[]) as u (hash, content, words, exact, spellings)
       offset 0) n
 cross join lateral (select coalesce(sum(cardinality(w.positions)), 0) as terms from unnest(n.tsv) w) counted
 where p.tenant_id = $1 and p.hash = n.hash;

@@ -37,18 +37,22 @@ on conflict (tenant_id) do update set passages = excluded.passages, terms = excl
 -- What the tenant's counts know of a query; one row. `words`, `repeats` (in the query) and `counts` run alongside, `counts` is null where a
 -- word was not counted; `lags`: more than the share was added since; `stored`: about how many passages all tenants have.
 -- $1 text: tenant  $2 text: name of the text search configuration  $3 text: words  $4 text[]: exact tokens
--- $5 double precision: share of the passages that may be added  $6 text: name of the vector index
-select q.words, q.repeats, q.counts, t.passages, t.terms,
+-- $5 double precision: share of the passages that may be added  $6 text: name of the vector index  $7 text: other spellings of the words
+select q.words, q.repeats, q.counts, q.spellings, t.passages, t.terms,
        (select count(*) from (select from passages p where p.tenant_id = $1 and p.passage_id > t.newest
                               limit 1 + ($5::float8 * t.passages)::bigint) n) > $5 * t.passages as lags,
        (select c.reltuples from pg_class c where c.oid = 'passages'::regclass) as stored,
        exists (select from pg_index i where i.indexrelid = to_regclass($6) and i.indisvalid) as indexed
 from (select array_agg(w.word order by w.place) as words, array_agg(w.repeats order by w.place) as repeats,
-             array_agg(c.passages order by w.place) as counts
-      from (select u.lexeme as word, greatest(1, cardinality(u.positions)) as repeats, row_number() over () as place
+             array_agg(c.passages order by w.place) as counts, array_agg(w.word) filter (where w.is_spelling) as spellings
+      from (select u.lexeme as word, greatest(1, cardinality(u.positions)) as repeats, row_number() over () as place, false as is_spelling
             from unnest(to_tsvector($2::text::regconfig, $3)) u
             union all
-            select e.word, 1, 1000000 + e.place from unnest($4::text[]) with ordinality as e (word, place)) w
+            select s.lexeme, 1, 500000 + row_number() over (), true
+            from unnest(to_tsvector($2::text::regconfig, $7) ) s
+            where s.lexeme <> all (tsvector_to_array(to_tsvector($2::text::regconfig, $3)))
+            union all
+            select e.word, 1, 1000000 + e.place, false from unnest($4::text[]) with ordinality as e (word, place)) w
       left join word_counts c on c.tenant_id = $1 and c.word = w.word) q
 left join word_totals t on t.tenant_id = $1;
 
