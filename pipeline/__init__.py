@@ -1,1 +1,1 @@
-"""The pipeline: words, stages, chunking, extraction, embedding, the store, search and the API."""
+"""The pipeline: domain types, stages, extraction, chunking, embedding, store, search and API."""

@@ -1,9 +1,8 @@
-"""Who may read a document: principals on the document, compared to the letter with those on whose
-behalf somebody reads.
+"""Access control lists (ACLs) of documents, and the principals that they name.
 
-A document without a list is for everybody of its tenant. One with a list is for whoever has one of
-its principals, and with an empty list for nobody. What reads on nobody's behalf, such as the stages
-and an operator, sees everything; see `livedex.pipeline.model.Reader`.
+A document without an ACL is visible to its whole tenant. With an ACL, it is visible to readers that
+have one of its principals, and with an empty ACL to none. Principals are case-sensitive. The stages
+and operators read without principals and see every document; see `livedex.pipeline.model.Reader`.
 """
 
 from __future__ import annotations
@@ -14,15 +13,18 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 ANYONE = "*"
-"""In a list on a document: everybody of the tenant, as if there were no list."""
+"""In the ACL of a document: the whole tenant, as if the document had no ACL."""
 
-MAX_PRINCIPALS = 1_000  # of a document, and of a reader
+MAX_PRINCIPALS = 1_000  # in the ACL of a document, and of a reader
 MAX_PRINCIPAL_LENGTH = 256
 
 
 def is_principal(name: object) -> bool:
-    """Whether somebody can be called so: neither empty nor too long, no space around it, and
-    nothing in it that is not printed.
+    """Return whether a value is a valid principal: 1 to 256 printable characters, without
+    surrounding white space.
+
+    Args:
+        name: any value.
     """
     return (
         isinstance(name, str)
@@ -36,8 +38,8 @@ def _principal(name: str) -> str:
     if not is_principal(name):
         raise PydanticCustomError(
             "principal",
-            f"a principal has 1 to {MAX_PRINCIPAL_LENGTH} printable characters, without "
-            "white space around them",
+            f"a principal must have 1 to {MAX_PRINCIPAL_LENGTH} printable characters, without "
+            "surrounding white space",
         )
     return name
 
@@ -45,14 +47,14 @@ def _principal(name: str) -> str:
 def _not_wildcard(name: str) -> str:
     if name == ANYONE:
         raise PydanticCustomError(
-            "principal", "nobody is called *: that stands for everybody, in the list of a document"
+            "principal", "* is no principal of a reader: it is allowed only in a document's acl"
         )
     return name
 
 
 def _as_tuple(value: object) -> object:
     if not isinstance(value, list | tuple):
-        raise PydanticCustomError("principals", "principals are a list of names")
+        raise PydanticCustomError("principals", "principals must be a list of strings")
     return tuple(value)
 
 
@@ -61,7 +63,11 @@ def _sorted_unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def normalize_acl(acl: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The list, None where it lets everybody in."""
+    """Return the ACL, or None if it contains `*`.
+
+    Args:
+        acl: principals; None: the whole tenant.
+    """
     return None if acl is None or ANYONE in acl else acl
 
 
@@ -73,8 +79,7 @@ _Listed = Field(max_length=MAX_PRINCIPALS, fail_fast=True)
 Acl = Annotated[
     tuple[Principal, ...], _Listed, BeforeValidator(_as_tuple), AfterValidator(_sorted_unique)
 ]
-"""The principals that may read a document, each once and in order, so that the same rights are
-always the same list.
+"""The principals that may read a document, sorted and without duplicates: equal ACLs compare equal.
 """
 
 Principals = Annotated[
@@ -83,4 +88,4 @@ Principals = Annotated[
     BeforeValidator(_as_tuple),
     AfterValidator(_sorted_unique),
 ]
-"""On whose behalf somebody reads."""
+"""The principals of a reader, sorted and without duplicates."""

@@ -1,8 +1,7 @@
-"""The lease behind a process's claims: one row, renewed while anything is claimed.
+"""The lease behind a process's claims: one row, renewed while the process holds claims.
 
-Invariant: once a lease has run out its number is never used again. A process that wakes up after
-that gets a new number, so whatever it claimed before counts as lost, whether or not somebody else
-has taken it.
+Invariant: the number of an expired lease is never used again. A process that resumes after the
+expiry gets a new number, so its earlier claims count as lost even if no other process took them.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from livedex.pipeline.store.postgres.statements import sql
 log = logging.getLogger(__name__)
 
 LEASE_S = 15.0
-_SAFETY_MARGIN_S = 1.0  # before its end a lease is not relied on any more
+_SAFETY_MARGIN_S = 1.0  # a process stops relying on its lease this long before it expires
 
 
 def boot_time_s() -> float:
-    """Seconds since some moment, counted on while the machine sleeps where the system can tell."""
+    """Return a monotonic time in seconds that, where the system supports it, includes suspend."""
     return (
         time.clock_gettime(time.CLOCK_BOOTTIME)
         if hasattr(time, "CLOCK_BOOTTIME")
@@ -32,10 +31,11 @@ def boot_time_s() -> float:
 
 
 class ClaimLease:
-    """The lease of this process; nothing is written before `hold` is called.
+    """The lease of this process; the first call of `hold` writes it.
 
     Args:
-        lease_s: seconds that others wait at most for a process that stands still, > 1.
+        database: that holds the leases.
+        lease_s: seconds after which other processes may take the claims of a stalled process, > 1.
     """
 
     def __init__(self, database: Database, *, lease_s: float = LEASE_S) -> None:
@@ -48,11 +48,11 @@ class ClaimLease:
 
     @property
     def number(self) -> int | None:
-        """The number that others respect at this moment; None while there is none."""
+        """Return the number of the valid lease; None: there is none."""
         return self._number if boot_time_s() < self._valid_until else None
 
     async def hold(self) -> int:
-        """Return a number whose lease lasts for a while.
+        """Return the number of a lease that stays valid for at least half of `lease_s`.
 
         Raises:
             OutageError, RetryableError: as the database does.
@@ -63,7 +63,11 @@ class ClaimLease:
             return self._number
 
     async def renew_forever(self, is_needed: asyncio.Event) -> None:
-        """Renew the lease while it is needed; log an error and try again."""
+        """Renew the lease while it is needed; log errors and retry.
+
+        Args:
+            is_needed: set while the process holds claims.
+        """
         failing = False
         while True:
             await is_needed.wait()
@@ -75,20 +79,20 @@ class ClaimLease:
                 failing = False
             except RetryableError as exc:
                 if not failing:
-                    log.warning("claims of texts to embed are not renewed: %s", exc)
+                    log.warning("renewing the embedding claims failed: %s", exc)
                 failing = True
             except Exception:
-                log.exception("claims of texts to embed are not renewed")
+                log.exception("renewing the embedding claims failed")
 
     def abandon(self) -> None:
-        """Take a new number the next time: what was claimed is anybody's once the lease has run
-        out.
+        """Use a new number from the next `hold` on; other processes may take the present claims
+        when the lease expires.
         """
         self._valid_until = 0.0
         self._number = 0
 
     async def end(self) -> None:
-        """Give the lease back; where the database is away it runs out."""
+        """Delete the lease; if the database is unavailable, the lease expires by itself."""
         number, self._number = self._number, 0
         self._valid_until = 0.0
         if number:
@@ -97,7 +101,8 @@ class ClaimLease:
                     await connection.execute(sql("end_holder"), number)
             except (RetryableError, TimeoutError) as exc:
                 log.info(
-                    "the claims of this process are left to run out: %s", exc or type(exc).__name__
+                    "the embedding claims of this process were not released and will expire: %s",
+                    exc or type(exc).__name__,
                 )
 
     async def _renew(self) -> None:

@@ -1,5 +1,5 @@
-"""What was cut short on a connection ends soon, also where the server stands still: the driver
-would wait for it to roll back.
+"""Limit the time for the rollback of a failed transaction: the driver itself waits for a stalled
+server without a limit.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import Any
 import asyncpg
 
 ROLLBACK_GRACE_S = 2.0
-"""For a server to take back what was cut short, before its connection is closed."""
+"""Time for the server to roll back before its connection is closed."""
 
 
 @asynccontextmanager
 async def terminate_if_stuck(
     connection: asyncpg.pool.PoolConnectionProxy[Any],
 ) -> AsyncIterator[None]:
-    """Close a connection of a pool where it is not given back within `GRACE_S` after the block
-    failed or was cancelled.
+    """Close a pooled connection that is not returned to its pool within `ROLLBACK_GRACE_S` after
+    the block failed or was cancelled.
+
+    Args:
+        connection: that the block uses.
     """
     try:
         yield
@@ -30,5 +33,5 @@ async def terminate_if_stuck(
 
 
 def _close(connection: asyncpg.pool.PoolConnectionProxy[Any]) -> None:
-    with suppress(asyncpg.InterfaceError):  # it was given back
+    with suppress(asyncpg.InterfaceError):  # it was returned to the pool
         connection.terminate()

@@ -1,4 +1,4 @@
-"""What the stages hand to the store, and what it answers: drafts, changes of access, results."""
+"""Types that the stages and the store exchange: drafts, access updates and sync results."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ MissingVectors: TypeAlias = list[tuple[PassageId, str]]
 
 
 class DraftChunk(NamedTuple):
-    """A chunk on its way into a manifest.
+    """A chunk that is not stored yet.
 
     Attributes:
-        hash: SHA-256 of exactly what is embedded for it.
+        hash: SHA-256 of the exact text that is embedded.
         content: the text, not blank.
-        gap: code points from the end of the piece before; negative where they overlap.
+        gap: code points from the end of the previous chunk; negative if they overlap.
         heading: the heading path.
-        words: what of it goes to the keyword index, as
-            `livedex.pipeline.store.keyword_analyzer.analyze_text` has it; None: the store finds it
-            out itself.
+        words: the result of `livedex.pipeline.store.keyword_analyzer.analyze_text`; None: the store
+            analyzes the text.
     """
 
     hash: bytes
@@ -46,12 +45,12 @@ class DraftChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassageCounts:
-    """What a version takes.
+    """Counts of the distinct passages of a version.
 
     Attributes:
-        new: distinct passages that were not known.
-        reused: distinct passages that were.
-        characters: of those that were not.
+        new: passages that were not stored before.
+        reused: passages that were already stored.
+        characters: total length of the new passages, in code points.
     """
 
     new: int = 0
@@ -61,15 +60,21 @@ class PassageCounts:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version of a document as the chunk stage leaves it.
+    """The output of the chunk stage for one version of a document.
 
     Attributes:
+        tenant_id: owner of the document.
+        document_id: of the document.
+        fence: orders this version among the others of the document.
         outcome: the state that the document gets; `deleted` leaves a tombstone.
-        cut: configuration of the chunker; documents of another one are rechunked.
-        keep: leave the visible chunks as they are (an unreadable document).
-        error: what to do if the outcome is a state without text.
-        arrival: of its event; None: it arrived when it was accepted.
-        work: known once its passages are kept.
+        attributes: metadata of the document.
+        accepted_at: time at which the change was accepted, aware.
+        pieces: the chunks in order.
+        cut: chunker configuration; documents chunked with another one are rechunked.
+        keep: leave the visible chunks unchanged (an unreadable document).
+        error: what to do, if the outcome is a state without text.
+        arrival: of its event; None: the change arrived when it was accepted.
+        work: passage counts; None until the passages are stored.
     """
 
     tenant_id: TenantId
@@ -87,17 +92,18 @@ class Draft:
 
     @property
     def arrived(self) -> Arrival:
-        """When and where its event arrived."""
+        """Return when and where the event arrived."""
         return self.arrival or Arrival(self.accepted_at)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessUpdate:
-    """What an accepted version does at once.
+    """An ACL or a delete that takes effect when the change is accepted, before it is processed.
 
     Attributes:
-        acl: see `livedex.pipeline.model.Attributes`; of no meaning for a delete, which the fence
-            tells.
+        document_id: of the document.
+        fence: of the accepted version; its digest tells whether it is a delete.
+        acl: see `livedex.pipeline.model.Attributes`; ignored for a delete.
     """
 
     document_id: DocumentId
@@ -107,8 +113,10 @@ class AccessUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedMetadata:
-    """What a content says of itself; `metadata` wins over what its source says, the others where
-    the source says nothing.
+    """Metadata found inside a document's content.
+
+    Keys of `metadata` override the source's metadata. `title` and `mime_type` apply only if the
+    source gives none.
     """
 
     title: str | None = None
@@ -118,11 +126,14 @@ class ExtractedMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CachedContent:
-    """What is known of a content that was fetched.
+    """Cached facts about fetched content.
 
     Attributes:
-        chunks_digest: SHA-256 of the pieces that were made of it, see
-            `livedex.pipeline.stages.remote_content`. outcome, error: of the document.
+        validator: ETag or date for a conditional request.
+        chunks_digest: SHA-256 of its chunks, see `livedex.pipeline.stages.remote_content`.
+        outcome: state of the document.
+        error: what to do, if the state is one without text.
+        own: metadata found inside the content.
     """
 
     validator: CacheValidator
@@ -134,12 +145,14 @@ class CachedContent:
 
 @dataclass(frozen=True, slots=True)
 class PreparedVersion:
-    """A version whose passages are stored, and whose manifest is here alone.
+    """A version whose passages are stored; its manifest exists only in this object.
 
     Attributes:
+        draft: the version.
+        generation_id: the generation in which vectors were looked up.
         entries: the manifest, in order.
-        new: passages that were not known.
-        missing: what has no vector in the generation.
+        new: number of passages that were not stored before.
+        missing: passages without a vector in the generation.
     """
 
     draft: Draft
@@ -151,13 +164,15 @@ class PreparedVersion:
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What a sync did.
+    """The result of a sync.
 
     Attributes:
-        current: whether this version is the visible one now; False when a newer one stood there
-            already, and nothing was written.
-        chunks: chunks of the version now visible.
-        inserted, deleted, updated: chunk rows written.
+        current: whether this version is now visible; False: a newer version was visible already,
+            and nothing was written.
+        chunks: number of chunks of the visible version.
+        inserted: chunk rows inserted.
+        deleted: chunk rows deleted.
+        updated: chunk rows updated.
     """
 
     current: bool

@@ -1,9 +1,8 @@
-"""Who embeds which passage now, across processes: a text that two of them meet at the same time is
-paid for once.
+"""Claims on passages to embed, across processes: two processes never embed the same text at once.
 
-Invariants: whether a vector is there is looked at after the claim is ours, so that nobody pays for
-what was stored a moment ago; nothing is sent under a claim whose lease has run out (`check`), so
-that a process that was frozen pays for nothing but what was in flight.
+Invariants: a process claims passages first and looks for existing vectors second, so a vector that
+was stored meanwhile is not embedded again. No text is sent under an expired lease (`check`), so a
+process that was suspended embeds twice at most the texts that were in flight.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ ClaimKey: TypeAlias = tuple[TenantId, GenerationId, PassageId]
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What became of asking for passages.
+    """The result of claiming passages. Passages in neither set are claimed by another process.
 
     Attributes:
-        claimed: claimed, and without a vector.
-        there: have a vector. All others are under way in another process.
+        claimed: passages that this process claimed and that have no vector.
+        already_embedded: passages that have a vector.
     """
 
     claimed: frozenset[PassageId]
@@ -37,10 +36,11 @@ class ClaimResult:
 
 
 class EmbeddingClaims:
-    """Claims of this process.
+    """The claims of this process.
 
     Args:
-        lease_s: seconds that others wait at most for a process that stands still.
+        database: that holds the claims.
+        lease_s: seconds after which other processes may take the claims of a stalled process, > 1.
     """
 
     def __init__(self, database: Database, *, lease_s: float = LEASE_S) -> None:
@@ -54,6 +54,11 @@ class EmbeddingClaims:
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Sequence[PassageId]
     ) -> ClaimResult:
         """Claim passages before they are embedded.
+
+        Args:
+            tenant_id: owner of the passages.
+            generation_id: in which they are embedded.
+            passages: to claim; duplicates count once.
 
         Raises:
             OutageError, RetryableError: as the database does.
@@ -79,19 +84,27 @@ class EmbeddingClaims:
         return ClaimResult(frozenset(claimed) - there, there)
 
     def check(self, keys: Iterable[ClaimKey]) -> None:
-        """Pass only if everything that was claimed of some passages is still ours.
+        """Return if this process still holds its claims on passages.
+
+        Args:
+            keys: passages to check; those that were never claimed pass.
 
         Raises:
-            ClaimLostError: the lease ran out since then; claim them again.
+            ClaimLostError: the lease expired after they were claimed; claim them again.
         """
         number = self._lease.number
         if any(self._held.get(key, number) != number for key in keys):
-            raise ClaimLostError("the claim on a text ran out before it was sent")
+            raise ClaimLostError("the claim on a text expired before the text was sent")
 
     async def release(
         self, tenant_id: TenantId, generation_id: GenerationId, passages: Collection[PassageId]
     ) -> None:
-        """Let go of passages, whether they have their vectors or not.
+        """Release the claims on passages, whether or not they were embedded.
+
+        Args:
+            tenant_id: owner of the passages.
+            generation_id: of the claims.
+            passages: to release; unclaimed ones are ignored.
 
         Raises:
             OutageError, RetryableError: as the database does.
@@ -108,13 +121,13 @@ class EmbeddingClaims:
             )
 
     def abandon(self) -> None:
-        """Give up everything that is claimed, without the database: it is anybody's once the lease
-        has run out.
+        """Give up all claims without a database call: other processes may take them when the lease
+        expires.
         """
         self._lease.abandon()
 
     async def close(self) -> None:
-        """End the lease; claims that are left are anybody's soon."""
+        """End the lease, which releases the remaining claims."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
@@ -123,7 +136,11 @@ class EmbeddingClaims:
 
 @asynccontextmanager
 async def open_embedding_claims(database: Database) -> AsyncIterator[EmbeddingClaims]:
-    """Claims for as long as the block lasts."""
+    """Open the claims of this process, and release them at the end of the block.
+
+    Args:
+        database: that holds the claims.
+    """
     claims = EmbeddingClaims(database)
     try:
         yield claims

@@ -1,4 +1,4 @@
-"""What the stages ask of a store. Every implementation passes one contract suite."""
+"""Protocols of the stores. Every implementation passes the same contract tests."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ from livedex.pipeline.store.drafts import (
 )
 
 VersionKey: TypeAlias = tuple[DocumentId, Fence]
-"""One version of a document of a tenant."""
+"""Identifies one version of a document within a tenant."""
 
 
 class VectorStore(Protocol):
-    """Documents as lists of content-addressed passages, with their vectors.
+    """Stores documents as lists of content-addressed passages with vectors.
 
-    Every method may raise OutageError (the database is away), RetryableError (it works the next
-    time) and RejectedError (the values can never be stored).
+    Every method may raise OutageError (the database is unavailable), RetryableError (a retry can
+    succeed) and RejectedError (the values can never be stored).
     """
 
     async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
-        """The generation of a model, with the place for its vectors made where it was missing.
+        """Return the generation of a model, created with its vector table if it is missing.
+
+        Args:
+            model_id: of the embedder.
+            dimensions: of its vectors, >= 1.
 
         Raises:
-            ConfigError: more dimensions than the store can index; the message says what to do.
+            ConfigError: the store cannot index this many dimensions; the message says what to do.
         """
         ...
 
@@ -54,49 +58,72 @@ class VectorStore(Protocol):
         accepted_at: datetime,
         arrival: Arrival | None = None,
     ) -> bool:
-        """Note that a version is under way; False when a newer one is known, this very one has
-        ended, or it arrived before a delete without a
-        version.
+        """Record that a version is being processed.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the version.
+            attributes: metadata of the version.
+            accepted_at: time of acceptance, aware.
+            arrival: of its event; None: it arrived at `accepted_at`.
+
+        Returns:
+            False if the version is superseded: a newer one is stored, this one has already ended,
+            or it arrived before a delete without a version.
         """
         ...
 
     async def delete_arrived_before(
         self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival
     ) -> int | None:
-        """Take a delete without a version: from now on, nothing that arrived before it becomes
-        visible.
+        """Apply a delete without a version: changes that arrived before it never become visible.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            arrival: of the delete.
 
         Returns:
-            The newest version known of the document; None when there is none, it is deleted, or it
-            arrived after the delete.
+            The newest stored version of the document; None: the document does not exist, is
+            deleted, or arrived after the delete.
         """
         ...
 
     async def apply_access_updates(
         self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
     ) -> None:
-        """Let the rights of versions hold, and hide deleted documents, before these versions are
-        processed; unless something newer is there.
+        """Apply ACLs and hide deleted documents before their versions are processed.
+
+        An update has no effect if a newer version is stored.
+
+        Args:
+            tenant_id: owner of the documents.
+            guarded: updates; several may concern one document.
         """
         ...
 
     async def existing_hashes(
         self, tenant_id: TenantId, hashes: Sequence[bytes]
     ) -> Mapping[bytes, PassageId]:
-        """Which passages are known, by their hash."""
+        """Return the passages that are already stored, by hash.
+
+        Args:
+            tenant_id: owner of the passages.
+            hashes: SHA-256 of the texts.
+        """
         ...
 
     async def save_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
-        """Accept versions of documents and keep their manifests with the passages that were not
-        known, in one transaction; visible is
-        none of it. Repetition changes nothing.
+        """Store versions with their manifests and new passages in one transaction, without making
+        them visible. Idempotent.
 
         Args:
             drafts: of different documents of one tenant, at least one.
 
         Returns:
-            For each, how many passages were not known; None where a newer version is known, or this
-            very one has ended.
+            For each draft, the number of passages that were not stored before; None: the version is
+            superseded, see `accept`.
         """
         ...
 
@@ -106,16 +133,18 @@ class VectorStore(Protocol):
         generation_id: GenerationId,
         begin: Callable[[Sequence[str]], None] | None = None,
     ) -> PreparedVersion | None:
-        """Accept a version and keep its passages, but no manifest: for who embeds what is missing
-        and calls `sync_prepared` at once.
+        """Accept a version and store its passages, but no manifest. The caller embeds the missing
+        passages and calls `sync_prepared`.
 
         Args:
-            begin: given the texts that have no vector as soon as they are known, while the passages
-                are being kept. They are all that is
-                missing, unless somebody else keeps one of them at the same time.
+            draft: the version.
+            generation_id: in which vectors are looked up.
+            begin: called with the texts that have no vector, before the passages are stored, so
+                that embedding can start early. The final `missing` differs only if another process
+                stores one of these passages at the same time.
 
         Returns:
-            None where a newer version is known, or this very one has ended.
+            The prepared version; None: the version is superseded, see `accept`.
         """
         ...
 
@@ -124,15 +153,15 @@ class VectorStore(Protocol):
         prepared: PreparedVersion,
         vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
     ) -> SyncResult:
-        """Swap what is visible of a document for what was prepared, in one transaction, unless
-        something newer is there.
+        """Atomically publish a prepared version unless a newer one is visible.
 
         Args:
-            vectors: of what was missing, to be kept in the same transaction; those that nobody was
-                paid for need not be kept before.
+            prepared: the version.
+            vectors: of missing passages, stored in the same transaction. Vectors that cost nothing
+                to compute need not be stored earlier.
 
         Raises:
-            RetryableError: a passage was cleared away meanwhile: prepare the version again.
+            RetryableError: a passage was garbage-collected meanwhile: prepare the version again.
         """
         ...
 
@@ -143,15 +172,29 @@ class VectorStore(Protocol):
         fence: Fence,
         generation_id: GenerationId,
     ) -> MissingVectors | None:
-        """The passages of a manifest that have no vector, each once, with their texts; None when a
-        newer version is known, or this one ended.
+        """Return the passages of a manifest that have no vector.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the version.
+            generation_id: in which vectors are looked up.
+
+        Returns:
+            Each passage once, with its text; None: the version is superseded, see `accept`.
         """
         ...
 
     async def missing_vectors_batch(
         self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId
     ) -> list[MissingVectors | None]:
-        """`missing_vectors` of many, at least one, in their order."""
+        """Return the result of `missing_vectors` for each version, in order.
+
+        Args:
+            tenant_id: owner of the documents.
+            versions: at least one.
+            generation_id: in which vectors are looked up.
+        """
         ...
 
     async def upsert_vectors(
@@ -162,11 +205,14 @@ class VectorStore(Protocol):
         *,
         durable: bool = True,
     ) -> None:
-        """Keep vectors as soon as they are paid for; a vector that is there stays.
+        """Store vectors; existing vectors stay unchanged.
 
         Args:
-            durable: wait until they are on disk. Without it a crash of the database loses what was
-                kept in its last moments.
+            tenant_id: owner of the passages.
+            generation_id: of the vectors.
+            vectors: by passage, each of the generation's dimensions.
+            durable: wait until they are flushed to disk. False: a crash of the database may lose
+                the vectors of its last moments.
         """
         ...
 
@@ -177,11 +223,16 @@ class VectorStore(Protocol):
         fence: Fence,
         generation_id: GenerationId | None,
     ) -> SyncResult:
-        """Swap what is visible of a document for its manifest, in one transaction, unless something
-        newer is there.
+        """Atomically publish the manifest of a version unless a newer one is visible.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the version.
+            generation_id: active generation; None: no model was used yet.
 
         Raises:
-            RejectedError: there is no such manifest, and this version is not the stored one.
+            RejectedError: the manifest does not exist, and this version is not the visible one.
         """
         ...
 
@@ -191,90 +242,131 @@ class VectorStore(Protocol):
         versions: Sequence[VersionKey],
         generation_id: GenerationId | None,
     ) -> list[SyncResult | Exception]:
-        """`sync_document` for versions of different documents, at least one, all in one
-        transaction.
+        """Publish versions as `sync_document` does, all in one transaction.
+
+        Args:
+            tenant_id: owner of the documents.
+            versions: of different documents, at least one.
+            generation_id: active generation; None: no model was used yet.
 
         Returns:
-            For each, in their order, what was done, or the RejectedError that is its own.
+            For each version, in order, its result or its RejectedError.
         """
         ...
 
     async def delete_document(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence
     ) -> SyncResult:
-        """Leave a tombstone, unless something newer is there; deleting what is not there leaves
-        one too.
+        """Delete a document and leave a tombstone, unless a newer version is visible.
+
+        A document that does not exist gets a tombstone, too.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the delete.
         """
         ...
 
     async def health(self) -> None:
-        """Returns when the store answers; raises OutageError when it does not."""
+        """Return if the store answers.
+
+        Raises:
+            OutageError: it does not.
+        """
         ...
 
 
 class Contents(Protocol):
-    """Has the content that events name by its hash."""
+    """Reads the content that events refer to by its hash."""
 
     async def get(
         self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
     ) -> bytes:
-        """The content.
+        """Return the content of a version.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            version: of the document.
+            sha256: of the content, in hexadecimal.
 
         Raises:
-            RejectedError: it is not there.
+            RejectedError: the content does not exist.
         """
         ...
 
 
 class BlobStore(Contents, Protocol):
-    """Keeps content that is too large for a message, for as long as an event names it.
+    """Stores content that is too large for a message while an event refers to it.
 
-    Every method may raise OutageError: the place is away, or refuses everybody.
+    Every method may raise OutageError: the storage is unavailable or denies all access.
     """
 
     async def check(self) -> None:
-        """Find out at the start whether content can be kept.
+        """Return if content can be stored; called at startup.
 
         Raises:
-            ConfigError: the settings or the surroundings do not allow it.
+            ConfigError: the settings or the environment do not permit it.
         """
         ...
 
     async def put(
         self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes
     ) -> None:
-        """Keep it; putting the same again changes nothing."""
+        """Store the content of a version. Idempotent.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            version: of the document.
+            content: of any length.
+        """
         ...
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
-        """Let go of what this document had waiting up to and including this version."""
+        """Delete the content of a document's versions up to and including this one.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            version: the newest version to delete.
+        """
         ...
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:
-        """Let go of everything that a tenant had waiting."""
+        """Delete all content of a tenant.
+
+        Args:
+            tenant_id: owner of the content.
+        """
         ...
 
     async def clear_ended(self, late_hours: float) -> None:
-        """Let go of whatever no event can name any more.
+        """Delete content that no event can refer to any more.
 
         Args:
-            late_hours: how long the content of a visible version is kept, for another event of an
-                equal version.
+            late_hours: hours for which the content of a visible version is kept, because an event
+                of the same version may still arrive.
         """
         ...
 
 
 class AccessUpdater(Protocol):
-    """Makes rights and deletes hold from when they are accepted."""
+    """Makes ACLs and deletes effective when they are accepted."""
 
     async def apply_access_updates(
         self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
     ) -> None:
-        """Let the rights of versions hold, and hide deleted documents, unless something newer is
-        there.
+        """Apply ACLs and hide deleted documents, unless a newer version is stored.
+
+        Args:
+            tenant_id: owner of the documents.
+            guarded: updates; several may concern one document.
 
         Raises:
-            OutageError, RetryableError: not now.
-            TenantDeletedError: there is nothing left to guard.
+            OutageError: the database is unavailable.
+            RetryableError: a retry can succeed.
+            TenantDeletedError: the tenant was deleted.
         """
         ...

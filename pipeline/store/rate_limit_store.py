@@ -1,4 +1,4 @@
-"""How much each credential asked lately, counted over all processes.
+"""Request rate and concurrency of each credential, counted over all processes.
 
 Every method may raise OutageError and RetryableError.
 """
@@ -12,14 +12,14 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
 SLOT_LEASE_S = 20.0
-"""A process that renewed nothing for so long is gone, and its requests with it."""
+"""Slots that a process did not renew for this long are free again: the process has ended."""
 
 
 class RateLimitStore:
-    """What this process took of the limits that all share.
+    """The share of this process in the limits that all processes share.
 
     Args:
-        database: where they are counted.
+        database: that holds the counts.
     """
 
     def __init__(self, database: Database) -> None:
@@ -27,22 +27,26 @@ class RateLimitStore:
         self._holder = secrets.randbits(62)
 
     async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
-        """Take requests of this minute.
+        """Take tokens from the token bucket of a credential.
 
         Args:
-            per_minute: how many a credential has, >= 1; so many may come at once.
-            wanted: requests at most, >= 1.
+            credential: id of the API key or token.
+            per_minute: refill rate and size of the bucket, requests, >= 1.
+            wanted: maximum number of tokens to take, >= 1.
 
         Returns:
-            How many were had, 0 to `wanted`, and how many are left, which may be a fraction.
+            The tokens taken, 0 to `wanted`, and the tokens left, possibly a fraction.
         """
         async with self._database.system("rate limit") as connection:
             row = await connection.fetchrow(sql("take_rate"), credential, per_minute, wanted)
         return int(row["granted"]), float(row["tokens"])
 
     async def take_slot(self, credential: str, most: int) -> bool:
-        """Take room for one more request under way, if all processes together have fewer than
-        `most`.
+        """Return whether a slot for one more concurrent request was taken.
+
+        Args:
+            credential: id of the API key or token.
+            most: maximum number of concurrent requests over all processes, >= 1.
         """
         async with self._database.system("concurrency limit") as connection:
             return bool(
@@ -52,13 +56,17 @@ class RateLimitStore:
             )
 
     async def release_slots(self, slots: Mapping[str, int]) -> None:
-        """Give room back, so many of each credential."""
+        """Release slots.
+
+        Args:
+            slots: number of slots by credential.
+        """
         async with self._database.system("concurrency limit") as connection:
             await connection.execute(
                 sql("release_slots"), list(slots), list(slots.values()), self._holder
             )
 
     async def renew_slots(self) -> None:
-        """Say that this process lives."""
+        """Renew the slots of this process."""
         async with self._database.system("concurrency limit") as connection:
             await connection.execute(sql("renew_slots"), self._holder)

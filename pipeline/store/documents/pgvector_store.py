@@ -1,9 +1,10 @@
 """The store on PostgreSQL with pgvector.
 
-Invariants: the version fence stands in the statement that writes; documents are locked in the order
-of their ids and before anything else, passages are inserted in the order of their hashes, vectors
-in the order of their numbers, so that two transactions never wait for each other in a circle; a
-document's row is locked before its chunks are touched.
+Invariants:
+- The statement that writes also checks the version fence.
+- All transactions lock in the same order, which prevents deadlocks: documents first, by id; then
+  passages by hash; then vectors by passage number.
+- A transaction locks a document's row before it changes the document's chunks.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ from livedex.pipeline.store.protocol import VersionKey
 
 
 class PgVectorStore:
-    """`VectorStore` on PostgreSQL; see there for the methods.
+    """Implements `VectorStore` on PostgreSQL.
 
     Args:
-        database: as the application's role.
-        text_search_config: PostgreSQL's name of the language of the keyword index.
-        searched_metadata: keys of the metadata whose values are searched beside the title.
+        database: connected as the application's role.
+        text_search_config: PostgreSQL text search configuration of the keyword index.
+        searched_metadata: metadata keys whose values are indexed together with the title.
     """
 
     def __init__(
@@ -73,12 +74,20 @@ class PgVectorStore:
         self._fields = FieldSettings(text_search_config, tuple(searched_metadata))
 
     async def ensure_generation(self, model_id: str, dimensions: int) -> GenerationId:
+        """Return the generation of a model, created with its vector table if it is missing.
+
+        Args:
+            model_id: of the embedder.
+            dimensions: of its vectors, 1 to `MAX_DIMENSIONS`.
+
+        Raises:
+            ConfigError: pgvector cannot index this many dimensions.
+        """
         if not 1 <= dimensions <= MAX_DIMENSIONS:
             raise ConfigError(
                 f"{model_id} has {dimensions} dimensions, pgvector indexes at most "
-                f"{MAX_DIMENSIONS}: choose another LIVEDEX_EMBEDDER, or set "
-                "LIVEDEX_DIMENSIONS "
-                "lower where the model can shorten its vectors (text-embedding-3-…)"
+                f"{MAX_DIMENSIONS}: choose another LIVEDEX_EMBEDDER, or set LIVEDEX_DIMENSIONS "
+                "lower if the model can shorten its vectors (text-embedding-3-…)"
             )
         async with self._database.system(f"generation of {model_id}") as connection:
             return GenerationId(
@@ -94,6 +103,7 @@ class PgVectorStore:
         accepted_at: datetime,
         arrival: Arrival | None = None,
     ) -> bool:
+        """Record that a version is being processed; False if it is superseded."""
         draft = Draft(tenant_id, document_id, fence, "", attributes, accepted_at, arrival=arrival)
         async with self._database.tenant(
             tenant_id, f"accept {shorten_id(document_id)} v{fence.version}", durable=False
@@ -101,7 +111,7 @@ class PgVectorStore:
             return bool(await self._accept(connection, [draft]))
 
     async def _accept(self, connection: Connection, drafts: Sequence[Draft]) -> set[DocumentId]:
-        """Which of some documents' versions are the newest now."""
+        """Return the documents whose draft is the newest version."""
         of, arrivals = [draft.attributes for draft in drafts], [draft.arrived for draft in drafts]
         rows = await connection.fetch(
             sql("accept_documents"),
@@ -125,6 +135,7 @@ class PgVectorStore:
     async def delete_arrived_before(
         self, tenant_id: TenantId, document_id: DocumentId, arrival: Arrival
     ) -> int | None:
+        """Apply a delete without a version; return the newest stored version."""
         async with self._database.tenant(
             tenant_id, f"delete {shorten_id(document_id)}"
         ) as connection:
@@ -136,20 +147,23 @@ class PgVectorStore:
     async def apply_access_updates(
         self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
     ) -> None:
+        """Apply ACLs and hide deleted documents before their versions are processed."""
         await apply_access_updates(self._database, tenant_id, guarded)
 
     async def existing_hashes(
         self, tenant_id: TenantId, hashes: Sequence[bytes]
     ) -> Mapping[bytes, PassageId]:
+        """Return the passages that are already stored, by hash."""
         async with self._database.tenant(tenant_id, "look up passages") as connection:
             return await find_passages(connection, tenant_id, hashes)
 
     async def save_drafts(self, drafts: Sequence[Draft]) -> list[int | None]:
+        """Store versions with their manifests and new passages, without making them visible."""
         tenant_id, first = drafts[0].tenant_id, drafts[0]
         async with self._database.tenant(
             tenant_id,
-            f"{len(drafts)} manifests from {shorten_id(first.document_id)} "
-            f"v{first.fence.version} on",
+            f"store {len(drafts)} manifests, the first of {shorten_id(first.document_id)} "
+            f"v{first.fence.version}",
             durable=False,
         ) as connection:
             current = await self._accept(connection, drafts)
@@ -169,7 +183,7 @@ class PgVectorStore:
                         ),
                     )
                 )
-                new -= own  # new to the first that shows it
+                new -= own  # a passage counts as new for the first document that contains it
             await insert_manifests(
                 connection,
                 [
@@ -185,6 +199,7 @@ class PgVectorStore:
         generation_id: GenerationId,
         begin: Callable[[Sequence[str]], None] | None = None,
     ) -> PreparedVersion | None:
+        """Accept a version and store its passages; None if it is superseded."""
         tenant_id = draft.tenant_id
         what = f"prepare {shorten_id(draft.document_id)} v{draft.fence.version}"
         async with self._database.tenant(tenant_id, what, durable=False) as connection:
@@ -208,6 +223,7 @@ class PgVectorStore:
         prepared: PreparedVersion,
         vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
     ) -> SyncResult:
+        """Atomically publish a prepared version unless a newer one is visible."""
         draft = prepared.draft
         async with self._database.tenant(
             draft.tenant_id, f"sync {shorten_id(draft.document_id)} v{draft.fence.version}"
@@ -229,16 +245,18 @@ class PgVectorStore:
         fence: Fence,
         generation_id: GenerationId,
     ) -> MissingVectors | None:
-        return (await self.missing_vectors_batch(tenant_id, [(document_id, fence)], generation_id))[
-            0
-        ]
+        """Return the passages of a manifest without a vector; None if it is superseded."""
+        versions = [(document_id, fence)]
+        return (await self.missing_vectors_batch(tenant_id, versions, generation_id))[0]
 
     async def missing_vectors_batch(
         self, tenant_id: TenantId, versions: Sequence[VersionKey], generation_id: GenerationId
     ) -> list[MissingVectors | None]:
+        """Return the result of `missing_vectors` for each version, in order."""
+        document_id, fence = versions[0]
         what = (
-            f"passages of {len(versions)} manifests from {versions[0][0]} "
-            f"v{versions[0][1].version} on"
+            f"read the passages of {len(versions)} manifests, the first of "
+            f"{shorten_id(document_id)} v{fence.version}"
         )
         async with self._database.tenant(tenant_id, what) as connection:
             rows = await connection.fetch(
@@ -259,8 +277,9 @@ class PgVectorStore:
         *,
         durable: bool = True,
     ) -> None:
+        """Store vectors; existing vectors stay unchanged."""
         async with self._database.tenant(
-            tenant_id, f"keep {len(vectors)} vectors", durable=durable
+            tenant_id, f"store {len(vectors)} vectors", durable=durable
         ) as connection:
             await insert_vectors(connection, tenant_id, generation_id, vectors)
 
@@ -271,6 +290,11 @@ class PgVectorStore:
         fence: Fence,
         generation_id: GenerationId | None,
     ) -> SyncResult:
+        """Atomically publish the manifest of a version unless a newer one is visible.
+
+        Raises:
+            RejectedError: the manifest does not exist, and this version is not the visible one.
+        """
         done = (await self.sync_documents(tenant_id, [(document_id, fence)], generation_id))[0]
         if isinstance(done, Exception):
             raise done
@@ -282,13 +306,19 @@ class PgVectorStore:
         versions: Sequence[VersionKey],
         generation_id: GenerationId | None,
     ) -> list[SyncResult | Exception]:
-        what = f"sync {len(versions)} documents from {versions[0][0]} v{versions[0][1].version} on"
+        """Publish versions of different documents in one transaction."""
+        document_id, fence = versions[0]
+        what = (
+            f"sync {len(versions)} documents, the first of them {shorten_id(document_id)} "
+            f"v{fence.version}"
+        )
         async with self._database.tenant(tenant_id, what) as connection:
             return await sync_versions(connection, tenant_id, versions, generation_id, self._fields)
 
     async def delete_document(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence
     ) -> SyncResult:
+        """Delete a document and leave a tombstone, unless a newer version is visible."""
         now = datetime.now().astimezone()
         await self.accept(tenant_id, document_id, fence, Attributes(), now)
         async with self._database.tenant(
@@ -299,5 +329,6 @@ class PgVectorStore:
             return done[0]
 
     async def health(self) -> None:
+        """Return if the database answers; otherwise raise OutageError."""
         async with self._database.system("health") as connection:
             await connection.fetchval("select 1")
