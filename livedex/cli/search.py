@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
 
 _MODES = ("hybrid", "vector", "keyword")
+_SYNTAXES = ("plain", "web")
 _EXCERPT_CHARACTERS = 400
 _QUERY_S, _MODEL_S, _ASK_AGAIN_S = 30.0, 10.0, 0.25
 
@@ -58,6 +59,13 @@ def _json_object(
     "--mode", type=click.Choice(_MODES), default="hybrid", show_default=True, help="Retrieval mode."
 )
 @click.option(
+    "--query-syntax",
+    type=click.Choice(_SYNTAXES),
+    default="plain",
+    show_default=True,
+    help='In "web", "quoted phrases", -word, OR and prefix* are operators.',
+)
+@click.option(
     "--collection", multiple=True, help="Only this collection; may be given more than once."
 )
 @click.option(
@@ -86,6 +94,7 @@ def search(
     query: str,
     limit: int,
     mode: str,
+    query_syntax: str,
     collection: tuple[str, ...],
     where: dict[str, Any] | None,
     max_per_document: int,
@@ -99,6 +108,7 @@ def search(
         "query": query,
         "limit": limit,
         "mode": mode,
+        "query_syntax": query_syntax,
         "collection": list(collection) or None,
         "where": where,
         "max_per_document": max_per_document,
@@ -135,7 +145,7 @@ async def _search(
         return found
     async with open_command_context(data, query_deadline_s=_QUERY_S) as s:
         if request.mode != "keyword":
-            await wait_for_model(s, request.query or "")
+            await wait_for_model(s, request.words)
         answer = await s.engine.search(Reader(TenantId(tenant), principals), request)
     return answer.as_object()
 

@@ -64,7 +64,8 @@ class RerankingEngine:
         degraded = found.degraded
         hits = found.hits
         try:
-            scores = await self._reranker.score(request.query, [hit["content"] for hit in hits])
+            query = request.words or request.query
+            scores = await self._reranker.score(query, [hit["content"] for hit in hits])
             for hit, score in zip(hits, scores, strict=True):
                 hit["rerank_score"] = score
             hits = sorted(hits, key=lambda hit: -hit["rerank_score"])

@@ -28,6 +28,7 @@ from livedex.pipeline.search.keyword_retriever import (
     KeywordRetriever,
     query_weights,
 )
+from livedex.pipeline.search.passage_condition import PassageCondition, read_condition
 from livedex.pipeline.search.query_expansion import (
     expand_query,
     feedback_passages,
@@ -49,6 +50,7 @@ from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.vector_index import index_name
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery, analyze_query
 
+_MAX_EXAMINED = 5_000  # nearest passages that are compared with a condition
 __all__ = ["SearchEngine", "SearchResult"]
 
 
@@ -145,6 +147,8 @@ class SearchEngine:
             await self._generation.load()
         dimensions = self._generation.dimensions
         given = request.query_vector
+        if given is None and not request.words:
+            return None, []  # only exclusions
         if given is not None and dimensions is not None and len(given) != dimensions:
             raise RejectedError(
                 f"`query_vector` has {len(given)} dimensions, the index has {dimensions}",
@@ -157,7 +161,7 @@ class SearchEngine:
                     "the embedding model never answered yet, so the index has no vectors",
                 )
             return unit_vector(
-                given if given is not None else await self._embedded(request.query or "")
+                given if given is not None else await self._embedded(request.words)
             ), []
         except (RetryableError, RejectedError):
             if request.mode == "vector" or request.query is None:
@@ -199,7 +203,7 @@ class _Search:
         exact_passages: int,
     ) -> tuple[list[Hit], Page]:
         request = self._request
-        query = analyze_query(request.query or "", config)
+        query = analyze_query(request.words, config)
         counts, indexed = await read_word_statistics(
             self._connection, self._tenant_id, config, query, index_name(generation_id)
         )
@@ -241,17 +245,29 @@ class _Search:
         config: str,
     ) -> RetrieverResults:
         request = self._request
-        keyword = None
+        keyword = condition = None
+        if request.web_query is not None:
+            condition = await read_condition(
+                self._connection, self._tenant_id, request.web_query, config
+            )
         retriever = KeywordRetriever(
-            self._connection, self._tenant_id, self._selection, self._wanted, config=config
+            self._connection,
+            self._tenant_id,
+            self._selection,
+            self._wanted,
+            config=config,
+            condition=condition,
         )
-        if request.mode != "vector" and request.query is not None:
+        chosen = condition is not None and bool(condition.required)
+        if (request.mode != "vector" or chosen) and request.query is not None:
             keyword = await retriever.run(query, counts)
         if request.mode == "keyword" or space is None:
-            return RetrieverResults(None, keyword)
-        vectors = await self._vectors(space, keyword)
+            return RetrieverResults(None, None if request.mode == "vector" else keyword)
+        vectors = await self._vectors(space, keyword, condition)
         moved = False
-        if keyword is not None and self._may_expand(keyword):
+        if request.mode == "vector":
+            keyword = None
+        if keyword is not None and not chosen and self._may_expand(keyword):
             keyword, vectors, moved = await self._expanded(
                 retriever, query_weights(query, counts), counts, keyword, vectors, space
             )
@@ -295,14 +311,28 @@ class _Search:
         best = sorted(found.items(), key=lambda item: -item[1])[: len(vectors)]
         return keyword, dict(best), True
 
-    async def _vectors(self, space: VectorQuery, keyword: KeywordResult | None) -> dict[int, float]:
-        if keyword is not None and keyword.is_exact_lookup:
+    async def _vectors(
+        self,
+        space: VectorQuery,
+        keyword: KeywordResult | None,
+        condition: PassageCondition | None,
+    ) -> dict[int, float]:
+        chosen = condition is not None and bool(condition.required)
+        if keyword is not None and (keyword.is_exact_lookup or chosen):
             return (
                 await similarities(self._connection, self._tenant_id, space, list(keyword.scores))
             )[0]
-        return await retrieve_nearest(
-            self._connection, self._tenant_id, space, self._selection, self._wanted
-        )
+        wanted = self._wanted
+        while True:
+            found = await retrieve_nearest(
+                self._connection, self._tenant_id, space, self._selection, wanted
+            )
+            if condition is None:
+                return found
+            kept = await condition.best(found, self._wanted)
+            if len(kept) >= self._wanted or len(found) < wanted or wanted >= _MAX_EXAMINED:
+                return kept
+            wanted = min(4 * wanted, _MAX_EXAMINED)
 
     async def _near_enough(
         self, vectors: dict[int, float], space: VectorQuery, bound: float, *, is_moved: bool

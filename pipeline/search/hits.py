@@ -76,7 +76,7 @@ async def read_hits(
         contents.append(row["content"])
     if "highlights" in include and hits:
         words = results.keyword.words if results.keyword is not None else results.query_words
-        await add_highlights(connection, config, hits, contents, request.query or "", words)
+        await add_highlights(connection, config, hits, contents, request.words, words)
     if request.collapse:
         await add_other_documents(connection, tenant_id, selection, hits, shown)
     if request.context:

@@ -32,13 +32,14 @@ from livedex.pipeline.search.exact_spelling import (
     spelling_phrases,
 )
 from livedex.pipeline.search.field_retriever import FieldPlace, FieldRetriever, FieldScores
+from livedex.pipeline.search.passage_condition import PassageCondition
 from livedex.pipeline.search.word_statistics import (
     WordStatistics,
     heaviest_words,
     tsquery_literal,
 )
 from livedex.pipeline.store.database import Connection
-from livedex.pipeline.store.keyword_analyzer import KeywordQuery
+from livedex.pipeline.store.keyword_analyzer import EXACT_PREFIX, KeywordQuery
 from livedex.pipeline.store.postgres.statements import sql
 
 MAX_WORDS = 64  # of a query that count: the heaviest
@@ -98,6 +99,7 @@ class KeywordRetriever:
         connection: in a transaction of the tenant.
         wanted: passages at least, where so many match.
         config: PostgreSQL's text search configuration.
+        condition: what passages must meet beside the query.
     """
 
     def __init__(
@@ -109,7 +111,9 @@ class KeywordRetriever:
         breadth: CandidateLimits = _DEFAULT_BREADTH,
         *,
         config: str = "english",
+        condition: PassageCondition | None = None,
     ) -> None:
+        self._condition = condition
         self._config = config
         self._typed: Sequence[str] = ()
         self._connection = connection
@@ -125,6 +129,8 @@ class KeywordRetriever:
         """Find the best passages for the words of a query."""
         self._typed = query.typed
         weights = query_weights(query, counts)
+        if not weights and self._condition is not None and self._condition.required:
+            weights = {EXACT_PREFIX: 1.0}  # a lexeme that no passage has: the condition chooses
         if not weights:
             return KeywordResult({})
         scale = _Scale(heaviest_words(weights, counts, MAX_WORDS), counts)
@@ -205,6 +211,9 @@ class KeywordRetriever:
             for place in places:
                 value = text[place.passage_id] + fields.at(place.doc_id, place.section)
                 best[place.passage_id] = max(value, best.get(place.passage_id, 0.0))
+        if self._condition is not None and (added := best.keys() - found.keys()):
+            kept = await self._condition.meeting(added)
+            best = {each: score for each, score in best.items() if each in found or each in kept}
         best = _best(best, self._wanted)
         return KeywordResult(
             best,
@@ -214,6 +223,8 @@ class KeywordRetriever:
         )
 
     async def _best(self, scale: _Scale, counts: WordStatistics) -> dict[int, float]:
+        if self._condition is not None and self._condition.required:
+            return await self._found("", scale)
         for expected in (self._expected, 10 * self._expected):
             narrow = build_candidate_query(scale.words, counts, expected, scale.weights)
             found = await self._found(narrow.tsquery, scale)
@@ -225,6 +236,8 @@ class KeywordRetriever:
         """Return the BM25 of the best passages that match and are visible: twice the wanted, and
         those as good as the last of them.
         """
+        if self._condition is not None:
+            matching = self._condition.narrow(matching)
         if scale.is_one_of_many:
             matching = f"({matching}) & {tsquery_literal(_tenant_lexeme(self._tenant_id))}"
         arguments = (
@@ -241,6 +254,8 @@ class KeywordRetriever:
                 sql("keyword_matches"), *arguments, self._tenant_id, *self._selection.arguments
             )
             found = scale.scores(rows)
+        if self._condition is not None:
+            found = await self._condition.best(found, self._kept)
         return await self._prefer_exact_spelling(_best(found, self._kept))
 
     async def _prefer_exact_spelling(self, scores: dict[int, float]) -> dict[int, float]:

@@ -22,12 +22,14 @@ from pydantic import (
 
 from livedex.pipeline.model import NO_NUL_PATTERN
 from livedex.pipeline.search.metadata_filter import parse_filter
+from livedex.pipeline.search.query_syntax import WebQuery, parse_web_query
 
 MAX_QUERY_CHARACTERS = 20_000
 MAX_NAMES = 1_000
 _MAX_KEYS = 8  # of a nested object: each unknown one would be an error of its own
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["min_max", "rrf", "weighted"]
+QuerySyntax = Literal["plain", "web"]
 DEFAULT_RRF_K = 60
 IncludeField = Literal["content", "metadata", "embedding", "explain", "highlights"]
 
@@ -109,6 +111,8 @@ class SearchRequest(BaseModel):
 
     Attributes:
         query: words; required unless there is a vector, and in keyword mode.
+        query_syntax: `plain` reads the query as words; `web` knows quoted phrases, `-word`, `OR`
+            and `prefix*`, see `livedex.pipeline.search.query_syntax`.
         query_vector: of the active generation's dimensions, of any length but zero; used by the
             vector retriever instead of the query.
         limit: hits.
@@ -146,6 +150,7 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     query: Query | None = None
+    query_syntax: QuerySyntax = "plain"
     query_vector: (
         Annotated[
             list[Annotated[float, Field(allow_inf_nan=False)]],
@@ -191,6 +196,21 @@ class SearchRequest(BaseModel):
     def fusion_method(self) -> Fusion:
         """How the retrievers' results are joined."""
         return self.fusion or ("min_max" if self.rrf_k is None else "rrf")
+
+    @property
+    def web_query(self) -> WebQuery | None:
+        """The query as the syntax `web` reads it; None in the plain syntax."""
+        if self.query_syntax == "plain" or self.query is None:
+            return None
+        return parse_web_query(self.query)
+
+    @property
+    def words(self) -> str:
+        """The text that is ranked by and embedded: the query without operators and excluded words;
+        empty where there is none.
+        """
+        found = self.web_query
+        return (self.query or "") if found is None else found.text
 
     @property
     def vector_weight(self) -> float:

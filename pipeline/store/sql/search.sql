@@ -177,6 +177,22 @@ select string_agg('(' || q.phrase::text || ')', ' | ') from (
     select phraseto_tsquery($1::text::regconfig, u.words) as phrase from unnest($2::text[]) as u (words)) q
 where numnode(q.phrase) > 0;
 
+-- name: phrase_queries
+-- For each number from 0, the tsquery that one of its phrases meets, null where none has a word. $1 text: name of the text search configuration
+-- $2 text[]: phrases  $3 integer[]: their numbers  $4 integer: how many numbers
+select array_agg(q.phrases order by n.number) from generate_series(0, $4::integer - 1) as n (number)
+left join lateral (
+    select string_agg('(' || p.phrase::text || ')', ' | ') as phrases
+    from (select phraseto_tsquery($1::text::regconfig, u.words) as phrase
+          from unnest($2::text[], $3::integer[]) as u (words, number) where u.number = n.number) p
+    where numnode(p.phrase) > 0) q on true;
+
+-- name: passages_with_terms
+-- Contents, and whether they meet each of some tsqueries (null: no tsquery). $1 text: tenant  $2 bigint[]: passages  $3 text[]: tsqueries
+select p.passage_id, p.content,
+       array(select p.tsv @@ u.term::tsquery from unnest($3::text[]) with ordinality as u (term, place) order by u.place) as held
+from passages p where p.tenant_id = $1 and p.passage_id = any($2);
+
 -- name: word_lexemes
 -- The lexemes of words. $1 text: name of the text search configuration  $2 text[]: words
 select tsvector_to_array(to_tsvector($1::text::regconfig, w.word)) as lexemes
