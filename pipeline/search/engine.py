@@ -50,7 +50,6 @@ from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.vector_index import index_name
 from livedex.pipeline.store.keyword_analyzer import KeywordQuery, analyze_query
 
-_MAX_EXAMINED = 5_000  # nearest passages that are compared with a condition
 __all__ = ["SearchEngine", "SearchResult"]
 
 
@@ -330,9 +329,10 @@ class _Search:
             if condition is None:
                 return found
             kept = await condition.best(found, self._wanted)
-            if len(kept) >= self._wanted or len(found) < wanted or wanted >= _MAX_EXAMINED:
+            most = max(self._wanted, condition.examined)
+            if len(kept) >= self._wanted or len(found) < wanted or wanted >= most:
                 return kept
-            wanted = min(4 * wanted, _MAX_EXAMINED)
+            wanted = min(4 * wanted, most)
 
     async def _near_enough(
         self, vectors: dict[int, float], space: VectorQuery, bound: float, *, is_moved: bool

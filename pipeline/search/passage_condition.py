@@ -27,6 +27,7 @@ _SHORTEST_STEM = 3  # characters of the stem of a word that begins with a prefix
 _BETWEEN_WORDS = r"[\W_]{1,8}"
 _BETWEEN_UNSPACED = r"[\W_]{0,8}"
 _BATCH_PASSAGES = 200
+_MAX_COMPARISONS = 10_000  # of a passage with a term, for one query
 
 
 class PassageCondition:
@@ -34,7 +35,8 @@ class PassageCondition:
 
     Attributes:
         required: a tsquery that every passage meets; empty where the index cannot say it.
-        excluded: a tsquery that no passage meets; empty where nothing is excluded.
+        excluded: a tsquery that no passage meets; empty where no words are excluded.
+        examined: passages that are compared with it at most.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class PassageCondition:
         self._of_term = {check.term: n for n, check in enumerate(self._checks)}
         groups = [[tsqueries[term] for term in group] for group in query.required]
         self.required = " & ".join(f"({' | '.join(group)})" for group in groups if all(group))
-        self.excluded = " | ".join(filter(None, (tsqueries[term] for term in query.excluded)))
+        words = (term for term in query.excluded if term.kind is TermKind.WORD)
+        self.excluded = " | ".join(filter(None, (tsqueries[term] for term in words)))
+        self.examined = max(_BATCH_PASSAGES, _MAX_COMPARISONS // len(tsqueries))
 
     def narrow(self, matching: str) -> str:
         """Return the tsquery of passages that match another one, too.
@@ -72,6 +76,7 @@ class PassageCondition:
             wanted: passages at least, where so many meet it.
         """
         ranked = sorted(scores, key=lambda passage_id: (-scores[passage_id], passage_id))
+        ranked = ranked[: self.examined]
         found: dict[int, float] = {}
         for at in range(0, len(ranked), _BATCH_PASSAGES):
             kept = await self.meeting(ranked[at : at + _BATCH_PASSAGES])
@@ -87,18 +92,25 @@ class PassageCondition:
             self._tenant_id,
             list(passages),
             [check.tsquery or None for check in self._checks],
+            self.excluded or None,
         )
         return {row["passage_id"] for row in rows if self._is_met(row["content"], row["held"])}
 
     def _is_met(self, content: str, held: Sequence[bool | None]) -> bool:
-        text = fold_text(normalize_text(content))
+        text = ""
+        left = [
+            group
+            for group in self._query.required
+            if not any(term.kind is TermKind.WORD and held[self._of_term[term]] for term in group)
+        ]
+        if left or self._query.excluded:
+            text = fold_text(normalize_text(content))
 
-        def holds(term: Term) -> bool:
-            n = self._of_term[term]
-            return self._checks[n].is_met(text, bool(held[n]))
+        def stands(term: Term) -> bool:
+            return self._checks[self._of_term[term]].stands_in(text)
 
-        return all(any(map(holds, group)) for group in self._query.required) and not any(
-            map(holds, self._query.excluded)
+        return all(any(map(stands, group)) for group in left) and not any(
+            map(stands, self._query.excluded)
         )
 
 
@@ -108,22 +120,30 @@ class _TermCheck:
     def __init__(self, term: Term, tsquery: str) -> None:
         self.term, self.tsquery = term, tsquery
 
-    def is_met(self, text: str, is_held: bool) -> bool:
-        """Return whether a passage holds the term.
+    def stands_in(self, text: str) -> bool:
+        """Return whether the term stands in the text of a passage.
 
         Args:
-            text: of the passage, folded.
-            is_held: whether its entry in the keyword index meets the term's tsquery.
+            text: folded.
         """
-        if self.term.kind is TermKind.WORD and is_held:
-            return True
-        if self.term.kind is TermKind.WORD and _has_symbols(self.term):
-            return False
-        return self._pattern.search(text) is not None
+        return (
+            self._words[0] in text
+            and self._words[-1] in text
+            and not self._is_symbol
+            and self._pattern.search(text) is not None
+        )
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return self.term.words
+
+    @cached_property
+    def _is_symbol(self) -> bool:
+        return self.term.kind is TermKind.WORD and _has_symbols(self.term)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        words = self.term.words
+        words = self._words
         is_prefix = self.term.kind is TermKind.PREFIX
         found = "" if is_unspaced(words[0][0]) else r"(?<![^\W_])"
         for before, word in zip(["", *words], words, strict=False):

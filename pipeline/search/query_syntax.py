@@ -14,7 +14,7 @@ from enum import Enum
 
 from livedex.pipeline.text.word_normalizer import fold_words, normalize_text
 
-MAX_CONDITIONS = 32  # of a query; operators beyond these are read as plain words
+MAX_CONDITIONS = 32  # operands of a query; operators beyond these are plain words
 MIN_PREFIX_LETTERS = 2
 _QUOTES = str.maketrans(dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", '"'))
 _TOKEN = re.compile(r'(?P<minus>(?<!\S)-(?!-))?(?:"(?P<phrase>[^"]*+)"|(?P<word>[^\s"]++|"))')
@@ -73,7 +73,7 @@ def parse_web_query(query: str) -> WebQuery:
     text: list[str] = []
     required: list[tuple[Term, ...]] = []
     excluded: list[Term] = []
-    at = 0
+    at = count = 0
     while at < len(tokens):
         group = [tokens[at]]
         while _is_or(tokens, at + 1):
@@ -81,16 +81,18 @@ def parse_web_query(query: str) -> WebQuery:
             at += 2
         at += 1
         terms = [term for token in group if (term := _term(token)) is not None]
-        is_full = len(required) + len(excluded) >= MAX_CONDITIONS
+        is_full = count + len(terms) > MAX_CONDITIONS
         if is_full or not terms or len(terms) < len(group):
             text += [token[0].replace('"', " ") for token in group]
             continue
         if len(group) == 1 and group[0]["minus"]:
             excluded += terms
+            count += 1
             continue
         text += [term.typed for term in terms]
         if len(group) > 1 or terms[0].kind is not TermKind.WORD:
             required.append(tuple(terms))
+            count += len(terms)
     return WebQuery(" ".join(text).strip(), tuple(required), tuple(excluded))
 
 

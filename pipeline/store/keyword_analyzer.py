@@ -42,6 +42,7 @@ EXACT_PREFIX = "="  # before an exact token
 MAX_INDEXED_BYTES = 300_000
 MAX_WORD_CHARACTERS = 200  # a lexeme holds 2,046 bytes
 MAX_QUERY_TERMS = 500
+MAX_QUERY_SPELLINGS = 64
 MAX_QUERY_OCCURRENCES = 4_000  # of all words of a query together
 
 _UNSPACED = (
@@ -150,9 +151,14 @@ def analyze_query(text: str, config: str = "english") -> KeywordQuery:
     others = [*_other_spellings(normal.split()), *folded]
     if not normal.isascii():  # as passages of version 1 have them
         others += casefold_words(normal).split()
-    spellings = [word for word in dict.fromkeys(others) if word not in counted][:MAX_QUERY_TERMS]
+    spellings = [word for word in dict.fromkeys(others) if word not in counted]
     return KeywordQuery(
-        " ".join(words), exact, identifiers, only, " ".join(spellings), _typed(text)
+        " ".join(words),
+        exact,
+        identifiers,
+        only,
+        " ".join(spellings[:MAX_QUERY_SPELLINGS]),
+        _typed(text),
     )
 
 

@@ -112,7 +112,8 @@ async def test_generated_queries_are_answered_in_time(shared_index: SearchIndex)
     rng = random.Random(17)
     pieces = (
         '" - OR * -" "needle haystack" \x01 \u200b -tea retr* ( ) & | ! :* <-> \\ '
-        "' %s $1 é ـ 测试 ไทย \u0301 🦊 𐐔 a_b C++ ISO-27001 maxRetryCount &amp; <b> = @ ~ ` { } [ ] ^ needle OR OR"
+        "' %s $1 é ـ 测试 ไทย \u0301 🦊 𐐔 a_b C++ ISO-27001 maxRetryCount &amp; "
+        "<b> = @ ~ ` { } [ ] ^ needle OR OR"
     ).split(" ")
     slowest = 0.0
     for n in range(300):

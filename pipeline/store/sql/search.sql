@@ -189,9 +189,10 @@ left join lateral (
 
 -- name: passages_with_terms
 -- Contents, and whether they meet each of some tsqueries (null: no tsquery). $1 text: tenant  $2 bigint[]: passages  $3 text[]: tsqueries
+-- $4 text: a tsquery that none may meet, or null
 select p.passage_id, p.content,
        array(select p.tsv @@ u.term::tsquery from unnest($3::text[]) with ordinality as u (term, place) order by u.place) as held
-from passages p where p.tenant_id = $1 and p.passage_id = any($2);
+from passages p where p.tenant_id = $1 and p.passage_id = any($2) and ($4::text is null or not p.tsv @@ $4::tsquery);
 
 -- name: word_lexemes
 -- The lexemes of words. $1 text: name of the text search configuration  $2 text[]: words
