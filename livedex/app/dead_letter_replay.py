@@ -1,4 +1,4 @@
-"""Sending dead letters through again, each on its own."""
+"""Replay and drop dead letters, each on its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from livedex.pipeline.errors import LivedexError, OutageError
+from livedex.pipeline.model import DocumentId
 from livedex.pipeline.store.notification_outbox import NotificationOutbox
 from livedex.pipeline.store.replays import DeadLetterReplays
 
@@ -62,6 +63,16 @@ async def replay_dead_letters(
             outages = 0
             done.replayed += 1
     return done
+
+
+async def drop_dead_letter(s: AppContext, letter: DeadLetter) -> None:
+    """Remove a dead letter permanently, with the large content that only it names."""
+    names_version = letter.document_id is not None and letter.version is not None
+    if not letter.is_notification and names_version:
+        await s.blobs.discard(
+            letter.tenant_id, DocumentId(letter.document_id or ""), letter.version or 0
+        )
+    await s.letters.remove(letter, forget=True)
 
 
 async def _send(

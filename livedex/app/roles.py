@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 import uvicorn
 from starlette.types import ASGIApp
 
+from livedex.app.administration import TenantAdministration
 from livedex.app.authentication import AuthenticationSetup
 from livedex.app.broker import open_broker
 from livedex.app.maintenance import maintain
@@ -103,12 +104,14 @@ def api_services(
     roles: Sequence[str],
     entrance: AuthenticationSetup | None = None,
     intake: ChangeSink | None = None,
+    administration: TenantAdministration | None = None,
 ) -> ApiServices:
     """Return what the API of a process stands on.
 
     Args:
         entrance: how requests are let in; None: no credential is taken.
         intake: accepts changes; None: nothing does.
+        administration: None: administration calls are refused.
     """
     return ApiServices(
         engine=s.engine,
@@ -130,6 +133,7 @@ def api_services(
         cors_origins=parse_origins(s.settings.cors_origins),
         shares=s.database.shares,
         ask=s.ask,
+        administration=administration,
     )
 
 
@@ -159,11 +163,12 @@ async def serve_api(
     bound: socket.socket,
     entrance: AuthenticationSetup,
     intake: ChangeSink,
+    administration: TenantAdministration,
 ) -> AsyncIterator[None]:
     """The API of these roles on a socket for as long as the block lasts; requests under way are
     answered at its end.
     """
-    services = api_services(s, roles, entrance, intake)
+    services = api_services(s, roles, entrance, intake, administration)
     routers = [
         *(READ_ROUTERS if "api" in roles else ()),
         *(webhook_routers(s, intake) if "webhook" in roles else ()),
@@ -180,7 +185,7 @@ async def serve_api(
 
 @asynccontextmanager
 async def _connect_broker_in_background(
-    s: AppContext, intake: DeferredIngester
+    s: AppContext, intake: DeferredIngester, administration: TenantAdministration
 ) -> AsyncIterator[None]:
     """Connect the API's intake as soon as the broker is there; what only reads does not wait for
     that, beyond a moment.
@@ -190,6 +195,7 @@ async def _connect_broker_in_background(
     async def hold(stop: asyncio.Event) -> None:
         async with open_broker(s, patient=True) as running:
             intake.connect(running.intake)
+            administration.connect(running.broker)
             connected.set()
             await stop.wait()
 
@@ -233,9 +239,11 @@ async def run_roles(
         # a process that said otherwise may be gone
         await s.operations.set_health("database", ok=True)
         await s.blobs.check()
-        intake = DeferredIngester()
+        intake, administration = DeferredIngester(), TenantAdministration(s)
         if bound is not None and entrance is not None:
-            await stack.enter_async_context(serve_api(s, roles, bound, entrance, intake))
+            await stack.enter_async_context(
+                serve_api(s, roles, bound, entrance, intake, administration)
+            )
         stages = [stage for stage in _STAGES if stage in roles]
         running = (
             await stack.enter_async_context(open_broker(s, stages, patient=True))
@@ -245,8 +253,11 @@ async def run_roles(
         tasks: list[asyncio.Task[None]] = []
         if running is not None:
             intake.connect(running.intake)
+            administration.connect(running.broker)
         elif bound is not None:
-            await stack.enter_async_context(_connect_broker_in_background(s, intake))
+            await stack.enter_async_context(
+                _connect_broker_in_background(s, intake, administration)
+            )
         if running is not None and "watch" in roles:
             await register_sources(s, folders)
             connectors += [make_connector(s, folder, running.intake) for folder in folders]

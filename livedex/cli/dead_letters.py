@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from livedex.app.reports import dead_letter_details, dead_letter_report
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
@@ -22,7 +22,6 @@ from livedex.cli.output import (
     truncate,
 )
 from livedex.pipeline.errors import NotFoundError
-from livedex.pipeline.model import DocumentId
 
 if TYPE_CHECKING:
     from livedex.app.dead_letter_replay import ReplayResult
@@ -55,7 +54,7 @@ def list_letters(data: Path, as_json: bool) -> int:
         run_command(_all(data)),
         name="dead",
         what="dead letters",
-        item=_row,
+        item=dead_letter_report,
         line=_line,
         heads=_HEADS,
         as_json=as_json,
@@ -70,22 +69,13 @@ def list_letters(data: Path, as_json: bool) -> int:
 def show(letter_id: str, data: Path, as_json: bool) -> int:
     """Show one dead letter with its exact bytes."""
     letter = run_command(_one(data, letter_id))
-    payload, encoding = _payload(letter.payload)
-    found = _row(letter) | {
-        "tenant": letter.tenant_id,
-        "version": letter.version,
-        "topic": letter.topic,
-        "place": dict(letter.place),
-        "headers": dict(letter.headers),
-        "payload": payload,
-        "payload_encoding": encoding,
-    }
+    found = dead_letter_details(letter)
     if as_json:
         print_json(found)
         return 0
     print_table([(name, value) for name, value in found.items() if name != "payload"])
     click.echo()
-    click.echo(printable(payload))
+    click.echo(printable(found["payload"]))
     return 0
 
 
@@ -178,18 +168,12 @@ async def _replay(data: Path, letter_id: str | None) -> ReplayResult:
 
 
 async def _drop(data: Path, letter_id: str | None) -> int:
+    from livedex.app.dead_letter_replay import drop_dead_letter
+
     dropped = 0
     async with open_command_context(data) as s:
         async for letter in _meant(s, letter_id):
-            if (
-                not letter.is_notification
-                and letter.document_id is not None
-                and letter.version is not None
-            ):
-                await s.blobs.discard(
-                    letter.tenant_id, DocumentId(letter.document_id), letter.version
-                )
-            await s.letters.remove(letter, forget=True)
+            await drop_dead_letter(s, letter)
             dropped += 1
     return dropped
 
@@ -204,24 +188,3 @@ def _line(x: DeadLetter) -> tuple[object, ...]:
         format_time(x.at),
         truncate(x.detail, _DETAIL_CHARACTERS),
     )
-
-
-def _row(x: DeadLetter) -> dict[str, Any]:
-    return {
-        "id": x.letter_id,
-        "stage": x.stage,
-        "document_id": x.document_id,
-        "reason": x.reason,
-        "detail": x.detail,
-        "attempts": x.attempts,
-        "at": x.at.isoformat() if x.at else None,
-        "size_bytes": x.size_bytes,
-    }
-
-
-def _payload(raw: bytes) -> tuple[str, str]:
-    """The exact bytes as text where they are text, else in base64; and which of both."""
-    try:
-        return raw.decode(), "utf-8"
-    except UnicodeDecodeError:
-        return base64.b64encode(raw).decode(), "base64"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from livedex.app.reports import key_report, key_state
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option, parse_tenant_name
@@ -106,7 +107,7 @@ def list_keys(tenant: str | None, data: Path, as_json: bool) -> int:
         run_command(_list(data, tenant)),
         name="keys",
         what="keys",
-        item=_row,
+        item=key_report,
         line=_line,
         heads=_HEADS,
         as_json=as_json,
@@ -160,40 +161,14 @@ async def _revoke(data: Path, key_id: str) -> None:
         await ApiKeyStore(s.database).revoke(key_id)
 
 
-def _state(key: ApiKey) -> str:
-    from datetime import UTC, datetime
-
-    if key.revoked_at is not None:
-        return "revoked"
-    return (
-        "expired"
-        if key.expires_at is not None and key.expires_at <= datetime.now(UTC)
-        else "active"
-    )
-
-
 def _line(key: ApiKey) -> tuple[object, ...]:
     return (
         key.key_id,
         key.tenant_id,
         key.name,
         ",".join(key.scopes),
-        _state(key),
+        key_state(key),
         format_time(key.created_at),
         format_time(key.expires_at),
         format_time(key.last_used_at),
     )
-
-
-def _row(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": key.key_id,
-        "tenant": key.tenant_id,
-        "name": key.name,
-        "scopes": list(key.scopes),
-        "state": _state(key),
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }

@@ -7,11 +7,12 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from livedex.app.process import is_running
+from livedex.app.reports import source_report, source_state
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option, parse_tenant_name
@@ -75,7 +76,7 @@ def list_sources(data: Path, as_json: bool) -> int:
         run_command(_list(data)),
         name="sources",
         what="sources",
-        item=source_as_json,
+        item=source_report,
         line=_line,
         heads=_HEADS,
         as_json=as_json,
@@ -268,29 +269,6 @@ async def _scan_here(s: AppContext, folders: list[FolderSource], timeout_s: floa
         await wait_for_catch_up(
             s.operations, s.backlog, deadline=time.monotonic() + timeout_s, scan=False
         )
-
-
-def source_state(source: SourceView) -> str:
-    """Return how a source is, in a word."""
-    if source.orphaned:
-        return "orphaned"
-    return "unwatched" if source.is_unwatched else "ok"
-
-
-def source_as_json(x: SourceView) -> dict[str, Any]:
-    """Return a source as `--json` has it."""
-    return {
-        "name": x.name,
-        "tenant": x.tenant_id,
-        "kind": "folder" if x.is_folder else "sent",
-        "path": x.path or None,
-        "state": source_state(x),
-        "documents": x.documents,
-        "withheld_deletes": x.withheld,
-        "scanned_at": x.scanned_at,
-        "reported_at": x.reported_at,
-        "left_out": dict(x.left_out),
-    }
 
 
 def _line(x: SourceView) -> tuple[object, ...]:

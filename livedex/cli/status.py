@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from livedex.app import reports
 from livedex.app.process import is_running
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
 from livedex.cli.output import error_line, one_line, pluralize, print_json, print_table
-from livedex.pipeline.errors import OutageError
 
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
-    from livedex.pipeline.events.consumer_lag import StageLag
     from livedex.pipeline.store.documents.generation_backlog import RemainingWork
-    from livedex.pipeline.store.installation_status import ComponentHealth
 
 CAUGHT_UP, NOT_CAUGHT_UP, HAS_DEAD_LETTERS = 0, 1, 2
 _DEFAULT_WAIT_S = "600"
-_COMPONENTS = ("database", "broker", "embedder")
-_PARTITIONS = "broker:partitions"
-_WHERE_USED = ("blobs",)
 _BY_NAME = ("source:", "subscriber:")
 
 
@@ -58,7 +53,7 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
     deadline = time.monotonic() + (wait_s or 0)
     async with open_command_context(data) as s:
         problem = None if wait_s is None else await _wait(s, deadline, wait_s)
-        found = await read_status(s)
+        found = await reports.status_report(s, s.database)
         named = await _named(s)
         dead = 0 if wait_s is None or problem else await count_dead(s)
     if as_json:
@@ -79,63 +74,6 @@ async def _status(data: Path, wait_s: float | None, as_json: bool) -> int:
     return CAUGHT_UP
 
 
-async def read_status(s: AppContext) -> dict[str, Any]:
-    """What `status --json` prints."""
-    from livedex.cli.sources import source_as_json
-    from livedex.pipeline.events.notifications import NOTIFY_STAGE
-    from livedex.pipeline.flow import StageName
-    from livedex.pipeline.model import DocumentState
-    from livedex.pipeline.store.source_store import SourceStore
-
-    states = await s.operations.document_states()
-    health = await _health(s)
-    if (offline := health.pop(_PARTITIONS, None)) is not None and health.get(
-        "broker", "ok"
-    ) == "ok":
-        health["broker"] = offline
-    try:
-        stages: dict[str, StageLag | None] = dict(await s.backlog.waiting())
-    except OutageError as exc:
-        stages = dict.fromkeys(get_args(StageName))
-        health[exc.component] = f"down: {exc}"
-    if (notices := await s.operations.pending_notifications()) is not None:
-        stages[NOTIFY_STAGE] = notices
-    return {
-        "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
-        "stages": {name: _stage(stage) for name, stage in stages.items()},
-        "health": {
-            name: health.get(name, "ok")
-            for name in (*_COMPONENTS, *_WHERE_USED)
-            if name in _COMPONENTS or name in health
-        },
-        "dead": await s.operations.count_dead_letters(),
-        "embedding": await _embedding(s),
-        "sources": [source_as_json(source) for source in await SourceStore(s.database).all()],
-    }
-
-
-async def _embedding(s: AppContext) -> dict[str, Any]:
-    """The model in use, and what is stored that lacks its vectors: passages, and the documents
-    that show them.
-    """
-    left = await _left_to_embed(s)
-    return {"model": s.embeddings.model_id, "left": left.passages, "documents": left.documents}
-
-
-async def _left_to_embed(s: AppContext) -> RemainingWork:
-    from livedex.pipeline.store.documents.generation_backlog import GenerationBacklog
-
-    await s.generations.load()
-    return await GenerationBacklog(s.database).left(s.generations.generation_id)
-
-
-def _stage(waiting: StageLag | None) -> dict[str, float | None]:
-    """Null where the broker could not be asked."""
-    if waiting is None:
-        return {"waiting": None, "oldest_s": None}
-    return {"waiting": waiting.waiting, "oldest_s": round(waiting.oldest_s, 3)}
-
-
 async def count_dead(s: AppContext) -> int:
     """Documents whose newest version is a dead letter, and letters that mark no document, such as
     of a push that could not be looked up; not what
@@ -145,30 +83,16 @@ async def count_dead(s: AppContext) -> int:
     return states.get("dead", 0) + await s.operations.dead_letters_without_document()
 
 
-async def _health(s: AppContext) -> dict[str, str]:
-    """Each component: `ok`, or `down: ` and the reason."""
-    return {name: _told(told) for name, told in (await s.operations.health()).items()}
-
-
-def _told(told: ComponentHealth) -> str:
-    """`ok`, perhaps with what limits it, or `down: ` and the reason."""
-    return (
-        (f"ok: {told.detail}" if told.detail else "ok")
-        if told.state == "ok"
-        else f"down: {told.detail}"
-    )
-
-
 async def _named(s: AppContext) -> dict[str, str]:
     """The health of each source and of each subscriber; of one that is told, but not everything,
     what `livedex subscribers list` says.
     """
-    from livedex.cli.subscribers import list_all_subscribers
-
     named = {
-        name: health for name, health in (await _health(s)).items() if name.startswith(_BY_NAME)
+        name: health
+        for name, health in (await reports.component_health(s)).items()
+        if name.startswith(_BY_NAME)
     }
-    for each in await list_all_subscribers(s):
+    for each in await reports.list_subscribers(s, s.database):
         name = f"subscriber:{each.name}"
         if named.get(name, "ok") == "ok":
             named[name] = each.state + (
@@ -200,7 +124,7 @@ async def _wait(s: AppContext, deadline: float, wait_s: float) -> str | None:
         )
     sources = {
         name.removeprefix("source:"): told
-        for name, told in (await _health(s)).items()
+        for name, told in (await reports.component_health(s)).items()
         if name.startswith("source:")
     }
     differing = [
@@ -220,7 +144,7 @@ async def _wait_for_vectors(s: AppContext, deadline: float) -> str | None:
     """Wait until what is stored has vectors of the model in use; what to say when it has not."""
     from livedex.app.catch_up import POLL_INTERVAL_S
 
-    while (left := await _left_to_embed(s)).documents:
+    while (left := await reports.left_to_embed(s, s.database)).documents:
         if time.monotonic() >= deadline:
             return (
                 f"all that was accepted has ended, but {_what_lacks_vectors(s, left)}: wait "
@@ -256,7 +180,7 @@ async def _pending_until_start(s: AppContext) -> str | None:
     for source in watched_folders(s.settings, s.data):
         folder = open_folder(source, s.settings, s.data)
         differing += len((await scan_for_differences(folder, s.database, s.cutting)).differences)
-    left = await _left_to_embed(s)
+    left = await reports.left_to_embed(s, s.database)
     if ended.all and not differing and not left.documents:
         return None
     if ended.all and not differing:

@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from livedex.app import reports
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
 from livedex.cli.options import data_option, example, json_option
@@ -18,7 +19,6 @@ from livedex.cli.output import print_list
 from livedex.pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from livedex.app.wiring import AppContext
     from livedex.pipeline.store.subscriber_store import SubscriberStatus
 
 _HEADS = ("subscriber", "tenant", "events", "told", "state", "waiting", "oldest s", "problem")
@@ -48,7 +48,7 @@ def list_subscribers(data: Path, as_json: bool) -> int:
         found,
         name="subscribers",
         what="subscribers",
-        item=_row,
+        item=reports.subscriber_report,
         line=_line,
         heads=_HEADS,
         as_json=as_json,
@@ -89,21 +89,7 @@ def read(name: str, follow: bool, data: Path) -> int:
 
 async def _list(data: Path) -> list[SubscriberStatus]:
     async with open_command_context(data) as s:
-        return await list_all_subscribers(s)
-
-
-async def list_all_subscribers(s: AppContext) -> list[SubscriberStatus]:
-    """Those of the database, and those of livedex.toml that no `notify` has met yet."""
-    from livedex.app.notify_role import registration_of
-    from livedex.pipeline.store.subscriber_store import SubscriberStore, not_started_status
-
-    found = await SubscriberStore(s.database).all()
-    met = {(each.tenant_id, each.name) for each in found}
-    new = [registration_of(each) for each in s.settings.subscriber]
-    return [
-        *found,
-        *(not_started_status(each) for each in new if (each.tenant_id, each.name) not in met),
-    ]
+        return await reports.list_subscribers(s, s.database)
 
 
 async def _resume(data: Path, name: str) -> int:
@@ -161,17 +147,3 @@ def _line(x: SubscriberStatus) -> tuple[object, ...]:
         round(x.oldest_s, 1),
         x.problem,
     )
-
-
-def _row(x: SubscriberStatus) -> dict[str, Any]:
-    return {
-        "name": x.name,
-        "tenant": x.tenant_id,
-        "events": list(x.events),
-        "collections": list(x.collections),
-        "reads": x.reads,
-        "state": x.state,
-        "waiting": x.waiting,
-        "oldest_s": round(x.oldest_s, 3),
-        "problem": x.problem,
-    }

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
 
-from livedex.pipeline.api import ask, collections, embeddings, health, search
+from livedex.pipeline.api import administration, ask, collections, embeddings, health, search
 from livedex.pipeline.api import document_reads as documents
 from livedex.pipeline.api import openapi as description
 from livedex.pipeline.api import sync_status as sync
@@ -31,6 +31,8 @@ READ_ROUTERS: Sequence[APIRouter] = (
     documents.router,
     collections.router,
     collections.write_router,
+    administration.router,
+    administration.write_router,
 )
 """What the role `api` answers.
 

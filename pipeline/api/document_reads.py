@@ -36,6 +36,9 @@ async def page(
     state: Annotated[
         DocumentState | None, Query(description=f"one of {', '.join(get_args(DocumentState))}")
     ] = None,
+    prefix: Annotated[
+        str, Query(max_length=1024, description="beginning of the ids, such as `handbook/`")
+    ] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Annotated[
         str | None,
@@ -44,7 +47,13 @@ async def page(
 ) -> Response:
     """List the documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
-        reader, collection=collection, source=source, state=state, limit=limit, cursor=cursor
+        reader,
+        collection=collection,
+        source=source,
+        state=state,
+        prefix=prefix,
+        limit=limit,
+        cursor=cursor,
     )
     return JsonResponse({"documents": documents, "next_cursor": next_cursor})
 

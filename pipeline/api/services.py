@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, cast
 
@@ -14,6 +14,7 @@ from livedex.pipeline.api.sync_waiter import SyncWaiter
 from livedex.pipeline.ask.ask_engine import Answer
 from livedex.pipeline.ask.request import AskRequest
 from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vector
+from livedex.pipeline.errors import OutageError
 from livedex.pipeline.events.consumer_lag import ConsumerLag
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
 from livedex.pipeline.http.authentication import (
@@ -25,7 +26,7 @@ from livedex.pipeline.http.authentication import (
     require_scope,
 )
 from livedex.pipeline.ingest.ingester import ChangeSink, UnavailableIngester
-from livedex.pipeline.model import Reader
+from livedex.pipeline.model import Reader, TenantId
 from livedex.pipeline.runtime.health import ProcessHealth
 from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
@@ -76,6 +77,67 @@ class QuestionAnswerer(Protocol):
         ...
 
 
+class Administration(Protocol):
+    """Reports on and changes what belongs to one tenant; ids of others count as missing.
+
+    Every call may raise OutageError; those that name something raise NotFoundError.
+    """
+
+    async def status(self, tenant_id: TenantId) -> dict[str, Any]:
+        """Return documents by state, backlogs, health, dead letters and sources."""
+        ...
+
+    async def sources(self, tenant_id: TenantId) -> list[dict[str, Any]]:
+        """Return every source."""
+        ...
+
+    async def dead_letters(self, tenant_id: TenantId) -> list[dict[str, Any]]:
+        """Return the dead letters, oldest first, without their bytes."""
+        ...
+
+    async def dead_letter(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
+        """Return a dead letter with its bytes."""
+        ...
+
+    async def replay(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
+        """Process a dead letter again; return whether it was sent or is stale."""
+        ...
+
+    async def drop(self, tenant_id: TenantId, letter_id: str) -> None:
+        """Remove a dead letter permanently."""
+        ...
+
+    async def keys(self, tenant_id: TenantId) -> list[dict[str, Any]]:
+        """Return the API keys without their secrets."""
+        ...
+
+    async def create_key(
+        self, tenant_id: TenantId, name: str, scopes: Collection[str], days: float | None
+    ) -> dict[str, Any]:
+        """Create an API key and return it with its secret.
+
+        Args:
+            days: until it expires; None: never.
+        """
+        ...
+
+    async def revoke_key(self, tenant_id: TenantId, key_id: str) -> None:
+        """Revoke an API key."""
+        ...
+
+    async def subscribers(self, tenant_id: TenantId) -> list[dict[str, Any]]:
+        """Return the subscribers with their backlog."""
+        ...
+
+    async def resume_subscriber(self, tenant_id: TenantId, name: str) -> dict[str, Any]:
+        """Resume deliveries to a subscriber and return it."""
+        ...
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Return the settings of this process, secrets masked."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServices:
     """What the API stands on.
@@ -92,6 +154,7 @@ class ApiServices:
         cors_origins: of web pages that may read answers.
         shares: of tenants in the time of this process.
         ask: answers questions; None: none runs here.
+        administration: None: none runs here.
         url: of the database, for the connection that listens for ended changes; None: ask again and
             again instead.
     """
@@ -115,6 +178,7 @@ class ApiServices:
     cors_origins: tuple[str, ...] = ()
     shares: TenantShares = field(default_factory=TenantShares)
     ask: QuestionAnswerer | None = None
+    administration: Administration | None = None
 
 
 async def _services(request: Request) -> ApiServices:
@@ -147,7 +211,15 @@ async def _reading(caller: SearchCaller, principals: PrincipalsQuery = None) -> 
     return caller.reader(principals)
 
 
+async def _administration(request: Request) -> Administration:
+    found = (await _services(request)).administration
+    if found is None:
+        raise OutageError("api", "this process does not serve administration calls")
+    return found
+
+
 Services = Annotated[ApiServices, Depends(_services)]
+AdministrationService = Annotated[Administration, Depends(_administration)]
 StatusWaiter = Annotated[SyncWaiter, Depends(_waiter)]
 RequestReader = Annotated[Reader, Depends(_reading)]
 """For whom something is read, as the credential and the query of the request say."""

@@ -9,6 +9,7 @@ is open.
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -79,6 +80,16 @@ class Database:
         self._reads = ReadLimiter(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
         self.shares = shares or TenantShares()
+        self._only: TenantId | None = None
+
+    def restricted_to(self, tenant_id: TenantId) -> Database:
+        """Return a view of this database in which `tenants` knows one tenant alone.
+
+        What goes over all tenants, such as a list of dead letters, then sees those of this one.
+        """
+        view = copy.copy(self)
+        view._only = tenant_id
+        return view
 
     @asynccontextmanager
     async def tenant(
@@ -225,7 +236,9 @@ class Database:
         return found
 
     async def tenants(self) -> list[TenantId]:
-        """Every tenant there is, in order."""
+        """Return every tenant there is, in order; of a restricted view its own."""
+        if self._only is not None:
+            return [self._only]
         async with self.system("list tenants") as connection:
             return [TenantId(row[0]) for row in await connection.fetch("select tenant_ids()")]
 

@@ -15,9 +15,9 @@ import asyncpg
 import pytest
 
 from livedex.app.broker import open_broker
+from livedex.app.reports import status_report
 from livedex.app.verify.checks import verify_index
 from livedex.app.wiring import open_app_context
-from livedex.cli.status import read_status
 from livedex.pipeline.model import DocumentId, Reader
 from livedex.pipeline.search.engine import SearchResult
 from livedex.pipeline.search.request import SearchRequest
@@ -78,7 +78,7 @@ async def search(process: InstallationProcess, n: int, mode: str = "vector") -> 
 async def embedded(process: InstallationProcess) -> None:
     """Wait until nothing stored lacks a vector."""
     async with asyncio.timeout(60):
-        while (await read_status(process.s))["embedding"]["documents"]:
+        while (await status_report(process.s, process.s.database))["embedding"]["documents"]:
             await asyncio.sleep(0.05)
 
 
@@ -97,7 +97,7 @@ async def test_what_is_stored_is_embedded_once_by_another_model_and_a_switch_bac
             assert (await search(looking, 1, mode)).degraded == ["vector"]
         assert (await search(looking, 1, "keyword")).degraded == []
         assert (await search(looking, 1, "hybrid")).hits
-        assert (await read_status(looking.s))["embedding"] == {
+        assert (await status_report(looking.s, looking.s.database))["embedding"] == {
             "model": "openai:second",
             "left": 9,
             "documents": 8,

@@ -145,6 +145,7 @@ class DocumentQueries:
         collection: str | None = None,
         source: str | None = None,
         state: str | None = None,
+        prefix: str = "",
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[list[DocumentView], str | None]:
@@ -153,6 +154,7 @@ class DocumentQueries:
 
         Args:
             collection, source, state: only documents with these; None for all.
+            prefix: only documents whose id begins with it.
             limit: documents at most, >= 1.
             cursor: from the page before; None for the first.
 
@@ -164,7 +166,9 @@ class DocumentQueries:
         """
         above = "" if cursor is None else _read_cursor(cursor)
         if not all(
-            _is_storable_name(value) for value in (collection, source, state) if value is not None
+            _is_storable_name(value)
+            for value in (collection, source, state, prefix)
+            if value is not None
         ):
             return [], None
         async with self._database.read_transaction(reader, "list documents") as connection:
@@ -177,6 +181,7 @@ class DocumentQueries:
                 state,
                 limit + 1,
                 principals_parameter(reader),
+                prefix,
             )
         documents = [_document(row, reader) for row in rows[:limit]]
         return documents, _make_cursor(documents[-1].document_id) if len(rows) > limit else None

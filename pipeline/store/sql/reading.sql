@@ -15,6 +15,7 @@ from documents where tenant_id = $1 and document_id = $2 and readable(acl, next_
 -- name: page_documents
 -- In the order of their ids. $1 text: tenant  $2 text: only ids above this one, '' for all  $3 text: collection, null for all
 -- $4 text: source, null for all  $5 text: state, null for all  $6 integer: rows at most  $7 text[]: principals
+-- $8 text: what their ids begin with, '' for all
 select seen.*, exists (select from sources s where s.tenant_id = $1 and s.name = seen.source and s.left_at is not null) as orphaned
 from (
     select document_id, collection, source, title, uri, mime_type, metadata, version, pending_version, chunk_count, error, dead_error, changed_at,
@@ -24,7 +25,7 @@ from (
                 when get_byte(pending_digest, 0) = 0 then 'pending' end as state
     from documents
     where tenant_id = $1 and document_id > $2 and ($3::text is null or collection = $3) and ($4::text is null or source = $4)
-      and readable(acl, next_acl, $7) and hidden_version is null
+      and starts_with(document_id, $8) and readable(acl, next_acl, $7) and hidden_version is null
 ) as seen
 where state is not null and ($5::text is null or state = $5)
 order by document_id limit $6;

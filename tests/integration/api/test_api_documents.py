@@ -225,6 +225,10 @@ async def test_documents_are_listed_by_state_source_and_collection(http, filling
     assert await listed(state="dead") == ["docs/dead"]
     assert await listed(source="docs") == ["docs/a", "docs/dead", "docs/empty"]
     assert await listed(collection="handbook") == ["docs/a"]
+    everything = await listed()
+    for prefix in ("docs/", "d", "docs/a", "%", "", "no such"):
+        expected = [name for name in everything if name.startswith(prefix)]
+        assert await listed(prefix=prefix) == expected
     assert await listed(source="docs", state="empty") == ["docs/empty"]
     for odd in ("nowhere", "\x00", "' or true --", "", "x" * 3000):
         assert await listed(source=odd) == await listed(collection=odd) == []

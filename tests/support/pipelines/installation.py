@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from livedex.app.administration import TenantAdministration
 from livedex.app.broker import open_broker
 from livedex.app.catch_up import wait_for_catch_up
 from livedex.app.webhook_role import webhook_routers
@@ -40,13 +41,22 @@ class InProcessInstallation:
     Attributes:
         s: what it works with.
         http: a client of its API.
-        intake: what the receiver hands its changes to.
+        services: what its API stands on.
     """
 
     def __init__(
-        self, s: AppContext, http: httpx.AsyncClient, embedder: EmbeddingServer, intake: ChangeSink
+        self,
+        s: AppContext,
+        http: httpx.AsyncClient,
+        embedder: EmbeddingServer,
+        services: ApiServices,
     ) -> None:
-        self.s, self.http, self.embedder, self.intake = s, http, embedder, intake
+        self.s, self.http, self.embedder, self.services = s, http, embedder, services
+
+    @property
+    def intake(self) -> ChangeSink:
+        """What the receiver hands its changes to."""
+        return self.services.intake
 
     async def put(self, document_id: str, text: str, **more: Any) -> dict[str, Any]:
         """Send a document, and be sure that it is accepted."""
@@ -133,6 +143,8 @@ async def open_installation(
         s = s if fetcher is None else replace(s, fetcher=fetcher)
         running = await stack.enter_async_context(open_broker(s, stages))
         intake = intake_of(running.intake)
+        administration = TenantAdministration(s)
+        administration.connect(running.broker)
         services = ApiServices(
             s.engine,
             DocumentQueries(s.database),
@@ -142,11 +154,12 @@ async def open_installation(
             CollectionStore(s.database),
             intake,
             url=settings.database_url.get_secret_value() if settings.database_url else None,
+            administration=administration,
         )
         app = create_app(services, [*READ_ROUTERS, *webhook_routers(s, intake)])
         await stack.enter_async_context(app.router.lifespan_context(app))
         http = await stack.enter_async_context(asgi_client(app, timeout=60))
-        yield InProcessInstallation(s, http, embedder, intake)
+        yield InProcessInstallation(s, http, embedder, services)
 
 
 async def gather_list(*calls: Any) -> list[Any]:

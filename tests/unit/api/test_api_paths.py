@@ -252,7 +252,9 @@ async def test_every_call_of_the_description_is_in_what_its_address_takes_and_no
 ):
     for path, calls in app.openapi()["paths"].items():
         declared = {method.upper() for method in calls}
-        options = await http.options(path.format(document_id="a", name="b", token="t"))
+        options = await http.options(
+            path.format(document_id="a", name="b", token="t", letter_id="l", key_id="k")
+        )
         assert options.status_code == 204
         assert set(options.headers["allow"].split(", ")) == declared | {"OPTIONS"} | (
             {"HEAD"} if "GET" in declared else set()

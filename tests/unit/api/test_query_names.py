@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-NAMED = {"document_id": "a", "name": "default", "token": "t", "source": "s"}
+NAMED = {
+    "document_id": "a",
+    "name": "default",
+    "token": "t",
+    "source": "s",
+    "letter_id": "l",
+    "key_id": "k",
+}
 
 
 async def test_every_operation_with_a_caller_refuses_a_parameter_that_it_does_not_have(app, http):
@@ -38,7 +45,8 @@ async def test_every_operation_with_a_caller_refuses_a_parameter_that_it_does_no
         ("principal=ann", "principal: no such parameter: did you mean principals?"),
         (
             "_=1",
-            "_: no such parameter: it takes collection, cursor, limit, principals, source, state",
+            "_: no such parameter: it takes collection, cursor, limit, prefix, principals, source, "
+            "state",
         ),
         ("=1", "no such parameter"),
         ("limit=1&limit=2", "limit: give it once"),
