@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.test_cli_program import livedex, only_line
+from tests.support.programs.command import livedex, only_line
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_cli_program import livedex, only_line
+from tests.support.programs.command import livedex, only_line
 
 TEXTS = {
     "refunds.md": "# Refunds\n\nGoods may be sent back within thirty days after delivery; "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedex.cli.main import FAILED
-from tests.e2e.test_cli_program import livedex, only_line
+from tests.support.programs.command import livedex, only_line
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 SETTINGS = """

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.test_cli_program import livedex
 from tests.support.kafka.server import KafkaServer
+from tests.support.programs.command import livedex
 
 LONGEST_S = 90
 

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from livedex.cli.main import COMMANDS, FAILED, USAGE_ERROR
-
-
-def livedex(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the program in a working folder, without settings of the caller's own."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEDEX_")}
-    return subprocess.run(
-        [sys.executable, "-m", "livedex.cli.main", *arguments],
-        cwd=folder,
-        env=clean | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def only_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What a failing command said: one line on stderr, nothing on stdout."""
-    assert done.returncode != 0
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    return line
+from tests.support.programs.command import livedex, only_line, run_from_start
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:
-    done = livedex(tmp_path, "--help")
-    assert done.returncode == 0
+    done = run_from_start(tmp_path, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == livedex(tmp_path, "--help").stdout
     assert [name for name in COMMANDS if f"\n  {name} " not in done.stdout] == []
 
 
@@ -129,7 +106,8 @@ def test_a_wrong_call_is_named_in_one_line(
 
 
 def test_a_misspelt_setting_is_named_by_a_command_too(tmp_path: Path) -> None:
-    assert "LIVEDEX_CHUNK_SIEZ" in only_line(livedex(tmp_path, "status", LIVEDEX_CHUNK_SIEZ="900"))
+    done = run_from_start(tmp_path, "status", LIVEDEX_CHUNK_SIEZ="900")
+    assert "LIVEDEX_CHUNK_SIEZ" in only_line(done)
 
 
 def test_a_database_that_does_not_answer_is_one_line_without_its_password(tmp_path: Path) -> None:

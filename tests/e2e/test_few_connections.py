@@ -27,8 +27,8 @@ from livedex.pipeline.store.postgres.connection_budget import (
     allocate_connections,
 )
 from livedex.pipeline.store.postgres.conninfo import parse_conninfo
-from tests.e2e.test_cli_program import livedex, only_line
 from tests.support.http.free_port import free_port
+from tests.support.programs.command import livedex, only_line
 
 _PUTS = 30
 

@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.test_cli_access import up
-from tests.e2e.test_cli_program import livedex
+from tests.support.programs.command import livedex
 
 READS = {"search_documents", "ask", "get_document", "list_documents", "sync_status"}
 WRITES = {"add_document", "delete_document"}

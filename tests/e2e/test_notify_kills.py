@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_cli_program import livedex
 from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.support.http.scripted_subscriber import SECRET, SubscriberServer
 from tests.support.pipelines.indexed_folder import paragraph
+from tests.support.programs.command import livedex
 
 LONGEST_S = 90
 DOCUMENTS = 5

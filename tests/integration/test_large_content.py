@@ -28,8 +28,8 @@ from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, Reader
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.dead_letter_store import DeadLetter
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
-from tests.e2e.test_cli_program import livedex, only_line
 from tests.support.http.scripted_s3 import BUCKET, SECRET, S3Server, error_response
+from tests.support.programs.command import livedex, only_line
 
 DOCUMENT = DocumentId("docs/large.md")
 SECTIONS = 700

@@ -18,8 +18,7 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.documents.pgvector_store import PgVectorStore
 from livedex.pipeline.store.drafts import Draft
-from tests.e2e.test_cli_program import only_line
-from tests.support.pipelines.program import LivedexCommand
+from tests.support.programs.command import LivedexCommand, only_line
 
 TENANT = TenantId("default")
 NOTE = DocumentId("docs/note.md")

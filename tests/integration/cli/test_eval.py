@@ -12,7 +12,7 @@ import ir_measures
 
 from livedex.pipeline.settings.settings import Settings
 from tests.support.pipelines.indexed_folder import IndexedFolder
-from tests.support.pipelines.program import LivedexCommand
+from tests.support.programs.command import LivedexCommand
 
 MEASURES = ["nDCG@2", "R@2", "RR@2", "Success@2"]
 

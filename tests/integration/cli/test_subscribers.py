@@ -18,9 +18,8 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.notification_outbox import NotificationOutbox
 from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
-from tests.e2e.test_cli_program import only_line
 from tests.support.builders.document_states import DocumentBuilder
-from tests.support.pipelines.program import LivedexCommand
+from tests.support.programs.command import LivedexCommand, only_line
 
 ALL = ("synced", "deleted", "dead")
 

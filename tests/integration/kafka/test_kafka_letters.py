@@ -15,9 +15,9 @@ import pytest
 from livedex.pipeline.events.event import CHANGED, DEAD, Changed, change_event
 from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.dead_letter_store import DeadLetter
-from tests.e2e.test_cli_program import livedex
 from tests.support.http.scripted_embedder import EmbeddingServer, Reply
 from tests.support.kafka.installation import InstallationProcess, KafkaInstallation, change, text
+from tests.support.programs.command import livedex
 
 BAD = 9
 

@@ -16,12 +16,12 @@ from livedex.consumers.kafka import KafkaConsumerLag
 from livedex.consumers.kafka.topics import ensure_topics, topic_plans
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.settings.kafka import KafkaSettings
-from tests.e2e.test_cli_program import livedex, only_line
 from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.support.kafka.installation import KafkaInstallation, change, text
 from tests.support.kafka.java_node import JavaNode, java_command
 from tests.support.kafka.server import KafkaServer
 from tests.support.pipelines.stage_runner import kafka_settings
+from tests.support.programs.command import livedex, only_line
 
 PASSWORD, WRONG = "correct-horse-battery", "wrong-horse-battery"
 MODULE = "org.apache.kafka.common.security"
