@@ -46,7 +46,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "read_timeout_s",
         "tenant_share",
     ),
-    "logging": ("log_level",),
+    "logging": (
+        "log_level",
+        "log_format",
+    ),
 }
 """The tables of the settings page and their rows, by the name in `livedex.toml`.
 

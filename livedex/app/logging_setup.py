@@ -1,10 +1,11 @@
-"""Log lines: one line each, without control characters and without secrets, whatever was in the
-message or the error.
-"""
+"""Format log records, as text or as JSON, without control characters and without secrets."""
 
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
+
+import orjson
 
 from livedex.pipeline.runtime.credential_masking import mask_credentials
 
@@ -22,6 +23,26 @@ class SingleLineFormatter(logging.Formatter):
 
     def formatStack(self, stack_info: str) -> str:  # the name of the standard library
         return "\n".join(map(_shown, stack_info.splitlines()))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object in a line: `time`, `level`, `logger`, `message`, and
+    `error` with the trace of an exception.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": mask_credentials(record.getMessage()),
+        }
+        if record.exc_info:
+            found["error"] = mask_credentials(self.formatException(record.exc_info))
+        printable = {
+            name: value.encode("utf-8", "replace").decode() for name, value in found.items()
+        }
+        return orjson.dumps(printable).decode()
 
 
 def _shown(line: str) -> str:

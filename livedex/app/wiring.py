@@ -17,7 +17,7 @@ from typing import Any
 
 from livedex.app.health_reporter import open_health_reporter
 from livedex.app.lazy_fetcher import LazyFetcher
-from livedex.app.logging_setup import SingleLineFormatter
+from livedex.app.logging_setup import JsonFormatter, SingleLineFormatter
 from livedex.pipeline.api.initial_load_report import InitialLoadReport
 from livedex.pipeline.ask.ask_engine import AskEngine
 from livedex.pipeline.chat.chat_model_factory import build_chat_model
@@ -349,10 +349,19 @@ def watched_folders(settings: Settings, data: Path) -> list[FolderSource]:
     return [*folders, *(source for source in settings.folders if source.name not in names)]
 
 
-def configure_logging(level: str) -> None:
-    """Log lines of our own to stderr; of libraries only warnings."""
+def configure_logging(level: str, log_format: str = "text") -> None:
+    """Write log lines to stderr; of libraries only warnings.
+
+    Args:
+        level: name of the minimum severity.
+        log_format: `text` or `json`.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(SingleLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(
+        JsonFormatter()
+        if log_format == "json"
+        else SingleLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.CRITICAL if level == "critical" else logging.WARNING)

@@ -32,7 +32,7 @@ async def open_command_context(
     from livedex.pipeline.settings.settings import load_settings
 
     settings = load_settings(Path.cwd())
-    configure_logging("debug" if settings.log_level == "debug" else "critical")
+    configure_logging("debug" if settings.log_level == "debug" else "critical", settings.log_format)
     async with open_app_context(
         settings,
         data,

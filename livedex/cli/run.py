@@ -67,7 +67,7 @@ def run(
     from livedex.cli.up import folder_sources
 
     settings = load_settings(Path.cwd())
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     wanted = check_roles(roles)
     sources = folder_sources((), settings, data) if "watch" in wanted else []
     if "webhook" in wanted:

@@ -49,7 +49,7 @@ def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     from livedex.cli.running import run_event_loop
 
     settings = load_settings(Path.cwd())
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     sources = folder_sources(folders, settings, data)
     check_webhook_sources(settings)
     check_fetch_credentials(settings)

@@ -82,7 +82,7 @@ def create_app(
     app.add_middleware(StringVersionsMiddleware)
     if services.cors_origins:
         app.add_middleware(Cors, origins=services.cors_origins)
-    app.add_middleware(RequestMiddleware, hosts=services.hosts)
+    app.add_middleware(RequestMiddleware, hosts=services.hosts, metrics=services.metrics)
     app.state.routers = (*routers, sync.router, health.router, description.router)
     for router in app.state.routers:
         app.include_router(router)

@@ -5,6 +5,7 @@ it is on the path of every search.
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
 from collections.abc import Coroutine
@@ -17,6 +18,7 @@ from livedex.pipeline.http.allowed_hosts import AllowedHosts
 from livedex.pipeline.http.authentication import Admission
 from livedex.pipeline.http.problems import internal_error, problem_response
 from livedex.pipeline.http.request_path import decode_path
+from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import metered
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ SECURITY_HEADERS = {
 to be shown in one.
 """
 
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_CLIENT_CLOSED_REQUEST = 499  # no answer was sent; the number is nginx's
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _HOST_NOT_ALLOWED = (
     "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists "
@@ -41,14 +45,22 @@ _HOST_NOT_ALLOWED = (
 
 
 class RequestMiddleware:
-    """Gives each request an id and each answer its headers, reads paths to the letter, and answers
-    what nobody foresaw.
+    """Gives each request an id and each answer its headers, reads paths to the letter, counts
+    requests, and answers unforeseen errors.
 
+    The id is the caller's `X-Request-ID` if it has at most 128 letters, digits and `._:-`.
     Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
+
+    Args:
+        hosts: names that requests may carry; None: any.
+        metrics: where requests are counted by route; None: nowhere.
     """
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: AllowedHosts | None = None, metrics: Metrics | None = None
+    ) -> None:
         self._app = app
+        self._metrics = metrics
         self._hosts = hosts if hosts is not None and hosts.is_set else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,10 +68,10 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = uuid.uuid4().hex
+        request_id = _request_id(Headers(scope=scope))
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        begin, status = time.perf_counter(), 0
+        begin, status, routed = time.perf_counter(), 0, scope
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -87,10 +99,9 @@ class RequestMiddleware:
             ):
                 await problem_response(403, _HOST_NOT_ALLOWED)(scope, receive, send_with_id)
             else:
-                is_head = scope["method"] == "HEAD"  # the server leaves the body out
-                call = self._app(
-                    {**scope, "method": "GET"} if is_head else scope, receive, send_with_id
-                )
+                if scope["method"] == "HEAD":  # the server leaves the body out
+                    routed = {**scope, "method": "GET"}
+                call = self._app(routed, receive, send_with_id)
                 await metered(cast(Coroutine[Any, Any, None], call))
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
@@ -100,6 +111,11 @@ class RequestMiddleware:
         finally:
             if admission := _admission(state):
                 admission.release()
+            if self._metrics is not None:
+                took_s = time.perf_counter() - begin
+                self._metrics.count_request(
+                    _route(routed), scope["method"], status or _CLIENT_CLOSED_REQUEST, took_s
+                )
             if log.isEnabledFor(logging.DEBUG):
                 path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
                 log.debug(
@@ -110,6 +126,16 @@ class RequestMiddleware:
                     status,
                     (time.perf_counter() - begin) * 1000,
                 )
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _route(scope: Scope) -> str:
+    """Return the name of the route that answered, such as `get_document`; `other` without one."""
+    return str(getattr(scope.get("route"), "name", None) or "other")
 
 
 def _admission(state: dict[str, Any]) -> Admission | None:

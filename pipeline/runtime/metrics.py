@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics:
@@ -55,6 +56,19 @@ class Metrics:
         self.freshness_seconds = Histogram(
             "livedex_freshness_seconds", "From accepted to visible", buckets=_SECONDS, registry=r
         )
+        self.http_requests_total = Counter(
+            "livedex_http_requests_total",
+            "HTTP requests by the name of their call in OpenAPI",
+            ["route", "method", "status"],
+            registry=r,
+        )
+        self.http_request_seconds = Histogram(
+            "livedex_http_request_seconds",
+            "Time of an HTTP request",
+            ["route", "method"],
+            buckets=_SECONDS,
+            registry=r,
+        )
         self.search_seconds = Histogram(
             "livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r
         )
@@ -70,3 +84,16 @@ class Metrics:
             self.stage_oldest_seconds.labels(stage)
             self.stage_seconds.labels(stage)
             self.events_total.labels(stage, "done")
+
+    def count_request(self, route: str, method: str, status: int, took_s: float) -> None:
+        """Count an HTTP request.
+
+        Args:
+            route: name of the call, from a closed set.
+            method: as the client wrote it; unknown ones are counted together.
+            status: of the answer.
+            took_s: from the first byte of the head to the end of the answer, in seconds.
+        """
+        known = method if method in _METHODS else "other"
+        self.http_requests_total.labels(route, known, str(status)).inc()
+        self.http_request_seconds.labels(route, known).observe(took_s)

@@ -264,6 +264,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = setting_field(
         "info", "Minimum severity of log lines"
     )
+    log_format: Literal["text", "json"] = setting_field(
+        "text",
+        "Format of log lines on stderr. `json` writes one object per line, with the members "
+        "`time`, `level`, `logger`, `message` and, after an exception, `error`",
+    )
     kafka: KafkaSettings = KafkaSettings()
     jwt: JwtSettings = JwtSettings()
     fetch: FetchSettings = FetchSettings()

@@ -57,3 +57,36 @@ async def test_the_description_tells_how_to_show_a_key(http):
     assert set(described["components"]["securitySchemes"]) == {"bearer", "key"}
     for path, calls in described["paths"].items():
         assert all(("security" in call) == path.startswith("/v1/") for call in calls.values()), path
+
+
+@pytest.mark.parametrize("given", ["a", "4f1c-0a9b.E:_", "x" * 128])
+async def test_the_request_id_of_a_caller_is_kept(http, given):
+    answer = await http.get("/v1/collections", headers={"x-request-id": given})
+    assert answer.headers["x-request-id"] == given
+
+
+@pytest.mark.parametrize("given", ["", "x" * 129, "a b", 'a"b', "a%0d", "a/b"])
+async def test_an_unsafe_request_id_is_replaced(http, given):
+    answer = await http.get("/v1/collections", headers={"x-request-id": given})
+    assert answer.headers["x-request-id"] != given and len(answer.headers["x-request-id"]) == 32
+
+
+async def test_requests_are_counted_by_call(http, engine):
+    await http.get("/v1/documents/a%2Fb")
+    await http.head("/healthz")
+    await http.get("/nowhere/4711")
+    await http.request("BREW", "/healthz")
+    engine.error = ZeroDivisionError()
+    await http.post("/v1/search", json={"query": "a"})
+    lines = (await http.get("/metrics")).text.splitlines()
+    counted = {line.partition(" ")[0] for line in lines if line.startswith("livedex_http_requests")}
+    name = "livedex_http_requests_total"
+    for route, method, status in (
+        ("get_document", "GET", 404),
+        ("get_health", "HEAD", 200),
+        ("other", "GET", 404),
+        ("search", "POST", 500),
+    ):
+        assert f'{name}{{method="{method}",route="{route}",status="{status}"}}' in counted
+    assert not any("4711" in line or "BREW" in line for line in counted)
+    assert any(line.startswith("livedex_http_request_seconds_count{") for line in lines)

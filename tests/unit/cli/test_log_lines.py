@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+from datetime import datetime
 
 import pytest
 
-from livedex.app.logging_setup import SingleLineFormatter
+from livedex.app.logging_setup import JsonFormatter, SingleLineFormatter
 from livedex.pipeline.access.key_format import generate_key
 from livedex.pipeline.runtime.credential_masking import mask_credentials
 
@@ -68,3 +70,26 @@ def test_an_error_s_trace_is_cleaned_line_by_line() -> None:
     assert all(line.isprintable() for line in lines)
     assert KEY.key not in out.getvalue()
     assert any("Traceback" in line for line in lines)
+
+
+def test_json_lines_are_one_object_each_without_secrets() -> None:
+    logger = logging.getLogger("livedex.test.json")
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger.addHandler(handler)
+    logger.propagate = False  # half a character would not pass to the report of the test
+    try:
+        logger.warning("line\none %s \ud800 \x07", "https://user:secret@host/")
+        try:
+            raise ValueError("password=hunter2")
+        except ValueError:
+            logger.exception("failed")
+    finally:
+        logger.removeHandler(handler)
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert first.keys() == {"time", "level", "logger", "message"}
+    assert (first["level"], first["logger"]) == ("warning", "livedex.test.json")
+    assert first["message"] == "line\none https://***@host/ ? \x07"
+    assert datetime.fromisoformat(first["time"]).tzinfo is not None
+    assert "ValueError" in second["error"] and "hunter2" not in second["error"]
